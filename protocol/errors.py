@@ -1,0 +1,83 @@
+"""Errors, grouped by who is at fault.
+
+Whoever catches an error wants to know one thing first: whose mistake is it? So there is one base
+class and three kinds below it:
+
+    GaplessError
+      Misuse           the caller: fix the call and try again
+        SchemaError        a schema, or a column, that the product cannot hold
+        FrameError         rows that break a frame's own rules (vs < ve, no nulls, ...)
+        ParseError         text notation that does not parse
+        ExpressionError    an expression that is malformed or does not fit its input
+      BadData          a peer, a file, a stream: drop it, detach it, repair it
+        DecodeError        bytes that are not what they claim to be: names the field and the bound
+        StreamViolation    an element that breaks a promise the stream made: names element and rule
+        JournalError       a journal that does not read back
+      Bug              us: a broken invariant; report it
+
+A message says what is wrong, names the value and the bound, and says what to do next where that
+is not obvious from the first two.
+"""
+
+from __future__ import annotations
+
+
+class GaplessError(Exception):
+    """Every error that Gapless raises on purpose."""
+
+
+class Misuse(GaplessError):
+    """The caller asked for something that has no meaning. Nothing was changed."""
+
+
+class BadData(GaplessError):
+    """Data from outside is not what it should be. Nothing of it was applied."""
+
+
+class Bug(GaplessError):
+    """An invariant of ours is broken. Please report it with the message."""
+
+
+class SchemaError(Misuse):
+    """A schema, or a column of it, that streams cannot carry."""
+
+
+class FrameError(Misuse):
+    """Rows that cannot be a frame."""
+
+
+class ParseError(Misuse):
+    """Text notation that does not parse: says where and what was expected."""
+
+
+class ExpressionError(Misuse):
+    """An expression that is malformed, or does not fit the rows that it was given."""
+
+
+class DecodeError(BadData):
+    """Bytes that are not a valid envelope, frame or document.
+
+    `field` is the part that was wrong, `bound` the limit or the value that was expected of it.
+    """
+
+    def __init__(self, field: str, problem: str, bound: object = None) -> None:
+        limit = "" if bound is None else f" (expected: {bound})"
+        super().__init__(f"{field}: {problem}{limit}")
+        self.field = field
+        self.bound = bound
+
+
+class StreamViolation(BadData):
+    """A stream broke one of its own promises.
+
+    `element` is the element in text notation, `rule` the promise that it breaks.
+    """
+
+    def __init__(self, element: str, rule: str) -> None:
+        super().__init__(f"{element} breaks the rule: {rule}")
+        self.element = element
+        self.rule = rule
+
+
+class JournalError(BadData):
+    """A journal file that does not read back as it was written."""

@@ -1,0 +1,302 @@
+"""A frame: one Arrow record batch of inserts and adjusts, and then at most one stable time.
+
+    _vs  _ve  _was   payload...        element
+      6   20  BEGIN  A                 insert(A, 6, 20)
+      6   30  20     A                 adjust(A, 6, 20, 30)
+      6    6  30     A                 adjust(A, 6, 30, 6): removed
+    stable 11                          comes after all rows
+
+Frames are what travels: between operators, over Ray and gRPC, into journals. Row order is element
+order. A frame is immutable and was checked when it was made, so whoever holds one need not look
+again: `vs` is finite, `vs < ve` (an adjust may have `ve == vs`), `vs < was` in an adjust, no time
+is null, the columns are those of the schema. What only a whole stream can break (an adjust of an
+event that was never inserted, an insert below a stable) is the business of `Tdb` and of LMerge.
+
+Parts of a frame (`slice`, `take`, `with_stable`) inherit its checks and cost next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gapless.protocol.elements import (
+    BEGIN,
+    INF,
+    Adjust,
+    Element,
+    Insert,
+    Stable,
+    check_stable,
+    format_time,
+)
+from gapless.protocol.errors import FrameError, SchemaError
+from gapless.protocol.schema import TIME_COLUMNS, StreamSchema
+from gapless.protocol.values import from_values, payload_tuples
+
+Times = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Frame:
+    """Rows (inserts and adjusts) in element order, then at most one stable."""
+
+    __slots__ = ("_payload", "_schema", "_times", "batch", "stable")
+
+    batch: pa.RecordBatch
+    """`_vs`, `_ve`, `_was`, then the payload columns."""
+    stable: int | None
+    """The stable time that follows the rows; None where there is none."""
+
+    def __init__(
+        self, batch: pa.RecordBatch, stable: int | None = None, schema: StreamSchema | None = None
+    ) -> None:
+        if schema is None:
+            schema = StreamSchema.of_batch(batch.schema)
+        elif not batch.schema.equals(schema.arrow):
+            raise SchemaError(_schema_difference(batch.schema, schema.arrow))
+        if stable is not None:
+            check_stable(stable)
+        self._fill(batch, stable, schema)
+        if batch.num_rows:
+            self._check_rows()
+
+    def _fill(self, batch: pa.RecordBatch, stable: int | None, schema: StreamSchema) -> None:
+        self.batch = batch
+        self.stable = stable
+        self._schema = schema
+        self._times: tuple[Times, Times, Times] | None = None
+        self._payload: pa.RecordBatch | None = None
+
+    def _derive(self, batch: pa.RecordBatch, stable: int | None) -> Frame:
+        """A frame over rows of this one: checked already."""
+        frame = object.__new__(Frame)
+        frame._fill(batch, stable, self._schema)
+        return frame
+
+    def _check_rows(self) -> None:
+        for name, column in zip(TIME_COLUMNS, self.batch.columns[:3], strict=True):
+            if column.null_count:
+                raise FrameError(f"column {name}: {column.null_count} nulls, times are never null")
+        for field, column in zip(self._schema.payload, self.batch.columns[3:], strict=True):
+            if not field.nullable and column.null_count:
+                raise FrameError(f"column {field.name}: nulls in a column that is not nullable")
+        vs, ve, was = self.vs, self.ve, self.was
+        not_after = was <= vs  # inserts (their was is BEGIN) and bad adjusts
+        bad = (ve < vs) | (not_after & ((was != BEGIN) | (ve == vs)))
+        bad |= (vs == BEGIN) | (vs == INF)
+        if bad.any():
+            i = int(bad.argmax())
+            row = ", ".join(
+                f"{name} {format_time(int(t[i]))}"
+                for name, t in zip(TIME_COLUMNS, (vs, ve, was), strict=True)
+            )
+            raise FrameError(
+                f"row {i} ({row}): needs a finite _vs; _vs < _ve in an insert (_was = begin); "
+                "_vs <= _ve and _vs < _was in an adjust"
+            )
+
+    # -- making one ---------------------------------------------------------------------------
+
+    @staticmethod
+    def empty(schema: StreamSchema, stable: int | None = None) -> Frame:
+        """A frame without rows."""
+        return Frame(schema.empty_batch, stable, schema)
+
+    @staticmethod
+    def from_columns(
+        schema: StreamSchema,
+        vs: Times,
+        ve: Times,
+        payload: Sequence[pa.Array] | pa.RecordBatch,
+        was: Times | None = None,
+        stable: int | None = None,
+    ) -> Frame:
+        """A frame from arrays; all rows are inserts where `was` is None."""
+        columns = payload.columns if isinstance(payload, pa.RecordBatch) else payload
+        if was is None:
+            was = np.full(len(vs), BEGIN, np.int64)
+        try:
+            batch = pa.RecordBatch.from_arrays(
+                [pa.array(vs), pa.array(ve), pa.array(was), *columns], schema=schema.arrow
+            )
+        except (pa.ArrowException, TypeError, ValueError) as e:
+            raise FrameError(f"the columns do not make a batch of {schema}: {e}") from None
+        return Frame(batch, stable, schema)
+
+    @staticmethod
+    def from_elements(schema: StreamSchema, elements: Iterable[Element]) -> Frame:
+        """One frame from elements of which only the last may be a stable."""
+        rows: list[Insert | Adjust] = []
+        stable: int | None = None
+        for e in elements:
+            if stable is not None:
+                raise FrameError("a frame ends with its stable: start a new one (see frames_of)")
+            if isinstance(e, Stable):
+                stable = e.t
+            else:
+                rows.append(e)
+        width = len(schema.payload)
+        for e in rows:
+            if len(e.payload) != width:
+                raise FrameError(f"payload {e.payload!r}: the schema has {width} columns")
+        columns = [
+            from_values([e.payload[i] for e in rows], field.type, field.name)
+            for i, field in enumerate(schema.payload)
+        ]
+        return Frame.from_columns(
+            schema,
+            np.array([e.vs for e in rows], np.int64),
+            np.array([e.ve for e in rows], np.int64),
+            columns,
+            np.array([e.was if isinstance(e, Adjust) else BEGIN for e in rows], np.int64),
+            stable,
+        )
+
+    @staticmethod
+    def concat(frames: Sequence[Frame]) -> Frame:
+        """One frame with the rows of all; only the last may carry a stable."""
+        if any(f.stable is not None for f in frames[:-1]):
+            raise FrameError("concat: only the last frame may carry a stable")
+        first, last = frames[0], frames[-1]
+        for f in frames[1:]:
+            if f.schema != first.schema:
+                raise SchemaError(_schema_difference(f.batch.schema, first.schema.arrow))
+        return first._derive(pa.concat_batches([f.batch for f in frames]), last.stable)
+
+    def slice(self, offset: int, length: int | None = None, stable: int | None = None) -> Frame:
+        """Rows from `offset` on, without a copy, followed by `stable`."""
+        return self._derive(self.batch.slice(offset, length), stable)
+
+    def take(self, rows: npt.NDArray[Any], stable: int | None = None) -> Frame:
+        """The rows that a mask or an array of positions names, followed by `stable`."""
+        picked = pa.array(rows)
+        batch = self.batch.filter(picked) if rows.dtype == np.bool_ else self.batch.take(picked)
+        return self._derive(batch, stable)
+
+    def with_stable(self, stable: int | None) -> Frame:
+        """The same rows, followed by `stable`."""
+        if stable is not None:
+            check_stable(stable)
+        return self._derive(self.batch, stable)
+
+    # -- looking at one -----------------------------------------------------------------------
+
+    @property
+    def schema(self) -> StreamSchema:
+        """The stream's schema."""
+        return self._schema
+
+    def _time_columns(self) -> tuple[Times, Times, Times]:
+        if self._times is None:
+            columns = self.batch.columns
+            self._times = (columns[0].to_numpy(), columns[1].to_numpy(), columns[2].to_numpy())
+        return self._times
+
+    @property
+    def vs(self) -> Times:
+        """Start times; a view, not to be written to."""
+        return self._time_columns()[0]
+
+    @property
+    def ve(self) -> Times:
+        """End times; in an adjust the new end, equal to `vs` where the event is removed."""
+        return self._time_columns()[1]
+
+    @property
+    def was(self) -> Times:
+        """The previous end of an adjust; BEGIN in an insert."""
+        return self._time_columns()[2]
+
+    @property
+    def is_insert(self) -> Mask:
+        """True where the row is an insert."""
+        return self.was == BEGIN
+
+    @property
+    def payload(self) -> pa.RecordBatch:
+        """The payload columns alone."""
+        if self._payload is None:
+            self._payload = pa.RecordBatch.from_arrays(
+                self.batch.columns[3:], schema=self._schema.payload
+            )
+        return self._payload
+
+    @property
+    def inserts(self) -> Frame:
+        """The inserts alone, without the stable."""
+        return self.take(self.is_insert)
+
+    @property
+    def adjusts(self) -> Frame:
+        """The adjusts alone, without the stable."""
+        return self.take(~self.is_insert)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        return int(self.batch.nbytes)
+
+    def elements(self) -> list[Element]:
+        """The elements one by one, the stable last. For people, tests and twins."""
+        payloads = payload_tuples(self.payload)
+        times = zip(self.vs.tolist(), self.ve.tolist(), self.was.tolist(), strict=True)
+        elements: list[Element] = [
+            Insert(p, vs, ve) if was == BEGIN else Adjust(p, vs, was, ve)
+            for p, (vs, ve, was) in zip(payloads, times, strict=True)
+        ]
+        if self.stable is not None:
+            elements.append(Stable(self.stable))
+        return elements
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame, time columns first."""
+        return self.batch.to_pandas()
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def __bool__(self) -> bool:
+        """False for a frame that says nothing: no rows, no stable."""
+        return self.stable is not None or bool(self.batch.num_rows)
+
+    def __eq__(self, other: object) -> bool:
+        """The same elements in the same order."""
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return self._schema == other._schema and self.elements() == other.elements()
+
+    __hash__ = None  # type: ignore[assignment]  # compares by content, which is costly to hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Frame, (self.batch, self.stable, self._schema)
+
+    def __repr__(self) -> str:
+        stable = "" if self.stable is None else f", stable({format_time(self.stable)})"
+        return f"Frame({len(self)} rows{stable})"
+
+
+def frames_of(schema: StreamSchema, elements: Iterable[Element]) -> Iterator[Frame]:
+    """Cuts a sequence of elements into frames, one after each stable."""
+    run: list[Element] = []
+    for e in elements:
+        run.append(e)
+        if isinstance(e, Stable):
+            yield Frame.from_elements(schema, run)
+            run = []
+    if run:
+        yield Frame.from_elements(schema, run)
+
+
+def _schema_difference(got: pa.Schema, wanted: pa.Schema) -> str:
+    """One sentence that names the first column in which two schemas differ."""
+    for i, field in enumerate(wanted):
+        if i >= len(got):
+            return f"column {i}: {field.name} {field.type} is missing"
+        if not got.field(i).equals(field):
+            return f"column {i}: expected {field}, got {got.field(i)}"
+    return f"column {len(wanted)}: unexpected {got.field(len(wanted))}"

@@ -1,0 +1,159 @@
+"""What a stream's rows look like: payload columns and the unit of time.
+
+A `StreamSchema` is the payload's Arrow schema and a time unit. A frame's batch has three columns
+more, in front: `_vs`, `_ve` and `_was`, int64 and never null (a nullable int64 column becomes
+float64 in numpy, which has no room for INF).
+
+Payload types are those whose equality is exact and whose bytes decide it: fixed width, bool,
+decimal, string and binary in every layout, dictionaries of those, structs of all of these. Lists,
+maps and unions are refused here, when the schema is made, with a sentence that says so.
+
+The fingerprint names a schema in journals and on the wire: the same fields, types and unit give
+the same sixteen bytes in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+
+import pyarrow as pa
+
+from gapless.protocol.errors import SchemaError
+
+VS, VE, WAS = "_vs", "_ve", "_was"
+TIME_COLUMNS = (VS, VE, WAS)
+TIME_UNITS = ("s", "ms", "us", "ns")
+
+FIELDS_MAX = 4096
+"""Columns in one payload; wider tables are a modelling error, or an attack."""
+NESTING_MAX = 16
+"""Levels of structs inside structs."""
+
+_UNIT_KEY = b"gapless.time_unit"
+_TIME_FIELDS = [pa.field(name, pa.int64(), nullable=False) for name in TIME_COLUMNS]
+
+
+class StreamSchema:
+    """The payload columns of a stream and its time unit. Immutable; equal by content."""
+
+    def __init__(
+        self, payload: pa.Schema | Mapping[str, pa.DataType | str], time_unit: str = "ms"
+    ) -> None:
+        if not isinstance(payload, pa.Schema):
+            payload = pa.schema([(name, _data_type(name, t)) for name, t in payload.items()])
+        if time_unit not in TIME_UNITS:
+            raise SchemaError(f"time unit {time_unit!r}: use one of {', '.join(TIME_UNITS)}")
+        if not 1 <= len(payload) <= FIELDS_MAX:
+            raise SchemaError(f"a payload has 1 to {FIELDS_MAX} columns, not {len(payload)}")
+        if len(set(payload.names)) != len(payload.names):
+            raise SchemaError(f"payload columns share a name: {', '.join(payload.names)}")
+        for field in payload:
+            if not field.name or field.name.startswith("_"):
+                raise SchemaError(
+                    f"payload column {field.name!r}: names are not empty and do not start with _"
+                )
+            check_type(field.name, field.type)
+        self._payload = payload.remove_metadata()
+        self._time_unit = time_unit
+
+    @property
+    def payload(self) -> pa.Schema:
+        """The payload columns alone."""
+        return self._payload
+
+    @property
+    def time_unit(self) -> str:
+        """The unit of `_vs`, `_ve`, `_was` and of every stable: s, ms, us or ns."""
+        return self._time_unit
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the payload columns."""
+        return list(self._payload.names)
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The schema of a frame's batch: the time columns, then the payload.
+
+        The unit stands in its metadata, so that a batch says by itself what its times mean.
+        """
+        return pa.schema([*_TIME_FIELDS, *self._payload], {_UNIT_KEY: self._time_unit})
+
+    @cached_property
+    def empty_batch(self) -> pa.RecordBatch:
+        """A frame's batch without rows."""
+        return pa.RecordBatch.from_arrays(
+            [pa.array([], field.type) for field in self.arrow], schema=self.arrow
+        )
+
+    @staticmethod
+    def of_batch(arrow: pa.Schema) -> StreamSchema:
+        """The stream schema behind the Arrow schema of a frame's batch."""
+        for i, field in enumerate(_TIME_FIELDS):
+            if i >= len(arrow) or not arrow.field(i).equals(field):
+                raise SchemaError(
+                    f"column {i}: a frame starts with {', '.join(TIME_COLUMNS)}, int64 not null"
+                )
+        unit = (arrow.metadata or {}).get(_UNIT_KEY, b"ms")
+        return StreamSchema(pa.schema(list(arrow)[3:]), unit.decode(errors="replace"))
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Sixteen bytes that two schemas share exactly when they are equal."""
+        text = repr([(f.name, str(f.type), f.nullable) for f in self._payload])
+        return hashlib.sha256(f"{self._time_unit}\n{text}".encode()).digest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StreamSchema):
+            return NotImplemented
+        return self._time_unit == other._time_unit and bool(self._payload.equals(other._payload))
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{f.name}: {f.type}" for f in self._payload)
+        return f"StreamSchema({{{fields}}}, time_unit={self._time_unit!r})"
+
+
+def _data_type(name: str, given: pa.DataType | str) -> pa.DataType:
+    if not isinstance(given, str):
+        return given
+    try:
+        return pa.type_for_alias(given)
+    except ValueError:
+        raise SchemaError(f"column {name!r}: Arrow knows no type {given!r}") from None
+
+
+def check_type(name: str, t: pa.DataType, depth: int = 0) -> None:
+    """Raises `SchemaError` unless columns of type `t` may stand in a payload."""
+    types = pa.types
+    if depth > NESTING_MAX:
+        raise SchemaError(f"column {name!r}: structs nest deeper than {NESTING_MAX} levels")
+    if types.is_struct(t):
+        if t.num_fields == 0:
+            raise SchemaError(f"column {name!r}: a struct without fields")
+        for field in t:
+            check_type(f"{name}.{field.name}", field.type, depth + 1)
+    elif types.is_dictionary(t):
+        if types.is_dictionary(t.value_type) or types.is_struct(t.value_type):
+            raise SchemaError(f"column {name!r}: {t} is not supported; decode the dictionary")
+        check_type(name, t.value_type, depth + 1)
+    elif not (
+        types.is_primitive(t)
+        or types.is_boolean(t)
+        or types.is_decimal(t)
+        or types.is_fixed_size_binary(t)
+        or types.is_string(t)
+        or types.is_large_string(t)
+        or types.is_string_view(t)
+        or types.is_binary(t)
+        or types.is_large_binary(t)
+        or types.is_binary_view(t)
+    ):
+        raise SchemaError(
+            f"column {name!r}: type {t} is not supported in a payload "
+            "(fixed width, bool, decimal, string, binary, dictionary, struct are)"
+        )

@@ -1,0 +1,85 @@
+"""Payload values between Arrow columns and Python, exactly and in one canonical form.
+
+Used where a person or a slow twin looks at rows one by one: elements, the text notation, the TDB.
+
+Canonical means: two payloads are equal under the product's rule exactly when their Python tuples
+are equal and hash alike. So every NaN is the one object `math.nan` (tuples compare by identity
+first), -0.0 becomes 0.0, a struct is a tuple of its fields, a dictionary is decoded, and dates,
+times, timestamps and durations are integer counts of their unit, because Python's own types lose
+nanoseconds and time zones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.protocol.errors import FrameError
+
+
+def canonical_float(x: float) -> float:
+    """The one NaN, and zero without a sign."""
+    return math.nan if x != x else x + 0.0  # -0.0 + 0.0 is 0.0
+
+
+def _ticks_type(t: pa.DataType) -> pa.DataType | None:
+    """The integer type that holds the ticks of temporal type `t`; None where `t` is not temporal."""
+    if not pa.types.is_temporal(t) or pa.types.is_interval(t):
+        return None
+    return pa.int32() if t.bit_width == 32 else pa.int64()
+
+
+def to_values(array: pa.Array) -> list[Any]:
+    """The rows of `array` as canonical Python values."""
+    t = array.type
+    ticks = _ticks_type(t)
+    if ticks is not None:
+        return list(array.view(ticks).to_pylist())
+    if pa.types.is_dictionary(t):
+        return to_values(array.dictionary_decode())
+    if pa.types.is_struct(t):
+        rows: Iterable[Any] = zip(*map(to_values, array.flatten()), strict=True)
+        if array.null_count == 0:
+            return list(rows)
+        return [v if ok else None for v, ok in zip(rows, array.is_valid().to_pylist(), strict=True)]
+    if pa.types.is_floating(t):
+        return [None if x is None else canonical_float(float(x)) for x in array.to_pylist()]
+    return list(array.to_pylist())
+
+
+def from_values(values: Sequence[Any], t: pa.DataType, name: str = "value") -> pa.Array:
+    """The inverse of `to_values`; raises `FrameError` where a value does not fit type `t`."""
+    try:
+        return _from_values(values, t)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+        raise FrameError(f"column {name!r} of type {t}: {e}") from None
+
+
+def _from_values(values: Sequence[Any], t: pa.DataType) -> pa.Array:
+    ticks = _ticks_type(t)
+    if ticks is not None:
+        return pa.array(values, ticks).view(t)
+    if pa.types.is_dictionary(t):
+        return _from_values(values, t.value_type).dictionary_encode().cast(t)
+    if pa.types.is_struct(t):
+        for v in values:
+            if v is not None and len(v) != t.num_fields:
+                raise ValueError(f"a struct of {t.num_fields} fields, got {len(v)}")
+        children = [
+            _from_values([None if v is None else v[i] for v in values], field.type)
+            for i, field in enumerate(t)
+        ]
+        missing = pa.array([v is None for v in values], pa.bool_())
+        return pa.StructArray.from_arrays(children, fields=list(t), mask=missing)
+    if pa.types.is_float16(t):
+        return pa.array([None if v is None else np.float16(v) for v in values], t)
+    return pa.array(values, t)
+
+
+def payload_tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """The rows of a payload batch as canonical tuples: equal exactly when the payloads are."""
+    return list(zip(*map(to_values, batch.columns), strict=True))
