@@ -1,0 +1,1 @@
+"""Measurements: one form for every bench (`harness`), and one module a bench."""
