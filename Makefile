@@ -59,7 +59,7 @@ clean: ## remove what was built and cached (.venv stays)
 	rm -rf build dist plots fuzz-corpus .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-# -- what those stand on ------------------------------------------------------------------------
+# -- what those stand on --------------------------------------------------------------------------
 
 $(BIN)/pip:
 	@$(PYTHON) scripts/python_version.py

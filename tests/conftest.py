@@ -112,7 +112,7 @@ def _is_local(address: object) -> bool:
         return bool(address[0] == "localhost")
 
 
-# -- the entry points of Ray and Spark -------------------------------------------------------------
+# -- the entry points of Ray and Spark ------------------------------------------------------------
 
 
 def _guard(module: ModuleType) -> None:
@@ -163,7 +163,7 @@ class _GuardingFinder:
         return spec
 
 
-# -- the run ---------------------------------------------------------------------------------------
+# -- the run --------------------------------------------------------------------------------------
 
 
 def pytest_configure() -> None:
