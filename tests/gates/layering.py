@@ -73,7 +73,6 @@ WORLD: Mapping[str, str] = {
     "os": "the operating system",
     "ctypes": "the operating system",
     "fcntl": "the operating system",
-    "mmap": "files",
     "builtins.open": "files",
     "builtins.input": "files",
     "io.open": "files",
