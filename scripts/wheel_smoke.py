@@ -1,0 +1,82 @@
+"""Looks at an installed Gapless from inside: wheel_smoke.py REPOSITORY SDIST.
+
+Runs on the Python of a clean venv, in an empty directory; the repository only says what to expect.
+Every check is an expectation in plain words, and all that fail are named.
+"""
+
+import pkgutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from importlib import import_module, metadata
+from pathlib import Path
+
+
+def broken_wheel(repository: Path) -> Iterator[str]:
+    """The expectations of an installed wheel that do not hold."""
+    import gapless
+
+    package = Path(gapless.__file__ or "").parent
+    if not package.is_relative_to(sys.prefix):
+        yield f"gapless is imported from the venv, not from {package}"
+
+    files = [Path(str(f.locate())) for f in metadata.files("gapless") or ()]
+    names = {f.relative_to(package.parent).as_posix() for f in files if package.parent in f.parents}
+    for folder in sorted(p.name for p in (repository / "src/gapless").iterdir() if p.is_symlink()):
+        if f"gapless/{folder}/__init__.py" not in names:
+            yield f"it holds gapless/{folder}/"
+    for wanted in ("gapless/py.typed", "/licenses/LICENSE", "/licenses/NOTICE"):
+        if not any(name.endswith(wanted) for name in names):
+            yield f"it holds {wanted}"
+    for file in files:
+        if file.is_symlink() or not file.exists():
+            yield f"{file} is a real file"
+        if file.suffix in {".cpp", ".hpp"}:
+            yield f"it holds no C++ source such as {file}"
+
+    for module in pkgutil.walk_packages(gapless.__path__, "gapless."):
+        import_module(module.name)
+    from gapless.kernels import KERNEL
+
+    native = [name for name in names if name.startswith("gapless/kernels/_native")]
+    if KERNEL != "native" or not any(name.endswith(".so") for name in native):
+        yield f"it runs on the native kernel, not on the {KERNEL}: {native}"
+    if not any(name.endswith(".pyi") for name in native):
+        yield "the native kernel has its stub"
+
+
+def broken_command() -> Iterator[str]:
+    """The expectations of the `gapless` command that do not hold."""
+    version = metadata.version("gapless")
+    command = str(Path(sys.executable).parent / "gapless")
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
+    if done.returncode or version not in done.stdout:
+        yield f"`gapless --version` prints {version}, not {done.stdout or done.stderr!r}"
+
+
+def broken_sdist(sdist: Path) -> Iterator[str]:
+    """The expectations of a source distribution that do not hold."""
+    with tarfile.open(sdist) as archive:
+        members = archive.getmembers()
+    yield from (f"{m.name} in the sdist is a real file" for m in members if not m.isfile())
+    names = {m.name.partition("/")[2] for m in members}
+    for wanted in ("CMakeLists.txt", "LICENSE", "NOTICE", "src/gapless/protocol/frame.py"):
+        if wanted not in names:
+            yield f"the sdist holds {wanted}"
+    for unwanted in ("tests/", "build/", "."):
+        if any(name.startswith(unwanted) for name in names):
+            yield f"the sdist holds nothing of {unwanted}"
+
+
+def main(repository: str, sdist: str) -> str | None:
+    """None where all is well; else what is not, one line each."""
+    broken = [*broken_wheel(Path(repository)), *broken_command(), *broken_sdist(Path(sdist))]
+    if broken:
+        return "\n".join(f"not so: {expectation}" for expectation in broken)
+    print(f"the wheel of Gapless {metadata.version('gapless')} works")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
