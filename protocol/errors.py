@@ -11,6 +11,7 @@ class and three kinds below it:
         ExpressionError    an expression that is malformed or does not fit its input
       BadData          a peer, a file, a stream: drop it, detach it, repair it
         DecodeError        bytes that are not what they claim to be: names the field and the bound
+          Truncated          bytes that are right as far as they go, and too few: a torn tail
         StreamViolation    an element that breaks a promise the stream made: names element and rule
         JournalError       a journal that does not read back
       Bug              us: a broken invariant; report it
@@ -65,6 +66,10 @@ class DecodeError(BadData):
         super().__init__(f"{field}: {problem}{limit}")
         self.field = field
         self.bound = bound
+
+
+class Truncated(DecodeError):
+    """Bytes that end too early: a torn tail where a file ends, corruption anywhere else."""
 
 
 class StreamViolation(BadData):

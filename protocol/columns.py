@@ -1,0 +1,89 @@
+"""What Arrow cannot do, or does wastefully, with columns of some types that a payload may have.
+
+- `take` and `filter` do not know the view layouts (string_view, binary_view), nor structs of them.
+- Arrow writes a sliced column without its parent's bytes, but not one in a view layout (its data
+  buffers go whole) nor a dictionary (all its values go). `compact` leaves what the rows need.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_VIEW_BYTES = 16
+_INLINE_BYTES = 12  # a view up to this long holds its bytes itself
+
+
+def has_views(t: pa.DataType) -> bool:
+    """Whether type `t` is a view layout or a struct that has one in it."""
+    if pa.types.is_struct(t):
+        return any(has_views(field.type) for field in t)
+    return bool(pa.types.is_string_view(t) or pa.types.is_binary_view(t))
+
+
+def without_views(t: pa.DataType) -> pa.DataType:
+    """The type that holds the same values with the large layout in place of views."""
+    if pa.types.is_struct(t):
+        return pa.struct([field.with_type(without_views(field.type)) for field in t])
+    if pa.types.is_string_view(t):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(t) else t
+
+
+def take(array: pa.Array, rows: pa.Array) -> pa.Array:
+    """The rows at the given positions, or those that a mask picks; of every payload type."""
+    if has_views(array.type):
+        return take(array.cast(without_views(array.type)), rows).cast(array.type)
+    return array.filter(rows) if pa.types.is_boolean(rows.type) else array.take(rows)
+
+
+def compact(array: pa.Array) -> pa.Array:
+    """The same rows, without the bytes and dictionary values that they do not use.
+
+    Hands `array` itself back where there is little to gain.
+    """
+    t = array.type
+    if pa.types.is_dictionary(t) and len(array.dictionary) > len(array):
+        used = pa.array(np.unique(array.indices.drop_null().to_numpy()), t.index_type)
+        indices = pc.index_in(array.indices, used, skip_nulls=True).cast(t.index_type)
+        return pa.DictionaryArray.from_arrays(
+            indices, take(array.dictionary, used), ordered=t.ordered
+        )
+    if pa.types.is_struct(t) and any(_can_shrink(field.type) for field in t):
+        children = [compact(array.field(i)) for i in range(t.num_fields)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(t), mask=mask)
+    if not pa.types.is_struct(t) and has_views(t) and _is_sparse(array):
+        return array.cast(without_views(t)).cast(t)
+    return array
+
+
+def compact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in memory of about their own size: a slice lets go of its parent's buffers."""
+    columns = [compact(column) for column in batch.columns]
+    batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    if batch.get_total_buffer_size() <= 2 * batch.nbytes:
+        return batch
+    sink = pa.BufferOutputStream()  # Arrow's writer is what cuts buffers to the rows
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    with pa.ipc.open_stream(sink.getvalue()) as reader:
+        return reader.read_next_batch()
+
+
+def _can_shrink(t: pa.DataType) -> bool:
+    if pa.types.is_struct(t):
+        return any(_can_shrink(field.type) for field in t)
+    return pa.types.is_dictionary(t) or has_views(t)
+
+
+def _is_sparse(array: pa.Array) -> bool:
+    """Whether a column of views holds over twice the bytes that its rows refer to."""
+    held = sum(buffer.size for buffer in array.buffers()[2:] if buffer is not None)
+    if not held:
+        return False
+    first = array.offset * _VIEW_BYTES
+    views = np.frombuffer(array.buffers()[1], np.int32, len(array) * _VIEW_BYTES // 4, first)
+    sizes = views[::4].astype(np.int64)
+    return bool(held > 2 * int(sizes[sizes > _INLINE_BYTES].sum()))

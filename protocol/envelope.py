@@ -1,0 +1,280 @@
+"""The envelope: how a frame or a control document stands in a file or on a wire of ours.
+
+    bytes  0..63    header, little-endian
+      0  magic        "GAPL"
+      4  version      1 byte
+      5  kind         1 byte: 1 frame, 2 document
+      6  reserved     2 bytes, zero
+      8  term         4 bytes: with the next, the incarnation of whoever wrote it
+     12  counter      4 bytes
+     16  sequence     8 bytes
+     24  stable       8 bytes, signed; the smallest int64 where a frame has none
+     32  fingerprint  16 bytes: of the frame's schema; zero in a document
+     48  body bytes   8 bytes, without the padding
+     56  body crc     4 bytes: zlib.crc32 of body and padding
+     60  header crc   4 bytes: zlib.crc32 of the 60 bytes before it
+    bytes 64..      body: an Arrow IPC stream of one batch, or msgpack
+                    zeros, up to a multiple of 64
+
+Header and envelope are multiples of 64 bytes, so that bodies in a mapped file keep the alignment
+that Arrow likes, and a file is walked from header to header. The header has a checksum of its own:
+a length that was damaged is then told from a file that ends in the middle of an envelope. The first
+is a `DecodeError`; the second is `Truncated`, which is what a crash leaves at a journal's tail.
+
+A checksum finds accidents. Against a peer that computes it over bad data on purpose stand the
+bounds here, `ipc_guard` and `documents`; whatever the bytes, decoding gives a checked value or a
+`DecodeError`. A decoded frame uses the given bytes where they lie: they must not change under it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from gapless.protocol import documents
+from gapless.protocol.columns import compact
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import DecodeError, FrameError, Misuse, SchemaError, Truncated
+from gapless.protocol.frame import Frame
+from gapless.protocol.ipc_guard import ROWS_MAX, BatchReader
+from gapless.protocol.schema import StreamSchema
+
+HEADER_BYTES = 64
+"""Bytes of a header, and what an envelope is a multiple of: a cache line, Arrow's alignment."""
+BODY_BYTES_MAX = 64 << 20
+"""Bytes of a body: 64,000 rows, the largest frame that the runtime makes, at 1 KB a row."""
+SCHEMAS_KEPT = 256
+"""Schemas whose encoded form is kept: more than one process meets."""
+
+_MAGIC = b"GAPL"
+_VERSION = 1
+_HEADER = struct.Struct("<4sBBHIIQq16sQI")
+_CRC = struct.Struct("<I")
+_NO_FINGERPRINT = bytes(16)
+_U32_MAX = 2**32 - 1
+_U64_MAX = 2**64 - 1
+
+Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
+"""Bytes in one piece, wherever they lie; of a mapped file, `memoryview(mapped)`."""
+
+
+class Kind(IntEnum):
+    """What the body of an envelope is."""
+
+    FRAME = 1
+    DOCUMENT = 2
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Incarnation:
+    """One life of one writer. Of two, the larger is the later, and whatever the smaller still says
+    is void.
+
+    `term` counts the lives of the job's root, `counter` what one root has started.
+    """
+
+    term: int
+    counter: int
+
+    def __post_init__(self) -> None:
+        for name, value in (("term", self.term), ("counter", self.counter)):
+            if not 0 <= value <= _U32_MAX:
+                raise Misuse(f"incarnation: {name} is {value}, not one of 0 to {_U32_MAX}")
+
+    def __str__(self) -> str:
+        return f"{self.term}.{self.counter}"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first 64 bytes of an envelope, checked by themselves; the body is not looked at."""
+
+    kind: Kind
+    incarnation: Incarnation
+    sequence: int
+    stable: int | None
+    fingerprint: bytes
+    body_bytes: int
+    body_crc: int
+
+    @property
+    def envelope_bytes(self) -> int:
+        """Bytes from the start of this header to where the next one starts."""
+        return HEADER_BYTES + _padded(self.body_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A frame and who sent it: its `sequence` counts the frames of its incarnation."""
+
+    incarnation: Incarnation
+    sequence: int
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEnvelope:
+    """A control document and who sent it."""
+
+    incarnation: Incarnation
+    sequence: int
+    document: documents.Document
+
+
+def encode_frame(frame: Frame, incarnation: Incarnation, sequence: int) -> bytes:
+    """The frame in its envelope: the rows that it has, not the larger batch they may be part of."""
+    batch = frame.batch
+    if batch.num_rows > ROWS_MAX:
+        raise FrameError(f"a frame of {batch.num_rows} rows: cut it, {ROWS_MAX} is the most")
+    _reader(frame.schema)
+    body = _stream(frame.schema, [compact(column) for column in batch.columns])
+    return _seal(Kind.FRAME, incarnation, sequence, frame.stable, frame.schema.fingerprint, body)
+
+
+def decode_frame(
+    data: Data, schema: StreamSchema, *, max_bytes: int = BODY_BYTES_MAX, max_rows: int = ROWS_MAX
+) -> Envelope:
+    """The frame in one envelope, checked whole. Its columns lie in `data`."""
+    header, body = _open(data, Kind.FRAME, max_bytes)
+    if header.fingerprint != schema.fingerprint:
+        raise DecodeError("schema fingerprint", header.fingerprint.hex(), schema.fingerprint.hex())
+    batch = _reader(schema).read(body, max_rows)
+    try:
+        frame = Frame(batch, header.stable, schema)
+    except (FrameError, SchemaError) as e:
+        raise DecodeError("rows", str(e)) from None
+    return Envelope(header.incarnation, header.sequence, frame)
+
+
+def encode_document(document: documents.Document, incarnation: Incarnation, sequence: int) -> bytes:
+    """The document in its envelope."""
+    body = documents.pack(document)
+    return _seal(Kind.DOCUMENT, incarnation, sequence, None, _NO_FINGERPRINT, body)
+
+
+def decode_document(data: Data, *, max_bytes: int = documents.BYTES_MAX) -> DocumentEnvelope:
+    """The document in one envelope: plain data, its fields not yet looked at."""
+    header, body = _open(data, Kind.DOCUMENT, max_bytes)
+    if header.fingerprint != _NO_FINGERPRINT or header.stable is not None:
+        raise DecodeError("header", "a document with a stable or a schema", "neither")
+    document = documents.unpack(memoryview(body), max_bytes=max_bytes)
+    return DocumentEnvelope(header.incarnation, header.sequence, document)
+
+
+def peek_header(data: Data, offset: int = 0, *, max_bytes: int = BODY_BYTES_MAX) -> Header:
+    """The header at `offset`, for whoever walks a file: go on at `offset + envelope_bytes`.
+
+    Raises `Truncated` where the bytes end inside the header. Whether those of the body are all
+    there is for the caller to see; decoding would raise `Truncated`, too.
+    """
+    view = memoryview(data)[offset : offset + HEADER_BYTES]
+    if bytes(view[:4]) != _MAGIC[: len(view)]:
+        raise DecodeError("magic", bytes(view[:4]).hex(), _MAGIC.hex())
+    if len(view) < HEADER_BYTES:
+        raise Truncated("header", f"{len(view)} bytes", HEADER_BYTES)
+    return _read_header(view, max_bytes)
+
+
+def _read_header(view: memoryview, max_bytes: int) -> Header:
+    _, version, kind, reserved, term, counter, *rest = _HEADER.unpack_from(view)
+    sequence, stable, fingerprint, body_bytes, body_crc = rest
+    if version != _VERSION:
+        raise DecodeError("version", str(version), _VERSION)
+    (crc,) = _CRC.unpack_from(view, _HEADER.size)
+    wanted = zlib.crc32(view[: _HEADER.size])
+    if crc != wanted:
+        raise DecodeError("header crc", f"{crc:#010x}", f"{wanted:#010x}")
+    if reserved:
+        raise DecodeError("reserved bytes", f"{reserved:#x}", 0)
+    if kind not in (Kind.FRAME, Kind.DOCUMENT):
+        raise DecodeError("kind", str(kind), ", ".join(k.name.lower() for k in Kind))
+    if body_bytes > max_bytes:
+        raise DecodeError("body bytes", str(body_bytes), f"<= {max_bytes}")
+    return Header(
+        Kind(kind),
+        Incarnation(term, counter),
+        sequence,
+        None if stable == BEGIN else stable,
+        fingerprint,
+        body_bytes,
+        body_crc,
+    )
+
+
+def _open(data: Data, kind: Kind, max_bytes: int) -> tuple[Header, pa.Buffer]:
+    """The header of the one envelope that `data` is, and its body."""
+    buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+    view = memoryview(buffer)
+    header = peek_header(view, max_bytes=max_bytes)
+    if header.kind != kind:
+        raise DecodeError("kind", header.kind.name.lower(), kind.name.lower())
+    if len(view) < header.envelope_bytes:
+        raise Truncated("body", f"{len(view) - HEADER_BYTES} bytes", _padded(header.body_bytes))
+    if len(view) > header.envelope_bytes:
+        raise DecodeError("envelope", f"{len(view)} bytes", header.envelope_bytes)
+    crc = zlib.crc32(view[HEADER_BYTES:])
+    if crc != header.body_crc:
+        raise DecodeError("body crc", f"{crc:#010x}", f"{header.body_crc:#010x}")
+    if any(view[HEADER_BYTES + header.body_bytes :]):
+        raise DecodeError("padding", "is not zero", 0)
+    return header, buffer.slice(HEADER_BYTES, header.body_bytes)
+
+
+def _seal(
+    kind: Kind,
+    incarnation: Incarnation,
+    sequence: int,
+    stable: int | None,
+    fingerprint: bytes,
+    body: bytes | pa.Buffer,
+) -> bytes:
+    if not 0 <= sequence <= _U64_MAX:
+        raise Misuse(f"sequence {sequence}: not one of 0 to {_U64_MAX}")
+    body_bytes = len(body)
+    if body_bytes > BODY_BYTES_MAX:
+        raise Misuse(f"a body of {body_bytes} bytes: cut it, {BODY_BYTES_MAX} is the most")
+    padding = bytes(_padded(body_bytes) - body_bytes)
+    header = _HEADER.pack(
+        _MAGIC,
+        _VERSION,
+        kind,
+        0,
+        incarnation.term,
+        incarnation.counter,
+        sequence,
+        BEGIN if stable is None else stable,
+        fingerprint,
+        body_bytes,
+        zlib.crc32(padding, zlib.crc32(body)),
+    )
+    return b"".join((header, _CRC.pack(zlib.crc32(header)), body, padding))
+
+
+def _padded(size: int) -> int:
+    return -(-size // HEADER_BYTES) * HEADER_BYTES
+
+
+def _stream(schema: StreamSchema, columns: list[Any]) -> pa.Buffer:
+    """An Arrow IPC stream of one batch."""
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+    with pa.ipc.new_stream(sink, schema.arrow, options=pa.ipc.IpcWriteOptions()) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+@lru_cache(maxsize=SCHEMAS_KEPT)
+def _reader(schema: StreamSchema) -> BatchReader:
+    """The reader of a schema's batches; refuses a schema whose own batches it would not read."""
+    reader = BatchReader(schema.arrow)
+    try:
+        reader.check(memoryview(_stream(schema, schema.empty_batch.columns)))
+    except DecodeError as e:
+        raise SchemaError(f"a schema too large to be sent: {e}") from None
+    return reader
