@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gapless.protocol.columns import compact_batch, take
 from gapless.protocol.elements import (
     BEGIN,
     INF,
@@ -35,7 +36,7 @@ from gapless.protocol.elements import (
     format_time,
 )
 from gapless.protocol.errors import FrameError, SchemaError
-from gapless.protocol.schema import TIME_COLUMNS, StreamSchema
+from gapless.protocol.schema import TIME_COLUMNS, UNIT_KEY, StreamSchema
 from gapless.protocol.values import from_values, payload_tuples
 
 Times = npt.NDArray[np.int64]
@@ -57,8 +58,8 @@ class Frame:
     ) -> None:
         if schema is None:
             schema = StreamSchema.of_batch(batch.schema)
-        elif not batch.schema.equals(schema.arrow):
-            raise SchemaError(_schema_difference(batch.schema, schema.arrow))
+        else:
+            batch = _with_schema(batch, schema)
         if stable is not None:
             check_stable(stable)
         self._fill(batch, stable, schema)
@@ -73,7 +74,9 @@ class Frame:
         self._payload: pa.RecordBatch | None = None
 
     def _derive(self, batch: pa.RecordBatch, stable: int | None) -> Frame:
-        """A frame over rows of this one: checked already."""
+        """A frame over rows of this one: they are checked already, the stable is not."""
+        if stable is not None:
+            check_stable(stable)
         frame = object.__new__(Frame)
         frame._fill(batch, stable, self._schema)
         return frame
@@ -82,9 +85,8 @@ class Frame:
         for name, column in zip(TIME_COLUMNS, self.batch.columns[:3], strict=True):
             if column.null_count:
                 raise FrameError(f"column {name}: {column.null_count} nulls, times are never null")
-        for field, column in zip(self._schema.payload, self.batch.columns[3:], strict=True):
-            if not field.nullable and column.null_count:
-                raise FrameError(f"column {field.name}: nulls in a column that is not nullable")
+        for i in self._schema.required:
+            _check_nulls(self._schema.payload.field(i), self.batch.column(3 + i))
         vs, ve, was = self.vs, self.ve, self.was
         not_after = was <= vs  # inserts (their was is BEGIN) and bad adjusts
         bad = (ve < vs) | (not_after & ((was != BEGIN) | (ve == vs)))
@@ -160,13 +162,19 @@ class Frame:
     @staticmethod
     def concat(frames: Sequence[Frame]) -> Frame:
         """One frame with the rows of all; only the last may carry a stable."""
+        if not frames:
+            raise FrameError("concat: needs one frame at least, for its schema")
         if any(f.stable is not None for f in frames[:-1]):
             raise FrameError("concat: only the last frame may carry a stable")
         first, last = frames[0], frames[-1]
         for f in frames[1:]:
             if f.schema != first.schema:
                 raise SchemaError(_schema_difference(f.batch.schema, first.schema.arrow))
-        return first._derive(pa.concat_batches([f.batch for f in frames]), last.stable)
+        try:
+            batch = pa.concat_batches([f.batch for f in frames])
+        except pa.ArrowException as e:  # dictionaries whose union outgrows their index type
+            raise FrameError(f"concat: {e}") from None
+        return first._derive(batch, last.stable)
 
     def slice(self, offset: int, length: int | None = None, stable: int | None = None) -> Frame:
         """Rows from `offset` on, without a copy, followed by `stable`."""
@@ -175,13 +183,24 @@ class Frame:
     def take(self, rows: npt.NDArray[Any], stable: int | None = None) -> Frame:
         """The rows that a mask or an array of positions names, followed by `stable`."""
         picked = pa.array(rows)
-        batch = self.batch.filter(picked) if rows.dtype == np.bool_ else self.batch.take(picked)
+        if self._schema.has_views:
+            columns = [take(column, picked) for column in self.batch.columns]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.batch.schema)
+        elif rows.dtype == np.bool_:
+            batch = self.batch.filter(picked)
+        else:
+            batch = self.batch.take(picked)
         return self._derive(batch, stable)
+
+    def compact(self) -> Frame:
+        """The same rows in memory of their own size: for a slice that stays while its parent goes.
+
+        What state keeps for long, and what leaves the process, goes through here.
+        """
+        return self._derive(compact_batch(self.batch), self.stable)
 
     def with_stable(self, stable: int | None) -> Frame:
         """The same rows, followed by `stable`."""
-        if stable is not None:
-            check_stable(stable)
         return self._derive(self.batch, stable)
 
     # -- looking at one -----------------------------------------------------------------------
@@ -215,7 +234,8 @@ class Frame:
     @property
     def is_insert(self) -> Mask:
         """True where the row is an insert."""
-        return self.was == BEGIN
+        mask: Mask = self.was == BEGIN
+        return mask
 
     @property
     def payload(self) -> pa.RecordBatch:
@@ -273,7 +293,7 @@ class Frame:
     __hash__ = None  # type: ignore[assignment]  # compares by content, which is costly to hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Frame, (self.batch, self.stable, self._schema)
+        return Frame, (compact_batch(self.batch), self.stable, self._schema)
 
     def __repr__(self) -> str:
         stable = "" if self.stable is None else f", stable({format_time(self.stable)})"
@@ -290,6 +310,29 @@ def frames_of(schema: StreamSchema, elements: Iterable[Element]) -> Iterator[Fra
             run = []
     if run:
         yield Frame.from_elements(schema, run)
+
+
+def _with_schema(batch: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
+    """`batch`, seen to be of `schema`, and saying so itself: unit of time included."""
+    if batch.schema.equals(schema.arrow, check_metadata=True):
+        return batch
+    if not batch.schema.equals(schema.arrow):
+        raise SchemaError(_schema_difference(batch.schema, schema.arrow))
+    unit = (batch.schema.metadata or {}).get(UNIT_KEY, schema.time_unit.encode())
+    if unit != schema.time_unit.encode():
+        raise SchemaError(f"time unit: expected {schema.time_unit}, got {unit.decode()}")
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema.arrow)
+
+
+def _check_nulls(field: pa.Field, column: pa.Array) -> None:
+    """Raises where a field that is not nullable holds a null, also inside structs."""
+    if not field.nullable and column.null_count:
+        raise FrameError(f"column {field.name}: nulls in a column that is not nullable")
+    if pa.types.is_struct(field.type):
+        present = column.is_valid() if column.null_count else None
+        for i, child in enumerate(field.type):
+            values = column.field(i)
+            _check_nulls(child, values if present is None else take(values, present))
 
 
 def _schema_difference(got: pa.Schema, wanted: pa.Schema) -> str:

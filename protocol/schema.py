@@ -17,9 +17,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
+from gapless.protocol.columns import has_views
 from gapless.protocol.errors import SchemaError
 
 VS, VE, WAS = "_vs", "_ve", "_was"
@@ -31,7 +33,9 @@ FIELDS_MAX = 4096
 NESTING_MAX = 16
 """Levels of structs inside structs."""
 
-_UNIT_KEY = b"gapless.time_unit"
+UNIT_KEY = b"gapless.time_unit"
+"""Where the Arrow schema of a frame's batch says the time unit."""
+
 _TIME_FIELDS = [pa.field(name, pa.int64(), nullable=False) for name in TIME_COLUMNS]
 
 
@@ -55,7 +59,7 @@ class StreamSchema:
                     f"payload column {field.name!r}: names are not empty and do not start with _"
                 )
             check_type(field.name, field.type)
-        self._payload = payload.remove_metadata()
+        self._payload = pa.schema([field.remove_metadata() for field in payload])
         self._time_unit = time_unit
 
     @property
@@ -79,7 +83,17 @@ class StreamSchema:
 
         The unit stands in its metadata, so that a batch says by itself what its times mean.
         """
-        return pa.schema([*_TIME_FIELDS, *self._payload], {_UNIT_KEY: self._time_unit})
+        return pa.schema([*_TIME_FIELDS, *self._payload], {UNIT_KEY: self._time_unit})
+
+    @cached_property
+    def required(self) -> tuple[int, ...]:
+        """The payload columns in which a null, at some level, is not allowed."""
+        return tuple(i for i, field in enumerate(self._payload) if _has_required(field))
+
+    @cached_property
+    def has_views(self) -> bool:
+        """Whether a payload column has a view layout, for which Arrow lacks some functions."""
+        return any(has_views(field.type) for field in self._payload)
 
     @cached_property
     def empty_batch(self) -> pa.RecordBatch:
@@ -96,13 +110,13 @@ class StreamSchema:
                 raise SchemaError(
                     f"column {i}: a frame starts with {', '.join(TIME_COLUMNS)}, int64 not null"
                 )
-        unit = (arrow.metadata or {}).get(_UNIT_KEY, b"ms")
+        unit = (arrow.metadata or {}).get(UNIT_KEY, b"ms")
         return StreamSchema(pa.schema(list(arrow)[3:]), unit.decode(errors="replace"))
 
     @cached_property
     def fingerprint(self) -> bytes:
         """Sixteen bytes that two schemas share exactly when they are equal."""
-        text = repr([(f.name, str(f.type), f.nullable) for f in self._payload])
+        text = repr([_described(field) for field in self._payload])
         return hashlib.sha256(f"{self._time_unit}\n{text}".encode()).digest()[:16]
 
     def __eq__(self, other: object) -> bool:
@@ -116,6 +130,19 @@ class StreamSchema:
     def __repr__(self) -> str:
         fields = ", ".join(f"{f.name}: {f.type}" for f in self._payload)
         return f"StreamSchema({{{fields}}}, time_unit={self._time_unit!r})"
+
+
+def _has_required(field: pa.Field) -> bool:
+    inner = field.type if pa.types.is_struct(field.type) else ()
+    return not field.nullable or any(map(_has_required, inner))
+
+
+def _described(field: pa.Field) -> tuple[Any, ...]:
+    """A field as nested tuples. Arrow's own text would let a name imitate other fields."""
+    t = field.type
+    if pa.types.is_struct(t):
+        return field.name, field.nullable, "struct", *map(_described, t)
+    return field.name, field.nullable, str(t)
 
 
 def _data_type(name: str, given: pa.DataType | str) -> pa.DataType:
@@ -135,6 +162,8 @@ def check_type(name: str, t: pa.DataType, depth: int = 0) -> None:
     if types.is_struct(t):
         if t.num_fields == 0:
             raise SchemaError(f"column {name!r}: a struct without fields")
+        if len({field.name for field in t}) != t.num_fields:
+            raise SchemaError(f"column {name!r}: a struct whose fields share a name")
         for field in t:
             check_type(f"{name}.{field.name}", field.type, depth + 1)
     elif types.is_dictionary(t):

@@ -27,7 +27,7 @@ def canonical_float(x: float) -> float:
 
 
 def _ticks_type(t: pa.DataType) -> pa.DataType | None:
-    """The integer type that holds the ticks of temporal type `t`; None where `t` is not temporal."""
+    """The integer type that holds the ticks of a temporal type; None where `t` is not one."""
     if not pa.types.is_temporal(t) or pa.types.is_interval(t):
         return None
     return pa.int32() if t.bit_width == 32 else pa.int64()
@@ -40,7 +40,8 @@ def to_values(array: pa.Array) -> list[Any]:
     if ticks is not None:
         return list(array.view(ticks).to_pylist())
     if pa.types.is_dictionary(t):
-        return to_values(array.dictionary_decode())
+        values = to_values(array.dictionary)
+        return [None if i is None else values[i] for i in array.indices.to_pylist()]
     if pa.types.is_struct(t):
         rows: Iterable[Any] = zip(*map(to_values, array.flatten()), strict=True)
         if array.null_count == 0:
@@ -54,7 +55,9 @@ def to_values(array: pa.Array) -> list[Any]:
 def from_values(values: Sequence[Any], t: pa.DataType, name: str = "value") -> pa.Array:
     """The inverse of `to_values`; raises `FrameError` where a value does not fit type `t`."""
     try:
-        return _from_values(values, t)
+        array = _from_values(values, t)
+        array.validate(full=True)  # a time of day within the day, a date64 of whole days, ...
+        return array
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
         raise FrameError(f"column {name!r} of type {t}: {e}") from None
 
@@ -64,7 +67,13 @@ def _from_values(values: Sequence[Any], t: pa.DataType) -> pa.Array:
     if ticks is not None:
         return pa.array(values, ticks).view(t)
     if pa.types.is_dictionary(t):
-        return _from_values(values, t.value_type).dictionary_encode().cast(t)
+        places: dict[Any, int] = {}
+        indices = [None if v is None else places.setdefault(v, len(places)) for v in values]
+        return pa.DictionaryArray.from_arrays(
+            pa.array(indices, t.index_type),
+            _from_values(list(places), t.value_type),
+            ordered=t.ordered,
+        )
     if pa.types.is_struct(t):
         for v in values:
             if v is not None and len(v) != t.num_fields:
