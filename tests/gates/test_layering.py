@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,12 @@ def test_nothing_stands_on_itself() -> None:
 def test_chaos_and_bench_stand_on_all_of_the_product() -> None:
     assert below("chaos") == STANDS_ON.keys() - {"chaos", "bench"}
     assert below("bench") == STANDS_ON.keys() - {"bench"}
+
+
+def test_lint_bans_each_folder_by_its_bare_name() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    banned = config["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
+    assert banned.keys() == STANDS_ON.keys()
 
 
 # -- layers ---------------------------------------------------------------------------------------
