@@ -150,8 +150,6 @@ def measure(
     bench: Bench, context: Context, watch: Callable[[Row], None] = lambda row: None
 ) -> Report:
     """Runs `bench` to its end; `watch` sees each row as soon as it is measured."""
-    if context.plot_dir is not None:
-        context.plot_dir.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Row] = {}
     for row in bench.run(context):
         if row.name in rows:

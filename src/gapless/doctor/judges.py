@@ -31,7 +31,7 @@ JAVA_MIN = 17
 
 MEMORY_AVAILABLE_MIN_BYTES = 3 * GIB
 """A small job beside its tools: Ray with one worker takes 0.75 GB and each further worker 0.12 GB
-before it holds any state (measured), Spark's driver a heap of 1 GB by default and more beside it."""
+before it holds any state (measured), Spark's driver a heap of 1 GB by default and more outside."""
 
 CORES_MIN = 2
 """With one core a replica that replays its history starves the heartbeats of all the others, and

@@ -9,7 +9,7 @@ started with the same environment as the `gcs_server` beside it, so it needs no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv6Address, ip_address
 
 import psutil
@@ -23,7 +23,7 @@ _NAMES = ("gcs_server", "raylet")
 def ray_exposure(environ: Mapping[str, str]) -> RayExposure:
     """The Ray processes of this machine, and what `environ` makes a job do."""
     return RayExposure(
-        processes=tuple(_ray_processes(psutil.process_iter())),
+        processes=tuple(ray_processes(psutil.process_iter())),
         address=environ.get("RAY_ADDRESS") or None,
         sends_token=demands_token(environ),
     )
@@ -45,7 +45,8 @@ def is_reachable(address: str) -> bool:
     return not ip.is_loopback
 
 
-def _ray_processes(processes: Iterable[psutil.Process]) -> Iterable[RayProcess]:
+def ray_processes(processes: Iterable[psutil.Process]) -> Iterator[RayProcess]:
+    """Those of `processes` that belong to a Ray cluster and take orders from the network."""
     for process in processes:
         try:
             name = process.name()

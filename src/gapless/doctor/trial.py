@@ -13,6 +13,7 @@ the reader would wait for it.
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -45,7 +46,7 @@ def try_module(module: str, limit_s: float, *, depends: bool = False) -> Start:
     with tempfile.TemporaryDirectory(prefix="gl-", ignore_cleanup_errors=True) as directory:
         command = [sys.executable, "-m", module, directory]
         exit_code, took_s, output = _run(command, Path(directory), limit_s)
-    shown = f"{Path(sys.executable).name} -m {module} {tempfile.gettempdir()}"
+    shown = f"{sys.executable} -m {module} {tempfile.gettempdir()}"
     return Start(exit_code, took_s, limit_s, _last_line(output), shown, depends)
 
 
@@ -64,14 +65,21 @@ def _run(command: Sequence[str], directory: Path, limit_s: float) -> tuple[int |
             start_new_session=True,
         )
         try:
-            exit_code: int | None = child.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            exit_code = None
-        finally:
+            in_time = _wait(child.pid, limit_s)
             took_s = time.monotonic() - began
+        finally:
             _end_all(child.pid, mark)
-            child.wait()
-    return exit_code, took_s, log.read_text(errors="replace")
+            exit_code = child.wait()
+    return exit_code if in_time else None, took_s, log.read_text(errors="replace")
+
+
+def _wait(pid: int, limit_s: float) -> bool:
+    """Waits for a child to end, asleep and not asking again and again; False: it has not."""
+    child = os.pidfd_open(pid)
+    try:
+        return bool(select.select([child], [], [], limit_s)[0])
+    finally:
+        os.close(child)
 
 
 def _end_all(session: int, mark: str) -> None:

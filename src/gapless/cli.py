@@ -1,0 +1,67 @@
+"""The `gapless` command: puts the commands together and turns errors into exits.
+
+An error that Gapless raises on purpose says what to do next, so it is printed as one sentence. Any
+other is our mistake, or the machine's, and keeps its traceback. Both exit with 2, for the command
+could not run; Python's own exit code for an uncaught error, 1, would say that it ran and found a
+problem.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from gapless.commands.bench import bench
+from gapless.commands.chaos import chaos
+from gapless.commands.doctor import doctor
+from gapless.commands.terminal import ExitCode
+from gapless.protocol.errors import GaplessError
+
+app = typer.Typer(
+    name="gapless",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: it starts sooner, and brackets stay brackets
+    pretty_exceptions_enable=False,  # a traceback is to be copied into a report as it is
+)
+app.command()(doctor)
+app.command()(bench)
+app.add_typer(chaos, name="chaos")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"gapless {metadata.version('gapless')}")
+        raise typer.Exit
+
+
+@app.callback()
+def gapless(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Keep a continuous query answering while machines die.
+
+    Each command exits with 0 (done), 1 (found a problem) or 2 (could not run); each takes --json.
+    """
+
+
+def main() -> None:
+    """The entry point. Never returns: ends the process with an exit code."""
+    try:
+        app()
+    except GaplessError as error:
+        sys.stderr.write(f"gapless: {error}\n")
+        sys.exit(ExitCode.COULD_NOT_RUN)
+    except Exception:  # noqa: BLE001 - printed whole, and the exit code tells it from a finding
+        traceback.print_exc()
+        sys.exit(ExitCode.COULD_NOT_RUN)

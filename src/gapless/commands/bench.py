@@ -1,0 +1,140 @@
+"""`gapless bench`: measure, and hold the figures against their bars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gapless.commands.terminal import AsJson, ExitCode, output, print_json, spinner
+from gapless.protocol.errors import GaplessError
+
+if TYPE_CHECKING:
+    from gapless.bench.harness import Bench, Context, Report, Row
+
+
+def bench(
+    name: Annotated[str | None, typer.Argument(help="Which bench; without one, lists all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Run all benches, for one report.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="List the benches.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, metavar="DIR", help="Draw the figures into this directory."),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Smaller sizes, fewer repeats: shows that a bench works. The bars were set for "
+            "the full sizes, so none is judged.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure, and hold the figures against their bars.
+
+    Exits with 1 when a bar is missed, with 2 when a bench could not run.
+    """
+    from gapless.bench.harness import BENCHES, Context, load
+
+    if sum((name is not None, every, list_only)) > 1:
+        raise typer.BadParameter("give one of: a NAME, --all, --list")
+    if plot is not None:
+        try:
+            plot.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise typer.BadParameter(f"--plot: cannot make that directory: {error}") from None
+    if name is not None:
+        report = _measure(load(name, BENCHES), Context(quick, plot))
+        if as_json:
+            print_json(report.to_json())
+        else:
+            _print_table(report)
+        raise typer.Exit(ExitCode.PROBLEM if report.missed else ExitCode.DONE)
+    if every:
+        raise typer.Exit(_run_all(Context(quick, plot), as_json=as_json))
+    _list([load(each, BENCHES) for each in sorted(BENCHES)], as_json=as_json)
+
+
+def _run_all(context: Context, *, as_json: bool) -> ExitCode:
+    """One report of all benches. One that cannot run is named in it and does not stop the rest."""
+    from gapless.bench.harness import BENCHES, load
+
+    reports: list[Report] = []
+    failures: dict[str, str] = {}
+    for name in sorted(BENCHES):
+        try:
+            report = _measure(load(name, BENCHES), context)
+        except GaplessError as error:
+            failures[name] = str(error)
+            continue
+        reports.append(report)
+        if not as_json:
+            _print_table(report)
+    if as_json:
+        print_json({"reports": [r.to_json() for r in reports], "could_not_run": failures})
+    for name, why in failures.items():
+        typer.echo(f"gapless: bench {name} could not run: {why}", err=True)
+    if any(report.missed for report in reports):
+        return ExitCode.PROBLEM
+    return ExitCode.COULD_NOT_RUN if failures else ExitCode.DONE
+
+
+def _measure(bench: Bench, context: Context) -> Report:
+    from gapless.bench.harness import measure
+
+    with spinner(f"measuring {bench.name}") as say:
+        rows = 0
+
+        def watch(row: Row) -> None:
+            nonlocal rows
+            rows += 1
+            say(f"measuring {bench.name}: {rows} done, last {row.name} {_number(row.value)}")
+
+        return measure(bench, context, watch)
+
+
+def _list(benches: list[Bench], *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"bench": bench.name, "summary": bench.summary} for bench in benches])
+        return
+    for bench in benches:
+        typer.echo(f"{bench.name:<12} {bench.summary}")
+
+
+def _print_table(report: Report) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    machine = report.machine
+    versions = " ".join(f"{name} {version or '-'}" for name, version in report.versions.items())
+    table = Table(
+        title=Text(f"{report.bench}{' (quick: no bar is judged)' if report.quick else ''}"),
+        caption=Text(
+            f"{machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} GiB, "
+            f"{machine['cpu']}\n{versions}"
+        ),
+    )
+    table.add_column("what", overflow="fold")
+    table.add_column("measured", justify="right", overflow="fold")
+    table.add_column("unit", overflow="fold")
+    table.add_column("bar", justify="right", overflow="fold")
+    table.add_column("holds")
+    for row in report.rows:
+        table.add_row(
+            Text(row.name),
+            _number(row.value),
+            Text(row.unit),
+            "" if row.bar is None else f"{row.op} {_number(row.bar)}",
+            {True: "[green]yes[/]", False: "[red]MISSED[/]", None: ""}[report.holds(row)],
+        )
+    output().print(table)
+
+
+def _number(value: float) -> str:
+    """Four digits that count, and a letter where there are many more: 41.2 M."""
+    for size, letter in ((1e9, " G"), (1e6, " M")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{letter}"
+    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"

@@ -1,0 +1,119 @@
+"""`gapless chaos`: break things on purpose, and check that the answer stays right."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.terminal import AsJson, ExitCode, print_json, progress_bar
+
+if TYPE_CHECKING:
+    from gapless.chaos.simulator import SimResult
+
+SEEDS = 200
+"""Seeds without being asked for more: a minute's work that meets each kind of fault many times."""
+FAILURES_SHOWN_MAX = 5
+"""Failures told in full; of the others the command that replays them. Most have one cause."""
+
+chaos = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@chaos.callback()
+def group() -> None:
+    """Break things on purpose, and check that the answer stays right."""
+
+
+@chaos.command()
+def sim(
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help=f"How many seeds, from 0 on; {SEEDS} if not said.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Run this seed alone.")] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="With --seed: print each step, also if all is well.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the state machines under seeded schedules of faults.
+
+    Messages are late, lost and doubled, replicas and mergers die and come back. Nothing but the
+    seed decides what happens, so a failure replays exactly. Exits with 1 when a seed fails.
+    """
+    if seed is not None and seeds is not None:
+        raise typer.BadParameter("--seed runs one seed, --seeds many: give one of them")
+    if trace and seed is None:
+        raise typer.BadParameter("--trace needs --seed: the trace is that of one seed")
+    chosen: range = range(seeds or SEEDS) if seed is None else range(seed, seed + 1)
+    began = time.monotonic()
+    results = list(_run(chosen))
+    summary = {
+        "seeds": len(results),
+        "steps": sum(result.steps for result in results),
+        "failures": sum(not result.ok for result in results),
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    shows_trace = trace or (seed is not None and not results[0].ok)
+    if as_json:
+        print_json(_document(summary, results, shows_trace=shows_trace))
+    else:
+        if shows_trace:
+            typer.echo("\n".join(results[0].trace))
+        _print_failures([result for result in results if not result.ok])
+        typer.echo(
+            "seeds {seeds}, steps {steps}, failures {failures}, seconds {seconds:.1f}".format(
+                **summary
+            )
+        )
+    raise typer.Exit(ExitCode.PROBLEM if summary["failures"] else ExitCode.DONE)
+
+
+def _run(seeds: range) -> Iterator[SimResult]:
+    """Runs the seeds. Of many, no trace is kept: a failing one replays to the same trace."""
+    with progress_bar("simulating", len(seeds)) as advance:
+        for seed in seeds:
+            result = _run_seed(seed)
+            yield result if len(seeds) == 1 else replace(result, trace=[])
+            advance()
+
+
+def _run_seed(seed: int) -> SimResult:
+    from gapless.chaos.simulator import SimResult, run_seed
+
+    try:
+        return run_seed(seed)
+    except Exception:  # noqa: BLE001 - whatever a seed raises is what it has found
+        return SimResult(seed=seed, ok=False, steps=0, problem=traceback.format_exc(), trace=[])
+
+
+def _replay(seed: int) -> str:
+    return f"gapless chaos sim --seed {seed}"
+
+
+def _print_failures(failures: list[SimResult]) -> None:
+    for count, failure in enumerate(failures):
+        if count < FAILURES_SHOWN_MAX:
+            typer.echo(f"seed {failure.seed} fails:\n{failure.problem}")
+        typer.echo(f"replay it: {_replay(failure.seed)}")
+
+
+def _document(
+    summary: dict[str, Any], results: Iterable[SimResult], *, shows_trace: bool
+) -> dict[str, Any]:
+    return summary | {
+        "results": [
+            {
+                "seed": result.seed,
+                "ok": result.ok,
+                "steps": result.steps,
+                "problem": result.problem,
+                "replay": None if result.ok else _replay(result.seed),
+            }
+            | ({"trace": result.trace} if shows_trace else {})
+            for result in results
+        ]
+    }

@@ -1,0 +1,45 @@
+"""`gapless doctor`: one line a check, each ok or with what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+from rich.text import Text
+
+from gapless.commands.terminal import AsJson, output, print_json, spinner
+
+if TYPE_CHECKING:
+    from gapless.doctor import Finding
+
+_COLOURS = {"ok": "green", "problem": "red", "unknown": "yellow"}
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Say if this machine can run jobs, and if not, what to do.
+
+    Starts a small Spark and a small Ray for a trial, and ends them. Exits with 0 when all is
+    well, 1 when there is a problem, 2 when something could not be looked at.
+    """
+    from gapless.doctor import CHECKS, exit_code
+
+    console = output()
+    findings = []
+    for check in CHECKS:
+        with spinner(f"looking: {check.name}"):
+            finding = check.look()
+        findings.append(finding)
+        if not as_json:
+            console.print(_line(finding), soft_wrap=True)
+    if as_json:
+        print_json([finding.to_json() for finding in findings])
+    raise typer.Exit(exit_code(findings))
+
+
+def _line(finding: Finding) -> Text:
+    verdict = finding.verdict
+    advice = f"; {verdict.advice}" if verdict.advice else ""
+    return Text.assemble(
+        (f"{verdict.status:<8}", _COLOURS[verdict.status]),
+        f" {finding.check:<14} {verdict.found}{advice}",
+    )

@@ -1,0 +1,83 @@
+"""What every command does in the same way.
+
+Results go to stdout and nothing else does; progress and errors go to stderr. So `--json` can be
+piped while a person still watches. Exit codes:
+
+    0  done, and all is well
+    1  done, and a problem was found: a bar missed, a seed that fails, a machine not fit
+    2  could not run: wrong usage, bad input, a failure of ours
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+TABLE_WIDTH_UNWATCHED = 160
+"""Columns for tables that go to a file or a pipe, where no window says how many there are."""
+
+
+class ExitCode(IntEnum):
+    """What a command's exit says to the script that called it."""
+
+    DONE = 0
+    PROBLEM = 1
+    COULD_NOT_RUN = 2
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+
+
+def output() -> Console:
+    """Where results go. Lines are never cut: a narrow window folds them."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = TABLE_WIDTH_UNWATCHED
+    return console
+
+
+def print_json(document: Any) -> None:
+    """Prints one document. Refuses NaN and infinity, which JSON cannot say."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def is_watched() -> bool:
+    """Whether a person sees stderr."""
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def spinner(text: str) -> Iterator[Callable[[str], None]]:
+    """While inside: a spinner beside what was last said, if a person watches. Yields `say`."""
+    if not is_watched():
+        yield lambda text: None
+        return
+    with Console(stderr=True).status(text) as status:
+        yield status.update
+
+
+@contextmanager
+def progress_bar(text: str, total: int) -> Iterator[Callable[[], None]]:
+    """While inside: a bar of `total` steps, if a person watches. Yields `advance`, for one step."""
+    if not is_watched():
+        yield lambda: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(text, total=total)
+        yield lambda: progress.advance(task)
