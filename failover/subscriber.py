@@ -1,0 +1,41 @@
+"""A subscriber: pulls the output from where its token stands, and never sees a frame twice.
+
+The token names an offset of the output journal. A delivery counts only if it starts exactly at
+that offset, so lost, repeated and reordered messages change nothing: what is lost is fetched
+again after silence, what is repeated starts elsewhere.
+"""
+
+from __future__ import annotations
+
+from gapless.failover.messages import Delivery, Effect, Emit, Event, Fetch, Send, Start, Tick, Token
+from gapless.protocol.elements import BEGIN
+
+FETCH_AFTER_MS = 200
+"""Silence after which a fetch is sent again: the merger may have died, or a message."""
+
+
+class Subscriber:
+    """Reads one merger's output, `deliver="changes"`. Pure: the shell does what the effects say."""
+
+    def __init__(self, name: str, merger: str, token: Token | None = None) -> None:
+        self.name = name
+        self.token = token or Token(merger, 0, 0, BEGIN)
+        self._merger = merger
+        self._asked_at = 0
+
+    def on(self, event: Event, now: int) -> list[Effect]:
+        """What follows from `event` at time `now`, in milliseconds."""
+        match event:
+            case Start():
+                return [self._fetch(now)]
+            case Tick() if now - self._asked_at >= FETCH_AFTER_MS:
+                return [self._fetch(now)]
+            case Delivery() if event.after == self.token.offset:
+                stable = max(self.token.stable, event.token.stable)
+                self.token = event.token._replace(stable=stable)
+                return [Emit(event.frame, self.token), self._fetch(now)]
+        return []
+
+    def _fetch(self, now: int) -> Send:
+        self._asked_at = now
+        return Send(self._merger, Fetch(self.name, self.token))

@@ -1,0 +1,87 @@
+"""One append-only file of frames: what replicas read and what mergers deliver.
+
+    | envelope 0 | envelope 1 | envelope 2 | torn ta
+
+Every record is a frame in its envelope, so it carries its own length, checksum, schema
+fingerprint and number. An offset is a number of bytes; a record's end is the next one's start.
+
+A crash may leave a torn record at the end. A writer cuts it off when it opens the file (`recover`);
+a reader takes it for a record that is still being written, and waits. Damage anywhere else is a
+`JournalError` that names the offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gapless.journal.disk import Disk
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.envelope import HEADER_BYTES, Incarnation, decode_frame, encode_frame, peek_header
+from gapless.protocol.errors import DecodeError, JournalError, Truncated
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+
+class JournalFile:
+    """Frames of one schema in one file, one writer, any number of readers."""
+
+    def __init__(self, disk: Disk, name: str, schema: StreamSchema) -> None:
+        self.schema = schema
+        self._disk = disk
+        self._name = name
+        self._next = 0  # the number of the next record that this writer appends
+
+    def recover(self) -> int:
+        """Cuts off a torn record at the end; returns the offset behind the last whole one.
+
+        A writer calls it once, before it appends.
+        """
+        offset = 0
+        self._next = 0
+        for _, offset in self.frames():
+            self._next += 1
+        if offset < self._disk.size(self._name):
+            self._disk.truncate(self._name, offset)
+        return offset
+
+    def append(self, frame: Frame, writer: Incarnation) -> int:
+        """Appends a frame; returns the offset behind it. Durable only after `sync`."""
+        record = encode_frame(frame, writer, self._next)
+        end = self._disk.append(self._name, record)
+        self._next += 1
+        return end
+
+    def sync(self) -> None:
+        """Makes everything appended so far survive a crash."""
+        self._disk.sync(self._name)
+
+    def read(self, offset: int) -> tuple[Frame, int] | None:
+        """The frame at `offset` and the offset behind it; None at the end of what is written."""
+        try:
+            head = self._disk.read(self._name, offset, HEADER_BYTES)
+            if not head:
+                return None
+            size = peek_header(head).envelope_bytes
+            record = self._disk.read(self._name, offset, size)
+            return decode_frame(record, self.schema).frame, offset + size
+        except Truncated:
+            return None  # the writer is in the middle of it, or has died there
+        except DecodeError as e:
+            raise JournalError(f"{self._name} at offset {offset}: {e}") from None
+
+    def frames(self, offset: int = 0) -> Iterator[tuple[Frame, int]]:
+        """Every frame from `offset` on, each with the offset behind it."""
+        while (record := self.read(offset)) is not None:
+            yield record
+            offset = record[1]
+
+    def seek(self, since: int) -> int:
+        """The offset from which a reader meets every row with `vs >= since`."""
+        offset = 0
+        if since == BEGIN:
+            return offset
+        for frame, behind in self.frames():
+            if len(frame) and int(frame.vs.max()) >= since:
+                break
+            offset = behind
+        return offset

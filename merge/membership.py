@@ -1,0 +1,103 @@
+"""Who feeds an LMerge: inputs attach, join at a time, qualify, and leave for good.
+
+    attach() ----------------> qualified ---+
+    attach(join_at=t) -> waiting            +--> detached (reason); its number is never used again
+                           |                |
+                           +-> qualified ---+
+                    output's stable >= t
+
+An input that joined at t promises the right table from t on: every event with ve >= t. What it
+lacks below t means nothing. So until the output's stable has reached t the input may hand in
+events, and its stables are recorded, but it may not *act*: freezing the output to its own table
+would remove events that it simply does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gapless.protocol.elements import BEGIN, INF, format_time
+from gapless.protocol.errors import GaplessError, Misuse
+
+INPUTS_MAX = 1024
+"""Inputs attached at once. Each costs a column of live keys; replicas are counted in ones."""
+
+
+class DetachedInput(Misuse):
+    """The input has left; its number never comes back. Attach again and use the new number."""
+
+
+@dataclass(slots=True)
+class Input:
+    """What membership knows of one input."""
+
+    number: int
+    join_at: int = BEGIN
+    """It holds every event with ve >= join_at."""
+    stable: int = BEGIN
+    """The last stable that it promised."""
+
+    def qualifies(self, output_stable: int) -> bool:
+        """May it act, now that the output is stable up to `output_stable`?"""
+        return self.join_at <= output_stable
+
+
+@dataclass(slots=True)
+class Membership:
+    """The inputs of one merger, by number."""
+
+    attached: dict[int, Input] = field(default_factory=dict)
+    detached: dict[int, GaplessError | None] = field(default_factory=dict)
+    """Who left and why; None where the caller asked for it."""
+    _next: int = 0
+
+    def attach(self, join_at: int = BEGIN) -> Input:
+        """A new input under a number that was never used."""
+        if not BEGIN <= join_at <= INF:
+            raise Misuse(f"join_at {join_at}: needs a time")
+        if len(self.attached) >= INPUTS_MAX:
+            raise Misuse(f"{INPUTS_MAX} inputs are attached; detach one first")
+        entry = Input(self._next, join_at)
+        self.attached[entry.number] = entry
+        self._next += 1
+        return entry
+
+    def detach(self, number: int, reason: GaplessError | None) -> None:
+        """Ends an input for good."""
+        self.get(number)
+        del self.attached[number]
+        self.detached[number] = reason
+
+    def get(self, number: int) -> Input:
+        """The attached input of that number; raises `DetachedInput` or `Misuse`."""
+        entry = self.attached.get(number)
+        if entry is not None:
+            return entry
+        if number in self.detached:
+            reason = self.detached[number]
+            why = "it was asked to leave" if reason is None else str(reason)
+            raise DetachedInput(f"input {number} is detached ({why}); attach again")
+        raise Misuse(f"input {number} was never attached")
+
+    def acting(self, output_stable: int) -> Input | None:
+        """The qualified input that promises most, if that is more than `output_stable`."""
+        best = None
+        for entry in self.attached.values():
+            if (
+                entry.stable > (best.stable if best else output_stable)
+                and entry.qualifies(output_stable)
+            ):
+                best = entry
+        return best
+
+    def waiting_for(self, output_stable: int) -> str | None:
+        """Why nobody can act; None while somebody can."""
+        if not self.attached:
+            return "an input: none is attached"
+        if any(i.qualifies(output_stable) for i in self.attached.values()):
+            return None
+        first = min(self.attached.values(), key=lambda i: i.join_at)
+        return (
+            f"an input that knows the time from {format_time(output_stable)} on: the earliest, "
+            f"input {first.number}, joined at {format_time(first.join_at)}"
+        )
