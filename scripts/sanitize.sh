@@ -19,6 +19,7 @@ stdlib=$("$CXX" -print-file-name=libstdc++.so)
 rm -rf "$out/wheel"
 "$python" -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation \
     --config-settings=build-dir="$out/cmake" \
+    --config-settings=cmake.build-type=RelWithDebInfo \
     --config-settings=cmake.define.GAPLESS_SANITIZE=ON \
     --config-settings=install.strip=false \
     --wheel-dir "$out/wheel" .

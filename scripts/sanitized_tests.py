@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ class OneModule:
     """Finds the one module under its usual name, before the installed one is found."""
 
     def __init__(self, file: str) -> None:
-        self.file = file
+        self.file = str(Path(file).resolve())
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         """The import system's question."""
@@ -22,12 +23,15 @@ class OneModule:
 
 def main(file: str, *tests: str) -> int | str:
     """The exit code of the tests, or a sentence if they ran on something else."""
-    sys.meta_path.insert(0, OneModule(file))
-    # The sanitizer reports a crash better than pytest's own handler, which would come first.
-    code = pytest.main(["--quiet", "-p", "no:faulthandler", "-p", "no:cacheprovider", *tests])
+    native = OneModule(file)
+    sys.meta_path.insert(0, native)
+    # The sanitizer's report goes to stderr itself, in the moment that ends the process: capturing
+    # that would lose it, and pytest's own handler of crashes would come first and say less.
+    options = ["--quiet", "--capture=sys", "-p", "no:faulthandler", "-p", "no:cacheprovider"]
+    code = pytest.main([*options, *tests])
     used = getattr(sys.modules.get(NAME), "__file__", None)
-    if code == 0 and used != file:
-        return f"the tests ran on {used or 'the Python twin'}, not on {file}"
+    if code == 0 and used != native.file:
+        return f"the tests ran on {used or 'the Python twin'}, not on {native.file}"
     return int(code)
 
 
