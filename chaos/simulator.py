@@ -74,6 +74,7 @@ class Build:
     replica: type[Replica] = Replica
     merger: type[Merger] = Merger
     merge: type[R3] = R3
+    subscriber: type[Subscriber] = Subscriber
 
 
 PRODUCTION = Build()
@@ -120,6 +121,7 @@ class Simulation:
         self._schema = workload.plan().schema
         self._output = JournalFile(self._disk, OUTPUT_LOG, self._schema)
         self._writer = Incarnation(0, 0)
+        self._synced_at = 0  # appends become durable in their order
 
         self._said: dict[tuple[Session, int], Tdb] = {}  # what each session told each epoch
         self._merged = Tdb(self._schema)  # the output so far, durable or not
@@ -134,7 +136,7 @@ class Simulation:
         self._start_merger()
         for name in REPLICAS:
             self._start_replica(name, BEGIN)
-        self._start(SUBSCRIBER, Subscriber(SUBSCRIBER, MERGER))
+        self._start(SUBSCRIBER, self._build.subscriber(SUBSCRIBER, MERGER))
         self._plan_faults()
         while self._seen.stable != INF:
             if not self._agenda or self.steps >= STEPS_MAX:
@@ -197,7 +199,8 @@ class Simulation:
                 self._merged.fold(frame)
                 offset = self._output.append(frame, Incarnation(0, life))
                 done = Appended(offset, stable)
-                self._at(self.now + self._rng.randint(1, 30), lambda: self._synced(name, life, done))
+                self._synced_at = max(self._synced_at, self.now + self._rng.randint(1, 30))
+                self._at(self._synced_at, lambda: self._synced(name, life, done))
             case ReadOutput(subscriber, after):
                 record = self._output.read(after)
                 if record is None:

@@ -126,7 +126,7 @@ class Merger:
         return effects
 
     def _ack(self, link: _Link) -> Send:
-        durable = self._durable_stable
+        durable = self.durable_stable
         feedback = min(durable, self._merge.feedback(link.number))
         ack = Ack(link.session, self.epoch, link.taken_in, durable, feedback)
         return Send(link.session.replica, ack)

@@ -39,7 +39,7 @@ from gapless.protocol.frame import Frame
 OUTBOX_FRAMES_MAX = 8
 """Frames sent and not yet acked; the source is not read while the outbox is full."""
 RESEND_AFTER_MS = 200
-"""Silence after which the outbox is sent again: a few round trips."""
+"""Without progress for that long, the outbox is sent again: a few round trips."""
 
 
 class Replica:
@@ -62,7 +62,7 @@ class Replica:
         self._epoch: int | None = None  # of the merger, once the session's first ack has come
         self._outbox: deque[Frame] = deque()
         self._acked = -1
-        self._heard_at = 0
+        self._progress_at = 0
         self._position: int | None = None
         self._reading = False
 
@@ -79,7 +79,7 @@ class Replica:
                 return [*self._open_session(now), *self._read_on()]
             case SourceRead():
                 self._reading = False
-                return self._on_source(event)
+                return self._on_source(event, now)
             case Ack() if event.session == self.session:
                 return self._on_ack(event, now)
             case Refused() if event.session == self.session:
@@ -99,7 +99,7 @@ class Replica:
         first = since if since == BEGIN else since - self._plan.reach
         return [ReadSource(self._position, first)]
 
-    def _on_source(self, event: SourceRead) -> list[Effect]:
+    def _on_source(self, event: SourceRead, now: int) -> list[Effect]:
         self._position = event.position
         if event.frame is None:
             return []  # the next tick asks again
@@ -107,6 +107,8 @@ class Replica:
         if not frame:
             return self._read_on()
         self.tail.add(frame)
+        if not self._outbox:
+            self._progress_at = now
         self._outbox.append(frame)
         sequence = self._acked + len(self._outbox)
         return [Send(self._merger, Data(self.session, sequence, frame)), *self._read_on()]
@@ -118,7 +120,7 @@ class Replica:
         self._attempt += 1
         self._epoch = None
         self._acked = -1
-        self._heard_at = now
+        self._progress_at = now
         self._outbox = deque([self.retell()])
         return [self._message(0)]
 
@@ -135,9 +137,9 @@ class Replica:
         return Send(self._merger, Data(self.session, sequence, frame))
 
     def _resend(self, now: int) -> list[Effect]:
-        if not self._outbox or now - self._heard_at < RESEND_AFTER_MS:
+        if not self._outbox or now - self._progress_at < RESEND_AFTER_MS:
             return []
-        self._heard_at = now
+        self._progress_at = now
         return [self._message(i) for i in range(len(self._outbox))]
 
     def _on_ack(self, ack: Ack, now: int) -> list[Effect]:
@@ -147,10 +149,10 @@ class Replica:
             return []  # a late word of a merger that is gone
         if ack.epoch > self._epoch or ack.sequence > self._acked + len(self._outbox):
             return self._open_session(now)  # whoever acks this does not know what we have sent
-        self._heard_at = now
         while self._acked < ack.sequence:
             self._outbox.popleft()
             self._acked += 1
+            self._progress_at = now
         self.tail.trim(ack.durable_stable)
         self._plan.fast_forward(ack.feedback)
         return self._read_on()
