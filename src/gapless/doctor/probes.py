@@ -6,7 +6,6 @@ import os
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -18,6 +17,7 @@ import psutil
 from gapless.doctor import cgroup
 from gapless.doctor.facts import Java, Memory, OpenFiles, SharedMemory, Space
 from gapless.doctor.findings import CannotLook
+from gapless.doctor.trial import run, temporary_directory
 
 JAVA_ANSWER_LIMIT_S = 20.0
 """`java -version` takes 0.1 s; a cold disk or a busy machine may make it seconds."""
@@ -45,19 +45,9 @@ def java(environ: Mapping[str, str]) -> Java:
     path = shutil.which("java", path=where)
     if path is None:
         return Java(home, None, None, "")
-    try:
-        answer = subprocess.run(
-            [path, "-version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=JAVA_ANSWER_LIMIT_S,
-            check=False,
-            text=True,
-            errors="replace",
-        ).stdout
-    except subprocess.TimeoutExpired:
-        answer = f"nothing for {JAVA_ANSWER_LIMIT_S:.0f} s"
+    with temporary_directory() as directory:
+        ended = run([path, "-version"], directory, JAVA_ANSWER_LIMIT_S)
+    answer = ended.output if ended.exit_code is not None else "nothing in time"
     first = next(iter(answer.splitlines()), "")
     return Java(home, path, java_major(answer), first)
 

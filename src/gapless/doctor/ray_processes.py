@@ -62,7 +62,7 @@ def _reachable(process: psutil.Process) -> tuple[str, ...] | None:
     except psutil.AccessDenied:
         return None
     return tuple(
-        f"{c.laddr.ip}:{c.laddr.port}"
+        f"[{c.laddr.ip}]:{c.laddr.port}" if ":" in c.laddr.ip else f"{c.laddr.ip}:{c.laddr.port}"
         for c in connections
         if c.status == psutil.CONN_LISTEN and is_reachable(c.laddr.ip)
     )

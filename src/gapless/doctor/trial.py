@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
@@ -38,21 +39,37 @@ LINE_CHARS_MAX = 200
 """Of the last line of output; a Java exception can fill a screen with one line."""
 
 
+@dataclass(frozen=True)
+class Ended:
+    """What became of a program."""
+
+    exit_code: int | None
+    """None: it was ended because its time was over."""
+    took_s: float
+    output: str
+
+
 def try_module(module: str, limit_s: float, *, depends: bool = False) -> Start:
     """Runs `python -m module DIRECTORY` with an empty directory that is deleted afterwards.
 
     When this returns, or raises, no process that the module started is left.
     """
-    with tempfile.TemporaryDirectory(prefix="gl-", ignore_cleanup_errors=True) as directory:
-        command = [sys.executable, "-m", module, directory]
-        exit_code, took_s, output = _run(command, Path(directory), limit_s)
+    with temporary_directory() as directory:
+        ended = run([sys.executable, "-m", module, directory], directory, limit_s)
     shown = f"{sys.executable} -m {module} {tempfile.gettempdir()}"
-    return Start(exit_code, took_s, limit_s, _last_line(output), shown, depends)
+    says = _last_line(ended.output)
+    return Start(ended.exit_code, ended.took_s, limit_s, says, shown, depends)
 
 
-def _run(command: Sequence[str], directory: Path, limit_s: float) -> tuple[int | None, float, str]:
+def temporary_directory() -> tempfile.TemporaryDirectory[str]:
+    """An empty directory with a short name: Ray puts sockets in it, whose paths have 107 bytes."""
+    return tempfile.TemporaryDirectory(prefix="gl-", ignore_cleanup_errors=True)
+
+
+def run(command: Sequence[str], directory: str, limit_s: float) -> Ended:
+    """Runs a program in `directory`, for `limit_s` at most; leaves no process of it."""
     mark = token_hex(8)
-    log = directory / "output"
+    log = Path(directory) / "output"
     began = time.monotonic()
     with log.open("wb") as output:
         child = subprocess.Popen(
@@ -70,16 +87,25 @@ def _run(command: Sequence[str], directory: Path, limit_s: float) -> tuple[int |
         finally:
             _end_all(child.pid, mark)
             exit_code = child.wait()
-    return exit_code if in_time else None, took_s, log.read_text(errors="replace")
+    return Ended(exit_code if in_time else None, took_s, log.read_text(errors="replace"))
 
 
 def _wait(pid: int, limit_s: float) -> bool:
-    """Waits for a child to end, asleep and not asking again and again; False: it has not."""
-    child = os.pidfd_open(pid)
+    """Waits until a process has ended, without asking again and again; False: it has not.
+
+    An ended process counts as such even if nobody collects it, as in a container whose first
+    process is no init.
+    """
     try:
-        return bool(select.select([child], [], [], limit_s)[0])
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poller = select.poll()
+        poller.register(process, select.POLLIN)
+        return bool(poller.poll(limit_s * 1000))
     finally:
-        os.close(child)
+        os.close(process)
 
 
 def _end_all(session: int, mark: str) -> None:
@@ -92,7 +118,8 @@ def _end_all(session: int, mark: str) -> None:
                 process.kill()
             except psutil.NoSuchProcess:
                 continue  # it ended by itself in between
-        psutil.wait_procs(survivors, END_WAIT_S)
+        for process in survivors:
+            _wait(process.pid, END_WAIT_S)
 
 
 def _survivors(session: int, mark: str) -> Iterator[psutil.Process]:
