@@ -31,6 +31,7 @@ class ForgetsItsTail(Replica):
     """Attaches again without what the merger may lack."""
 
     def retell(self) -> Frame:
+        """Only the stable."""
         return super().retell().slice(0, 0, self.tail.fold().stable)
 
 
@@ -39,6 +40,7 @@ class PromisesWhatIsNotDurable(Merger):
 
     @property
     def durable_stable(self) -> int:
+        """What is merged."""
         return self._merge.stable
 
 
@@ -46,6 +48,7 @@ class TakesFramesTwice(Merger):
     """Does not look at sequence numbers."""
 
     def expects(self, session: Session, sequence: int) -> bool:
+        """Everything, of a session that is there."""
         link = self._links.get(session.replica)
         return sequence == 0 or (link is not None and link.session == session)
 
@@ -54,6 +57,7 @@ class TakesAnyDelivery(Subscriber):
     """Does not look at where a delivery starts."""
 
     def on(self, event: Event, now: int) -> list[Effect]:
+        """Moves the token to wherever a delivery starts."""
         if isinstance(event, Delivery):
             self.token = self.token._replace(offset=event.after)
         return super().on(event, now)

@@ -146,7 +146,9 @@ class Simulation:
             action()
         wanted = workload.expected(self._rows)
         if self._seen != wanted:
-            raise Broken(f"the output is not the table (left: output):\n{self._seen.difference(wanted)}")
+            raise Broken(
+                f"the output is not the table (left: output):\n{self._seen.difference(wanted)}"
+            )
 
     def _plan_faults(self) -> None:
         end = 20 * SOURCE_FRAMES
@@ -256,7 +258,7 @@ class Simulation:
         self._at(self.now + self._rng.randint(50, 400), lambda: self._rejoin(name))
 
     def _rejoin(self, name: str) -> None:
-        """Back at the durable stable, or ahead of it: then it may act only once the output is there."""
+        """Back at the durable stable, or ahead of it, where it may not act before the output."""
         merger = self._machines.get(MERGER)
         durable = merger.durable_stable if isinstance(merger, Merger) else BEGIN
         ahead = max(durable, self._source_stable)
@@ -267,7 +269,9 @@ class Simulation:
     def _start_merger(self) -> None:
         live, offset = self._recover_output()
         epoch = self._lives.get(MERGER, 0) + 1
-        self._start(MERGER, self._build.merger(MERGER, epoch, self._build.merge(self._schema), live, offset))
+        self._start(
+            MERGER, self._build.merger(MERGER, epoch, self._build.merge(self._schema), live, offset)
+        )
 
     def _recover_output(self) -> tuple[Frame, int]:
         offset = self._output.recover()

@@ -35,7 +35,9 @@ class SimulatedDisk:
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on."""
-        return bytes(self._files[name].data[offset : offset + length]) if name in self._files else b""
+        return (
+            bytes(self._files[name].data[offset : offset + length]) if name in self._files else b""
+        )
 
     def truncate(self, name: str, size: int) -> None:
         """Cuts the file to `size` bytes."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+from gapless.protocol.expr import col
+
 from gapless.operators.aggregate import CountByWindow
 from gapless.operators.filter import Filter
 from gapless.operators.operator import Chain
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF, Element, Insert, Stable
-from gapless.protocol.expr import col
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
@@ -26,7 +27,7 @@ LATENESS = 8
 
 
 def plan() -> Chain:
-    """where len > 2, then the count per src and tumbling window."""
+    """The query: where len > 2, then the count per src and tumbling window."""
     where = Filter(SOURCE, col("len") > 2)
     return Chain(where, CountByWindow(SOURCE, Hopping(SLIDE, SLIDE), ["src"]))
 
@@ -55,7 +56,5 @@ def expected(frames: list[Frame]) -> Tdb:
         for e in frame.elements():
             if isinstance(e, Insert) and e.payload[1] > 2:
                 counts[e.payload[0], e.vs // SLIDE] += 1
-    answers = [
-        Event((src, n), (w + 1) * SLIDE, (w + 2) * SLIDE) for (src, w), n in counts.items()
-    ]
+    answers = [Event((src, n), (w + 1) * SLIDE, (w + 2) * SLIDE) for (src, w), n in counts.items()]
     return Tdb(plan().schema, answers)

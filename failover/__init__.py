@@ -1,0 +1,1 @@
+"""High availability as pure state machines: replica, merger, subscriber, and their messages."""

@@ -69,8 +69,8 @@ class Merger:
         """The output is durable up to this time."""
         return self._durable_stable
 
-    def on(self, event: Event, now: int) -> list[Effect]:
-        """What follows from `event` at time `now`, in milliseconds."""
+    def on(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all machines
+        """What follows from `event`; so far nothing depends on the time."""
         match event:
             case Attach():
                 return self._on_attach(event)
@@ -85,7 +85,7 @@ class Merger:
         return []
 
     def expects(self, session: Session, sequence: int) -> bool:
-        """Would it take in this message of that session? (Others it answers and drops.)"""
+        """Whether it would take in this message; others it answers and drops."""
         link = self._links.get(session.replica)
         if sequence == 0:
             return link is None or session > link.session

@@ -94,7 +94,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Subscriber to merger: what comes after `token`?"""
+    """Subscriber to merger: asks for what comes after `token`."""
 
     subscriber: str
     token: Token
@@ -168,7 +168,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ReadSource:
-    """Read the next source frame from `position`; None: find the first that matters from `since`."""
+    """Read the source frame at `position`; None: the first that has rows of `since` or later."""
 
     position: int | None
     since: int = BEGIN

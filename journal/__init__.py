@@ -1,0 +1,1 @@
+"""Durable partitions: what replicas read, and what mergers deliver."""

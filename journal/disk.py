@@ -55,7 +55,7 @@ class LocalDisk:
             return f.tell()
 
     def sync(self, name: str) -> None:
-        """fdatasync."""
+        """Calls fdatasync."""
         fd = os.open(self._root / name, os.O_RDONLY)
         try:
             os.fdatasync(fd)

@@ -16,7 +16,13 @@ from collections.abc import Iterator
 
 from gapless.journal.disk import Disk
 from gapless.protocol.elements import BEGIN
-from gapless.protocol.envelope import HEADER_BYTES, Incarnation, decode_frame, encode_frame, peek_header
+from gapless.protocol.envelope import (
+    HEADER_BYTES,
+    Incarnation,
+    decode_frame,
+    encode_frame,
+    peek_header,
+)
 from gapless.protocol.errors import DecodeError, JournalError, Truncated
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -36,10 +42,9 @@ class JournalFile:
 
         A writer calls it once, before it appends.
         """
-        offset = 0
-        self._next = 0
-        for _, offset in self.frames():
-            self._next += 1
+        ends = [behind for _, behind in self.frames()]
+        self._next = len(ends)
+        offset = ends[-1] if ends else 0
         if offset < self._disk.size(self._name):
             self._disk.truncate(self._name, offset)
         return offset

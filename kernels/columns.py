@@ -30,8 +30,10 @@ class Column:
         self.values = np.full(room, default, np.int64)
 
     def fit(self, capacity: int) -> Ints:
-        """Makes room for ids below `capacity` and returns the array; ids beyond it are forgotten
-        once the array shrinks, so they must hold the default by then."""
+        """Makes room for ids below `capacity` and returns the array.
+
+        Ids beyond it are forgotten once the array shrinks: they must hold the default by then.
+        """
         room = len(self.values)
         if room < capacity or room > max(ROOM_MIN, SPARE_SHARE * capacity):
             resized = np.full(

@@ -1,0 +1,1 @@
+"""LMerge: one output from streams that differ physically and agree logically."""

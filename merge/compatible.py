@@ -1,4 +1,4 @@
-"""Is an output prefix compatible with the input prefixes? (LMerge paper, section III, case R3.)
+"""Whether an output prefix is compatible with the input prefixes (LMerge paper, III; case R3).
 
 Compatible means: whatever the inputs may still say, the output can still be continued to say the
 same. This module decides it from the tables and the stables alone, condition by condition. It

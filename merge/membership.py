@@ -38,7 +38,7 @@ class Input:
     """The last stable that it promised."""
 
     def qualifies(self, output_stable: int) -> bool:
-        """May it act, now that the output is stable up to `output_stable`?"""
+        """Whether it may act, now that the output is stable up to `output_stable`."""
         return self.join_at <= output_stable
 
 
@@ -83,9 +83,8 @@ class Membership:
         """The qualified input that promises most, if that is more than `output_stable`."""
         best = None
         for entry in self.attached.values():
-            if (
-                entry.stable > (best.stable if best else output_stable)
-                and entry.qualifies(output_stable)
+            if entry.stable > (best.stable if best else output_stable) and entry.qualifies(
+                output_stable
             ):
                 best = entry
         return best

@@ -255,7 +255,11 @@ class R3:
         """Makes the output agree with the acting input wherever its stable freezes it."""
         t, old = acting.stable, self.stable
         n = self._table.capacity
-        vs, out, mine = self._vs.values[:n], self._out.values[:n], self._ve[acting.number].values[:n]
+        vs, out, mine = (
+            self._vs.values[:n],
+            self._out.values[:n],
+            self._ve[acting.number].values[:n],
+        )
         live = vs < t
         lower = np.minimum(mine, out)
         differs = (mine != out) & live
@@ -312,7 +316,10 @@ class R3:
         live = vs < INF
         if int(live.sum()) != len(self._table):
             raise Bug(f"{int(live.sum())} live starts, {len(self._table)} live keys")
-        for name, column in [("output", out), *((f"input {n}", c.values) for n, c in self._ve.items())]:
+        for name, column in [
+            ("output", out),
+            *((f"input {n}", c.values) for n, c in self._ve.items()),
+        ]:
             if len(column) != len(vs):
                 raise Bug(f"{name}: {len(column)} ends for {len(vs)} starts")
             if (column < vs).any():

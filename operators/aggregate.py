@@ -112,7 +112,7 @@ class CountByWindow(Operator):
 
     def fast_forward(self, t: int) -> int:
         """Drops the windows whose answers end before t, counted or not."""
-        if t == INF or t == BEGIN:
+        if t in (BEGIN, INF):
             return t
         self._wanted = max(self._wanted, self._window.first_wanted(t))
         self._forget(np.flatnonzero(self._windows.values < self._wanted))

@@ -7,10 +7,10 @@ is a stable of the output. A predicate that gives null does not hold, as in SQL.
 from __future__ import annotations
 
 import pyarrow as pa
+from gapless.protocol.expr import Expr
 
 from gapless.operators.operator import Operator
 from gapless.protocol.errors import ExpressionError
-from gapless.protocol.expr import Expr
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
@@ -36,3 +36,6 @@ class Filter(Operator):
     def fast_forward(self, t: int) -> int:
         """Keeps nothing, so asks its input for what is asked of it."""
         return t
+
+    def validate(self) -> None:
+        """Keeps nothing that could be wrong."""

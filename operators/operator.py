@@ -41,6 +41,7 @@ class Operator(ABC):
         """Bytes of state."""
         return 0
 
+    @abstractmethod
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
 

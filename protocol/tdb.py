@@ -102,8 +102,8 @@ class Tdb:
                         before = Event(payload, vs, was)
                         if before not in counts:
                             raise StreamViolation(
-                                format_element(e), f"an adjust changes an event that is there, "
-                                f"and {before} is not"
+                                format_element(e),
+                                f"an adjust changes an event that is there, and {before} is not",
                             )
                         count(before, -1)
                         if ve != vs:
@@ -120,13 +120,17 @@ class Tdb:
         stable, at = self.stable, format_time(self.stable)
         match e:
             case Insert(_, vs, _) if vs < stable:
-                raise StreamViolation(format_element(e), f"after stable({at}) no insert has vs < {at}")
+                raise StreamViolation(
+                    format_element(e), f"after stable({at}) no insert has vs < {at}"
+                )
             case Adjust(_, _, was, ve) if was < stable or ve < stable:
                 raise StreamViolation(
                     format_element(e), f"after stable({at}) no adjust has was < {at} or ve < {at}"
                 )
             case Stable(t) if t < stable:
-                raise StreamViolation(format_element(e), f"stables never go back, and {at} was promised")
+                raise StreamViolation(
+                    format_element(e), f"stables never go back, and {at} was promised"
+                )
 
     # -- looking at it ------------------------------------------------------------------------
 
