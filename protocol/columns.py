@@ -23,9 +23,7 @@ def has_views(t: pa.DataType) -> bool:
 
 
 def without_views(t: pa.DataType) -> pa.DataType:
-    """The type that holds the same values with the large layout in place of views."""
-    if pa.types.is_struct(t):
-        return pa.struct([field.with_type(without_views(field.type)) for field in t])
+    """The large layout in place of a view layout; any other type as it is."""
     if pa.types.is_string_view(t):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary_view(t) else t
@@ -33,8 +31,13 @@ def without_views(t: pa.DataType) -> pa.DataType:
 
 def take(array: pa.Array, rows: pa.Array) -> pa.Array:
     """The rows at the given positions, or those that a mask picks; of every payload type."""
-    if has_views(array.type):
-        return take(array.cast(without_views(array.type)), rows).cast(array.type)
+    t = array.type
+    if has_views(t):
+        if pa.types.is_struct(t):
+            children = [take(array.field(i), rows) for i in range(t.num_fields)]
+            mask = take(array.is_null(), rows)
+            return pa.StructArray.from_arrays(children, fields=list(t), mask=mask)
+        return take(array.cast(without_views(t)), rows).cast(t)
     return array.filter(rows) if pa.types.is_boolean(rows.type) else array.take(rows)
 
 
@@ -54,7 +57,7 @@ def compact(array: pa.Array) -> pa.Array:
         children = [compact(array.field(i)) for i in range(t.num_fields)]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(t), mask=mask)
-    if not pa.types.is_struct(t) and has_views(t) and _is_sparse(array):
+    if has_views(t) and not pa.types.is_struct(t) and _is_sparse(array):
         return array.cast(without_views(t)).cast(t)
     return array
 

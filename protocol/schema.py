@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from gapless.protocol.columns import has_views
 from gapless.protocol.errors import SchemaError
+from gapless.protocol.values import from_values
 
 VS, VE, WAS = "_vs", "_ve", "_was"
 TIME_COLUMNS = (VS, VE, WAS)
@@ -99,7 +100,7 @@ class StreamSchema:
     def empty_batch(self) -> pa.RecordBatch:
         """A frame's batch without rows."""
         return pa.RecordBatch.from_arrays(
-            [pa.array([], field.type) for field in self.arrow], schema=self.arrow
+            [from_values([], field.type) for field in self.arrow], schema=self.arrow
         )
 
     @staticmethod

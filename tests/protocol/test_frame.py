@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.protocol.columns import compact, take
+from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Stable
+from gapless.protocol.errors import FrameError, SchemaError
+from gapless.protocol.frame import Frame, frames_of
+from gapless.protocol.schema import StreamSchema
+from gapless.protocol.values import to_values
+from tests.protocol.strategies import arrays, frames, payload_types, row_times, stables
+
+SCHEMA = StreamSchema({"p": "string"})
+TIME_COLUMNS = range(3)
+
+
+def batch_of(*rows: tuple[Any, Any, Any], payload: list[Any] | None = None) -> pa.RecordBatch:
+    columns = [pa.array([row[i] for row in rows], pa.int64()) for i in TIME_COLUMNS]
+    values = ["A"] * len(rows) if payload is None else payload
+    return pa.RecordBatch.from_arrays([*columns, pa.array(values)], schema=SCHEMA.arrow)
+
+
+# -- what a frame never holds ---------------------------------------------------------------------
+
+EDGES = st.integers(-2, 2) | st.sampled_from([BEGIN, BEGIN + 1, INF - 1, INF])
+
+
+@given(st.lists(row_times(), max_size=3), st.tuples(EDGES, EDGES, EDGES))
+def test_a_row_is_accepted_exactly_when_its_element_can_be_made(
+    others: list[tuple[int, int, int]], row: tuple[int, int, int]
+) -> None:
+    vs, ve, was = row
+    try:
+        wanted = Insert(("A",), vs, ve) if was == BEGIN else Adjust(("A",), vs, was, ve)
+    except FrameError:
+        with pytest.raises(FrameError, match=f"row {len(others)} "):
+            Frame(batch_of(*others, row))
+    else:
+        assert Frame(batch_of(*others, row)).elements()[-1] == wanted
+
+
+@pytest.mark.parametrize("column", TIME_COLUMNS)
+def test_a_time_is_never_null(column: int) -> None:
+    row: list[Any] = [1, 2, BEGIN]
+    row[column] = None
+    with pytest.raises(FrameError, match=SCHEMA.arrow.names[column]):
+        Frame(batch_of((1, 2, BEGIN), (row[0], row[1], row[2])))
+
+
+@pytest.mark.parametrize("stable", [BEGIN, BEGIN - 1, INF + 1])
+def test_a_stable_is_checked_wherever_it_comes_in(stable: int) -> None:
+    frame = Frame(batch_of((1, 2, BEGIN)))
+    with pytest.raises(FrameError, match="stable"):
+        Frame(frame.batch, stable)
+    for derive in (frame.slice, frame.take):
+        argument: Any = 0 if derive == frame.slice else np.array([0])
+        with pytest.raises(FrameError, match="stable"):
+            derive(argument, stable=stable)
+    with pytest.raises(FrameError, match="stable"):
+        frame.with_stable(stable)
+
+
+def test_a_null_in_a_column_that_forbids_it_is_refused() -> None:
+    schema = StreamSchema(pa.schema([pa.field("x", pa.int8(), nullable=False)]))
+    one = np.array([1])
+    with pytest.raises(FrameError, match="x: nulls"):
+        Frame.from_columns(schema, one, one + 1, [pa.array([None], pa.int8())])
+
+
+def test_a_null_inside_a_struct_counts_only_where_the_struct_is_there() -> None:
+    inner = pa.struct([pa.field("x", pa.string_view(), nullable=False)])
+    schema = StreamSchema({"s": inner})
+    two = np.array([1, 1])
+
+    def frame(xs: list[str | None], missing: list[bool]) -> Frame:
+        column = pa.StructArray.from_arrays(
+            [pa.array(xs, pa.string_view())], fields=list(inner), mask=pa.array(missing)
+        )
+        return Frame.from_columns(schema, two, two + 1, [column])
+
+    assert [e.payload for e in frame(["A", None], [False, True]).elements()] == [  # type: ignore[union-attr]  # no stable in it
+        (("A",),),
+        (None,),
+    ]
+    with pytest.raises(FrameError, match="x: nulls"):
+        frame(["A", None], [False, False])
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (pa.schema([*list(SCHEMA.arrow)[:3], ("p", pa.int8())]), "column 3: expected"),
+        (pa.schema([*list(SCHEMA.arrow)[:3], ("q", pa.string())]), "column 3: expected"),
+        (pa.schema(list(SCHEMA.arrow)[:3]), "column 3: p string is missing"),
+        (pa.schema([*SCHEMA.arrow, ("q", pa.int8())]), "column 4: unexpected"),
+        (pa.schema([pa.field("_vs", pa.int64()), *list(SCHEMA.arrow)[1:]]), "column 0"),
+    ],
+    ids=["type", "name", "missing", "extra", "nullable time"],
+)
+def test_wrong_columns_are_named(schema: pa.Schema, said: str) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+    with pytest.raises(SchemaError, match=said):
+        Frame(batch, None, SCHEMA)
+
+
+def test_a_batch_that_says_another_unit_is_refused_and_one_that_says_none_is_told() -> None:
+    seconds = StreamSchema({"p": "string"}, "s")
+    with pytest.raises(SchemaError, match="expected ms, got s"):
+        Frame(seconds.empty_batch, None, SCHEMA)
+    silent = seconds.empty_batch.replace_schema_metadata(None)
+    assert StreamSchema.of_batch(Frame(silent, None, seconds).batch.schema) == seconds
+
+
+def test_columns_that_do_not_fit_are_one_frame_error() -> None:
+    one = np.array([1])
+    for payload in ([], [pa.array([[7]])], [pa.array(["A", "B"])], [pa.array(["A"])] * 2):
+        with pytest.raises(FrameError):
+            Frame.from_columns(SCHEMA, one, one + 1, payload)
+    with pytest.raises(FrameError, match="1 columns"):
+        Frame.from_elements(SCHEMA, [Insert(("A", "B"), 1, 2)])
+    with pytest.raises(FrameError, match="ends with its stable"):
+        Frame.from_elements(SCHEMA, [Stable(1), Stable(2)])
+
+
+# -- frames from frames ---------------------------------------------------------------------------
+
+
+@given(frames())
+def test_elements_make_the_frame_that_they_came_from(frame: Frame) -> None:
+    elements = frame.elements()
+    again = Frame.from_elements(frame.schema, elements)
+    assert again == frame
+    assert again.elements() == elements
+
+
+@given(st.data(), frames())
+def test_a_slice_has_its_parents_rows(data: st.DataObject, frame: Frame) -> None:
+    start = data.draw(st.integers(0, len(frame)))
+    length = data.draw(st.integers(0, len(frame)))
+    stable = data.draw(stables())
+    part = frame.slice(start, length, stable)
+    rows = frame.with_stable(None).elements()[start : start + length]
+    assert part.elements() == rows + ([] if stable is None else [Stable(stable)])
+    assert part.compact() == part
+
+
+@given(st.data(), frames())
+def test_taking_by_mask_and_by_position_pick_the_same_rows(
+    data: st.DataObject, frame: Frame
+) -> None:
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(frame), max_size=len(frame))))
+    mask = mask.astype(np.bool_)
+    rows = [e for e, picked in zip(frame.with_stable(None).elements(), mask, strict=True) if picked]
+    assert frame.take(mask).elements() == rows
+    assert frame.take(np.flatnonzero(mask)).elements() == rows
+    assert frame.inserts.elements() + frame.adjusts.elements() == sorted(
+        frame.with_stable(None).elements(), key=lambda e: isinstance(e, Adjust)
+    )
+
+
+@given(st.data(), frames())
+def test_concat_undoes_a_cut(data: st.DataObject, frame: Frame) -> None:
+    cut = data.draw(st.integers(0, len(frame)))
+    parts = [frame.slice(0, cut), frame.slice(cut, None, frame.stable)]
+    assert Frame.concat(parts) == frame
+
+
+def test_concat_refuses_what_it_cannot_join() -> None:
+    ended = Frame.empty(SCHEMA, 5)
+    with pytest.raises(FrameError, match="only the last"):
+        Frame.concat([ended, ended])
+    with pytest.raises(FrameError, match="one frame at least"):
+        Frame.concat([])
+    with pytest.raises(SchemaError, match="column 3"):
+        Frame.concat([Frame.empty(SCHEMA), Frame.empty(StreamSchema({"p": "int8"}))])
+    tiny = StreamSchema({"p": pa.dictionary(pa.int8(), pa.int64())})
+    halves = [
+        Frame.from_elements(tiny, [Insert((p,), 1, 2) for p in range(first, first + 100)])
+        for first in (0, 100)
+    ]
+    with pytest.raises(FrameError, match="concat"):
+        Frame.concat(halves)
+
+
+@given(frames())
+def test_a_frame_survives_pickling(frame: Frame) -> None:
+    again = pickle.loads(pickle.dumps(frame))  # noqa: S301  # our own bytes
+    assert again == frame
+    assert again.schema == frame.schema
+    assert again.stable == frame.stable
+
+
+@given(st.data(), st.lists(st.one_of(row_times(), stables().filter(lambda t: t is not None))))
+def test_a_stream_is_cut_after_each_stable_and_loses_nothing(
+    data: st.DataObject, rows: list[Any]
+) -> None:
+    def element(row: Any) -> Insert | Adjust | Stable:
+        if isinstance(row, int):
+            return Stable(row)
+        vs, ve, was = row
+        p = (data.draw(st.sampled_from("AB")),)
+        return Insert(p, vs, ve) if was == BEGIN else Adjust(p, vs, was, ve)
+
+    elements = [element(row) for row in rows]
+    cut = list(frames_of(SCHEMA, elements))
+    assert [e for frame in cut for e in frame.elements()] == elements
+    assert all(frame.stable is not None for frame in cut[:-1])
+    assert all(cut)
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+WIDE = StreamSchema(
+    {
+        "number": "int64",
+        "text": "string",
+        "view": "string_view",
+        "word": pa.dictionary(pa.int32(), pa.string()),
+        "struct": pa.struct([("view", pa.binary_view()), ("flag", pa.bool_())]),
+    }
+)
+
+
+def wide_frame(rows: int) -> Frame:
+    names = [f"a name of some length, number {i}" for i in range(rows)]
+    start = np.arange(rows)
+    struct = [{"view": name.encode(), "flag": True} for name in names]
+    columns = [
+        pa.array(start),
+        pa.array(names),
+        pa.array(names, pa.string_view()),
+        pa.array(names).dictionary_encode(),
+        pa.array(struct, WIDE.payload.field("struct").type),
+    ]
+    return Frame.from_columns(WIDE, start, start + 1, columns)
+
+
+def test_a_slice_leaves_its_parents_bytes_behind_when_pickled_or_compacted() -> None:
+    whole = wide_frame(5_000)
+    part = whole.slice(2_000, 4)
+    assert part.batch.get_total_buffer_size() > 500_000
+    assert part.compact().batch.get_total_buffer_size() < 3_000
+    assert part.compact() == part
+    assert len(pickle.dumps(part)) < len(pickle.dumps(wide_frame(4))) + 1_000
+
+
+def test_a_frame_that_is_compact_is_not_copied() -> None:
+    frame = wide_frame(1_000)
+    address = frame.batch.column(0).buffers()[1].address
+    assert frame.compact().batch.column(0).buffers()[1].address == address
+
+
+@given(st.data(), payload_types())
+def test_a_compacted_column_has_the_same_rows_and_type(data: st.DataObject, t: pa.DataType) -> None:
+    array = data.draw(arrays(t))
+    small = compact(array)
+    assert small.type == t
+    assert to_values(small) == to_values(array)
+    small.validate(full=True)
+
+
+@given(st.data(), payload_types())
+def test_rows_can_be_taken_from_every_type(data: st.DataObject, t: pa.DataType) -> None:
+    array = data.draw(arrays(t))
+    picked = data.draw(st.lists(st.integers(0, max(0, len(array) - 1)), max_size=len(array)))
+    taken = take(array, pa.array(picked, pa.int64()))
+    assert taken.type == t
+    assert to_values(taken) == [to_values(array)[i] for i in picked]
+
+
+# -- for people -----------------------------------------------------------------------------------
+
+
+def test_a_frame_is_true_when_it_says_something() -> None:
+    assert not Frame.empty(SCHEMA)
+    assert Frame.empty(SCHEMA, 5)
+    assert Frame(batch_of((1, 2, BEGIN)))
+    assert repr(Frame(batch_of((1, 2, BEGIN)), INF)) == "Frame(1 rows, stable(inf))"
+
+
+def test_a_frame_is_no_key() -> None:
+    with pytest.raises(TypeError):
+        hash(Frame.empty(SCHEMA))
+
+
+def test_pandas_sees_times_as_integers() -> None:
+    table = Frame(batch_of((1, INF, BEGIN))).to_pandas()
+    assert table["_ve"].tolist() == [INF]
+    assert table.columns.tolist() == ["_vs", "_ve", "_was", "p"]

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from gapless.protocol.errors import SchemaError
+from gapless.protocol.schema import FIELDS_MAX, NESTING_MAX, TIME_COLUMNS, StreamSchema
+from tests.protocol.strategies import LEAF_TYPES, schemas
+
+
+@given(schemas(), schemas())
+def test_schemas_share_a_fingerprint_exactly_when_they_are_equal(
+    a: StreamSchema, b: StreamSchema
+) -> None:
+    assert (a.fingerprint == b.fingerprint) == (a == b)
+
+
+@given(schemas())
+def test_a_schema_survives_pickling_and_its_own_arrow_form(schema: StreamSchema) -> None:
+    assert pickle.loads(pickle.dumps(schema)) == schema  # noqa: S301  # our own bytes
+    assert pickle.loads(pickle.dumps(schema)).fingerprint == schema.fingerprint  # noqa: S301  # our own bytes
+    assert StreamSchema.of_batch(schema.arrow) == schema
+    assert hash(StreamSchema.of_batch(schema.arrow)) == hash(schema)
+
+
+def test_a_fingerprint_is_the_same_in_every_process_and_release() -> None:
+    schema = StreamSchema({"src": "int32", "len": "int64"}, "ms")
+    assert schema.fingerprint.hex() == "9da2f2998ac8e74231b4d338748f2caa"
+
+
+def test_a_struct_whose_field_name_imitates_two_fields_is_another_schema() -> None:
+    honest = StreamSchema({"s": pa.struct([("a", pa.int32()), ("b", pa.int32())])})
+    imitation = StreamSchema({"s": pa.struct([("a: int32, b", pa.int32())])})
+    assert str(honest.payload.field("s").type) == str(imitation.payload.field("s").type)
+    assert honest.fingerprint != imitation.fingerprint
+
+
+WORDS = pa.dictionary(pa.int8(), pa.string())
+PAIR = pa.struct([pa.field("y", pa.int8())])
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ({"x": "int32"}, {"x": "int64"}),
+        ({"x": "int32"}, {"y": "int32"}),
+        ({"x": "int32", "y": "int32"}, {"y": "int32", "x": "int32"}),
+        ({"x": pa.timestamp("ms")}, {"x": pa.timestamp("ms", "UTC")}),
+        ({"x": WORDS}, {"x": pa.dictionary(pa.int8(), pa.string(), ordered=True)}),
+        ({"x": PAIR}, {"x": pa.struct([pa.field("y", pa.int8(), nullable=False)])}),
+        ({"x": "string"}, {"x": "string_view"}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_any_difference_changes_the_fingerprint(
+    a: dict[str, pa.DataType | str], b: dict[str, pa.DataType | str]
+) -> None:
+    assert StreamSchema(a) != StreamSchema(b)
+    assert StreamSchema(a).fingerprint != StreamSchema(b).fingerprint
+
+
+def test_the_time_unit_is_part_of_a_schema() -> None:
+    ms, us = StreamSchema({"x": "int8"}, "ms"), StreamSchema({"x": "int8"}, "us")
+    assert ms != us
+    assert ms.fingerprint != us.fingerprint
+    assert StreamSchema.of_batch(us.arrow).time_unit == "us"
+
+
+def test_metadata_is_no_part_of_a_schema() -> None:
+    noted = pa.schema([pa.field("x", pa.int8(), metadata={"note": "1"})], {"pandas": "{}"})
+    plain = StreamSchema({"x": "int8"})
+    assert StreamSchema(noted) == plain
+    assert StreamSchema(noted).payload.field("x").metadata is None
+    assert StreamSchema(noted).payload.metadata is None
+
+
+@pytest.mark.parametrize("t", LEAF_TYPES, ids=str)
+def test_a_leaf_type_may_stand_alone_in_a_dictionary_and_in_a_struct(t: pa.DataType) -> None:
+    schema = StreamSchema(
+        {"plain": t, "dictionary": pa.dictionary(pa.int16(), t), "struct": pa.struct([("x", t)])}
+    )
+    assert schema.empty_batch.num_rows == 0
+    assert schema.arrow.names == [*TIME_COLUMNS, "plain", "dictionary", "struct"]
+
+
+@pytest.mark.parametrize(
+    "t",
+    [
+        pa.list_(pa.int8()),
+        pa.list_(pa.int8(), 2),
+        pa.map_(pa.string(), pa.int8()),
+        pa.null(),
+        pa.dense_union([pa.field("x", pa.int8())]),
+        pa.run_end_encoded(pa.int32(), pa.int8()),
+        pa.struct([]),
+        pa.struct([("x", pa.list_(pa.int8()))]),
+        pa.struct([("x", pa.int8()), ("x", pa.int8())]),
+        pa.dictionary(pa.int8(), pa.struct([("x", pa.int8())])),
+        pa.uuid(),
+    ],
+    ids=str,
+)
+def test_a_type_without_exact_equality_is_refused_with_the_columns_name(t: pa.DataType) -> None:
+    with pytest.raises(SchemaError, match="speed"):
+        StreamSchema({"speed": t})
+
+
+def _nested(levels: int) -> pa.DataType:
+    t = pa.int8()
+    for _ in range(levels):
+        t = pa.struct([("x", t)])
+    return t
+
+
+def test_structs_nest_to_a_bound() -> None:
+    StreamSchema({"x": _nested(NESTING_MAX)})
+    with pytest.raises(SchemaError, match=str(NESTING_MAX)):
+        StreamSchema({"x": _nested(NESTING_MAX + 1)})
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ({}, "1 to"),
+        ({f"c{i}": "int8" for i in range(FIELDS_MAX + 1)}, str(FIELDS_MAX)),
+        ({"_vs": "int64"}, "_vs"),
+        ({"": "int64"}, "not empty"),
+        ({"x": "int7"}, "int7"),
+        (pa.schema([("x", pa.int8()), ("x", pa.int8())]), "share a name"),
+    ],
+    ids=["empty", "wide", "underscore", "nameless", "unknown type", "doubled"],
+)
+def test_a_schema_that_cannot_be_is_refused(
+    payload: dict[str, pa.DataType | str] | pa.Schema, said: str
+) -> None:
+    with pytest.raises(SchemaError, match=said):
+        StreamSchema(payload)
+
+
+def test_a_time_unit_that_is_none_is_refused() -> None:
+    with pytest.raises(SchemaError, match="minutes"):
+        StreamSchema({"x": "int8"}, "minutes")
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_a_batch_without_its_time_columns_is_no_frames_batch(missing: int) -> None:
+    fields = list(StreamSchema({"x": "int8"}).arrow)
+    del fields[missing]
+    with pytest.raises(SchemaError, match=f"column {missing}"):
+        StreamSchema.of_batch(pa.schema(fields))
