@@ -60,6 +60,9 @@ class Row:
     """`>=`: the value must reach the bar; `<=`: it must not exceed it."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "value", float(self.value))  # numpy's numbers are no JSON
+        if self.bar is not None:
+            object.__setattr__(self, "bar", float(self.bar))
         if not math.isfinite(self.value):
             raise Misuse(f"row {self.name!r}: the value is {self.value}, nothing was measured")
         if (self.bar is None) != (self.op is None):

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +79,12 @@ def test_a_row_refuses_a_bar_without_its_op_and_an_op_without_its_bar() -> None:
 def test_a_row_refuses_an_op_that_it_does_not_know() -> None:
     with pytest.raises(Misuse, match="not '>=' or '<='"):
         Row("bad", 1, "x", 1, ">")  # type: ignore[arg-type]  # what a checker would have caught
+
+
+def test_a_figure_that_numpy_computed_can_be_reported() -> None:
+    row = Row("median", np.float32(1.5), "us", np.int64(2), "<=")  # type: ignore[arg-type]  # as a bench would
+    report = measure(bench_of(row), FULL)
+    assert json.loads(json.dumps(report.to_json()))["rows"][0]["holds"] is True
 
 
 def test_the_best_of_several_is_the_largest_rate_or_the_smallest_time() -> None:
