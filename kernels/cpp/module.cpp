@@ -1,0 +1,139 @@
+// gapless.kernels._native: the kernel as Python sees it.
+//
+// Raw on purpose. `native.py` checks schemas and arguments, makes the numpy arrays that results go
+// into, and gives dictionaries back; here are the calls that must be fast, and nothing else.
+// std::invalid_argument arrives as ValueError, std::runtime_error as RuntimeError.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+
+#include <utility>
+
+#include "chains.hpp"
+#include "key_table.hpp"
+#include "python_bridge.hpp"
+
+namespace gapless {
+namespace {
+
+void same_length(size_t x, size_t y) {
+  if (x != y) throw nb::value_error("the arrays of one call need the same length");
+}
+
+class PyKeyTable {
+ public:
+  explicit PyKeyTable(nb::object schema) : table_(schema_of(schema, keep_)) { keep_.reset(); }
+
+  void intern(nb::handle batch, nb::handle ids, nb::handle first_seen) {
+    nb::object keep;
+    const ArrowArray& array = array_of(batch, keep);
+    const View<int64_t> out(ids, true);
+    const View<bool> first(first_seen, true);
+    const auto rows = static_cast<size_t>(array.length);
+    same_length(out.size(), rows);
+    same_length(first.size(), rows);
+    locked(mutex_, rows, [&] { table_.intern(array, out.data(), first.data()); });
+  }
+
+  void find(nb::handle batch, nb::handle ids) {
+    nb::object keep;
+    const ArrowArray& array = array_of(batch, keep);
+    const View<int64_t> out(ids, true);
+    const auto rows = static_cast<size_t>(array.length);
+    same_length(out.size(), rows);
+    locked(mutex_, rows, [&] { table_.find(array, out.data()); });
+  }
+
+  void release(nb::handle ids) {
+    const View<const int64_t> in(ids, false);
+    locked(mutex_, in.size(), [&] { table_.release(in.data(), in.size()); });
+  }
+
+  nb::object rows(nb::handle ids) {
+    const View<const int64_t> in(ids, false);
+    ArrowArray* array;
+    nb::object capsule = new_array_capsule(array);
+    locked(mutex_, in.size(), [&] { table_.rows(in.data(), in.size(), *array); });
+    return capsule;
+  }
+
+  size_t size() { return locked(mutex_, 0, [&] { return table_.size(); }); }
+  size_t capacity() { return locked(mutex_, 0, [&] { return table_.capacity(); }); }
+  size_t nbytes() { return locked(mutex_, 0, [&] { return table_.nbytes(); }); }
+  void validate() { locked(mutex_, GIL_FREE_ROWS_MIN, [&] { table_.validate(); }); }
+
+ private:
+  nb::object keep_;
+  std::mutex mutex_;
+  KeyTable table_;
+};
+
+using Ids = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
+
+Ids as_numpy(std::vector<int64_t> values) {
+  auto* held = new std::vector<int64_t>(std::move(values));
+  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<int64_t>*>(p); });
+  return Ids(held->data(), {held->size()}, owner);
+}
+
+class PyChains {
+ public:
+  void add(nb::handle ids, nb::handle rows) {
+    const View<const int64_t> keys(ids, false), stored(rows, false);
+    same_length(keys.size(), stored.size());
+    locked(mutex_, keys.size(), [&] { chains_.add(keys.data(), stored.data(), keys.size()); });
+  }
+
+  std::pair<Ids, Ids> probe(nb::handle ids) {
+    const View<const int64_t> keys(ids, false);
+    Pairs pairs =
+        locked(mutex_, keys.size(), [&] { return chains_.probe(keys.data(), keys.size()); });
+    return {as_numpy(std::move(pairs.probe)), as_numpy(std::move(pairs.stored))};
+  }
+
+  void remove(nb::handle rows) {
+    const View<const int64_t> stored(rows, false);
+    locked(mutex_, stored.size(), [&] { chains_.remove(stored.data(), stored.size()); });
+  }
+
+  size_t size() { return locked(mutex_, 0, [&] { return chains_.size(); }); }
+  size_t nbytes() { return locked(mutex_, 0, [&] { return chains_.nbytes(); }); }
+  void validate() { locked(mutex_, GIL_FREE_ROWS_MIN, [&] { chains_.validate(); }); }
+
+ private:
+  std::mutex mutex_;
+  Chains chains_;
+};
+
+}  // namespace
+}  // namespace gapless
+
+NB_MODULE(_native, m) {
+  using namespace gapless;
+  m.doc() = "The native kernel. Use gapless.kernels, which checks what goes in here.";
+  m.attr("GIL_FREE_ROWS_MIN") = GIL_FREE_ROWS_MIN;
+  nb::class_<PyKeyTable>(m, "KeyTable")
+      .def(nb::init<nb::object>(), nb::arg("schema"))
+      .def("intern", &PyKeyTable::intern, nb::arg("batch"), nb::arg("ids"), nb::arg("first_seen"),
+           "Fills `ids` and `first_seen`, one element a row.")
+      .def("find", &PyKeyTable::find, nb::arg("batch"), nb::arg("ids"),
+           "Fills `ids`, one element a row, -1 where a row is absent.")
+      .def("release", &PyKeyTable::release, nb::arg("ids"), "Forgets the rows of live ids.")
+      .def("rows", &PyKeyTable::rows, nb::arg("ids"),
+           "An Arrow array capsule of a batch; dictionary columns are plain values.")
+      .def("validate", &PyKeyTable::validate, "Raises RuntimeError where an invariant is broken.")
+      .def("__len__", &PyKeyTable::size)
+      .def_prop_ro("capacity", &PyKeyTable::capacity, "One above the largest live id.")
+      .def_prop_ro("nbytes", &PyKeyTable::nbytes, "Bytes held.");
+  nb::class_<PyChains>(m, "Chains")
+      .def(nb::init<>())
+      .def("add", &PyChains::add, nb::arg("ids"), nb::arg("rows"),
+           "Stores each row at the end of its id's chain.")
+      .def("probe", &PyChains::probe, nb::arg("ids"),
+           "Pairs (position in ids, stored row), in probe order.")
+      .def("remove", &PyChains::remove, nb::arg("rows"), "Forgets stored rows.")
+      .def("validate", &PyChains::validate, "Raises RuntimeError where an invariant is broken.")
+      .def("__len__", &PyChains::size)
+      .def_prop_ro("nbytes", &PyChains::nbytes, "Bytes held.");
+}

@@ -1,0 +1,88 @@
+// What stands between Python objects and the kernel: buffers, Arrow capsules, the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "arrow_abi.hpp"
+
+namespace gapless {
+
+namespace nb = nanobind;
+
+// Calls on at least so many rows let other Python threads run meanwhile. Giving the GIL up and
+// taking it back costs about as much as a hundred rows, and under contention a scheduler's slice.
+constexpr size_t GIL_FREE_ROWS_MIN = 4096;
+
+// Runs `work` under the object's lock. Nobody ever waits for the lock while holding the GIL, or
+// for the GIL while holding the lock, so the two cannot deadlock: the lock is either free at once
+// or waited for without the GIL, and is given back before the GIL is taken again.
+template <class Work>
+auto locked(std::mutex& mutex, size_t rows, Work work) {
+  if (rows < GIL_FREE_ROWS_MIN) {
+    std::unique_lock at_once(mutex, std::try_to_lock);
+    if (at_once) return work();
+  }
+  nb::gil_scoped_release without_gil;
+  std::lock_guard lock(mutex);
+  return work();
+}
+
+// A one-dimensional contiguous buffer (a numpy array), held for the time of a call.
+template <class T>
+class View {
+ public:
+  View(nb::handle object, bool writable) {
+    const int flags = PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, flags) != 0) throw nb::python_error();
+    if (buffer_.ndim == 1 && buffer_.itemsize == sizeof(T)) return;
+    PyBuffer_Release(&buffer_);
+    throw nb::type_error("a one-dimensional array of the element size of this argument is needed");
+  }
+  ~View() { PyBuffer_Release(&buffer_); }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  T* data() const { return static_cast<T*>(buffer_.buf); }
+  size_t size() const { return static_cast<size_t>(buffer_.len) / sizeof(T); }
+
+ private:
+  Py_buffer buffer_;
+};
+
+// The array behind a record batch, through Arrow's PyCapsule interface; `keep` owns it.
+inline const ArrowArray& array_of(nb::handle batch, nb::object& keep) {
+  keep = batch.attr("__arrow_c_array__")();
+  nb::tuple pair = nb::cast<nb::tuple>(keep);
+  if (pair.size() != 2) throw nb::type_error("__arrow_c_array__ did not return a pair");
+  void* array = PyCapsule_GetPointer(nb::object(pair[1]).ptr(), "arrow_array");
+  if (array == nullptr) throw nb::python_error();
+  return *static_cast<ArrowArray*>(array);
+}
+
+inline const ArrowSchema& schema_of(nb::handle schema, nb::object& keep) {
+  keep = schema.attr("__arrow_c_schema__")();
+  void* found = PyCapsule_GetPointer(keep.ptr(), "arrow_schema");
+  if (found == nullptr) throw nb::python_error();
+  return *static_cast<ArrowSchema*>(found);
+}
+
+// An empty array in a capsule that releases it unless a consumer has taken it over.
+inline nb::object new_array_capsule(ArrowArray*& array) {
+  array = new ArrowArray{};
+  PyObject* capsule = PyCapsule_New(array, "arrow_array", [](PyObject* self) {
+    auto* held = static_cast<ArrowArray*>(PyCapsule_GetPointer(self, "arrow_array"));
+    if (held->release != nullptr) held->release(held);
+    delete held;
+  });
+  if (capsule == nullptr) {
+    delete array;
+    throw nb::python_error();
+  }
+  return nb::steal(capsule);
+}
+
+}  // namespace gapless

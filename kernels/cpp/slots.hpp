@@ -1,0 +1,129 @@
+// The hash table proper: 32-bit tag -> id, open addressing, linear probing.
+//
+// A slot is one word, the tag above the id, so a probe compares tags without touching a row, and
+// growing needs no row either. The tag's high bits are the slot where probing starts. Erasing
+// shifts later slots back instead of leaving tombstones: a table through which many short-lived
+// keys pass stays as fast as a fresh one.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace gapless {
+
+constexpr uint32_t NO_ID = 0xffffffff;
+
+class Slots {
+ public:
+  Slots() { rebuild(MIN_BITS); }
+
+  size_t size() const { return size_; }
+  size_t nbytes() const { return (mask_ + 1) * sizeof(uint64_t); }
+
+  void prefetch(uint32_t tag) const { __builtin_prefetch(&slots_[home(tag)]); }
+
+  // The first id under `tag`, or NO_ID. It need not be the right one: tags collide.
+  uint32_t candidate(uint32_t tag) const {
+    for (size_t at = home(tag);; at = (at + 1) & mask_) {
+      const uint64_t slot = slots_[at];
+      if (static_cast<uint32_t>(slot >> 32) == tag || slot == EMPTY)
+        return static_cast<uint32_t>(slot);
+    }
+  }
+
+  // The id under `tag` for which `is_it(id)` holds, or NO_ID.
+  template <class IsIt>
+  uint32_t find(uint32_t tag, IsIt is_it) const {
+    for (size_t at = home(tag);; at = (at + 1) & mask_) {
+      const uint64_t slot = slots_[at];
+      if (slot == EMPTY) return NO_ID;
+      const auto id = static_cast<uint32_t>(slot);
+      if (static_cast<uint32_t>(slot >> 32) == tag && is_it(id)) return id;
+    }
+  }
+
+  // Makes room for one more; after it `insert` cannot fail.
+  void reserve_one() {
+    if (size_ + 1 > limit(bits_)) rebuild(bits_ + 1);
+  }
+
+  // `id` must not be present yet.
+  void insert(uint32_t tag, uint32_t id) noexcept {
+    place(uint64_t{tag} << 32 | id);
+    ++size_;
+  }
+
+  // `id` must be present under `tag`.
+  void erase(uint32_t tag, uint32_t id) noexcept {
+    const uint64_t wanted = uint64_t{tag} << 32 | id;
+    size_t hole = home(tag);
+    while (slots_[hole] != wanted) hole = (hole + 1) & mask_;
+    for (size_t at = (hole + 1) & mask_; slots_[at] != EMPTY; at = (at + 1) & mask_) {
+      const size_t wants = home(static_cast<uint32_t>(slots_[at] >> 32));
+      if (((at - wants) & mask_) >= ((at - hole) & mask_)) {
+        slots_[hole] = slots_[at];
+        hole = at;
+      }
+    }
+    slots_[hole] = EMPTY;
+    --size_;
+  }
+
+  // Gives memory back once fewer than one slot in eight is used.
+  void trim() {
+    if (bits_ == MIN_BITS || size_ * 8 >= mask_ + 1) return;
+    unsigned bits = MIN_BITS;
+    while (limit(bits) < size_ * 3 / 2) ++bits;
+    try {
+      rebuild(bits);
+    } catch (const std::bad_alloc&) {
+      return;  // no memory for the smaller table: the larger one serves as well
+    }
+  }
+
+  void validate() const {
+    size_t used = 0;
+    for (size_t at = 0; at <= mask_; ++at) used += slots_[at] != EMPTY;
+    if (used != size_) throw std::runtime_error("hash slots: the count of used slots is wrong");
+    if (size_ > limit(bits_)) throw std::runtime_error("hash slots: fuller than allowed");
+  }
+
+ private:
+  static constexpr uint64_t EMPTY = ~uint64_t{0};
+  static constexpr unsigned MIN_BITS = 4;
+
+  // At most five slots in eight are used: a hit then takes 1.8 probes on average, a miss 4.1.
+  static size_t limit(unsigned bits) { return (size_t{5} << bits) / 8; }
+
+  size_t home(uint32_t tag) const { return tag >> (32 - bits_); }
+
+  void place(uint64_t slot) noexcept {
+    size_t at = home(static_cast<uint32_t>(slot >> 32));
+    while (slots_[at] != EMPTY) at = (at + 1) & mask_;
+    slots_[at] = slot;
+  }
+
+  void rebuild(unsigned bits) {
+    const size_t n = size_t{1} << bits;
+    auto fresh = std::make_unique_for_overwrite<uint64_t[]>(n);
+    std::fill_n(fresh.get(), n, EMPTY);
+    const auto old = std::exchange(slots_, std::move(fresh));
+    const size_t old_n = old ? mask_ + 1 : 0;
+    bits_ = bits;
+    mask_ = n - 1;
+    for (size_t at = 0; at < old_n; ++at)
+      if (old[at] != EMPTY) place(old[at]);
+  }
+
+  std::unique_ptr<uint64_t[]> slots_;
+  size_t size_ = 0;
+  size_t mask_ = 0;
+  unsigned bits_ = MIN_BITS;
+};
+
+}  // namespace gapless
