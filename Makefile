@@ -67,7 +67,7 @@ $(BIN)/pip:
 
 $(VENV)/.dependencies: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing dependencies into $(VENV) (minutes the first time: Spark alone is 450 MB)"
-	@$(PIP) install --upgrade $(PIN) pip
+	@$(PIP) install --upgrade $(PIN) pip setuptools
 	@$(PIP) install $(PIN) --build-constraint constraints.txt --only-deps .
 	@$(PIP) install $(PIN) --group dev
 	@touch $@
