@@ -349,6 +349,14 @@ def test_one_seed_prints_its_trace_when_it_fails_or_when_asked(
     assert "step 1 of 4" in gapless("chaos", "sim", "--seed", "4", "--trace").out
 
 
+def test_the_real_simulator_is_reached(gapless: Gapless) -> None:
+    outcome = gapless("chaos", "sim", "--seeds", "3", "--json")
+    assert outcome.code == 0, outcome
+    assert outcome.document["seeds"] == 3
+    assert all(result["steps"] > 0 for result in outcome.document["results"])
+    assert "\n" in gapless("chaos", "sim", "--seed", "1", "--trace").out
+
+
 def test_the_simulation_as_json(gapless: Gapless, simulator: Callable[..., None]) -> None:
     simulator(failing={1})
     document = gapless("chaos", "sim", "--seeds", "2", "--json").document

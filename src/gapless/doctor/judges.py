@@ -73,9 +73,9 @@ def judge_kernel(kernel: str) -> Verdict:
     return Verdict(
         "problem",
         f"{kernel}: right, but many times slower than the compiled kernel",
-        "install a C++ compiler and Python's headers (Debian, Ubuntu: apt install g++ "
-        "python3-dev), then install Gapless again: pip install --force-reinstall --no-cache-dir "
-        "gapless",
+        "unset GAPLESS_KERNEL if it is set; else install a C++ compiler and Python's headers "
+        "(Debian, Ubuntu: apt install g++ python3-dev) and then Gapless again: pip install "
+        "--force-reinstall --no-cache-dir gapless",
     )
 
 
