@@ -9,7 +9,7 @@ Values by column type:
     string      A   "with, space"   null         a word, or a JSON string
     integer     7   -7               also every date, time, timestamp, duration: ticks of its unit
     floating    1.5  nan  -inf
-    decimal     12.50
+    decimal     12.50            no exponent
     bool        true  false
     binary      x'00ff'
     interval    {months,days,nanoseconds}
@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +48,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _INTEGER = re.compile(r"[+-]?[0-9]{1,78}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,78}(\.[0-9]{0,78})?", re.ASCII)  # decimal256 has 76 digits
 _BARE_STRING = re.compile(r"(?!null$)[A-Za-z_][A-Za-z0-9_.:-]*", re.ASCII)
 
 
@@ -182,7 +183,7 @@ class _Parser:
         if types.is_floating(t):
             return self._scalar("word", lambda w: canonical_float(float(w)), "a number")
         if types.is_decimal(t):
-            return self._scalar("word", _finite_decimal, "a decimal number")
+            return self._scalar("word", _decimal, "a decimal number")
         if types.is_integer(t) or types.is_temporal(t):
             return self._integer("an integer")
         return self._scalar("bytes", lambda w: bytes.fromhex(w[2:-1]), "bytes: x'00ff'")
@@ -199,7 +200,7 @@ class _Parser:
             raise self._error(expected)
         try:
             value = convert(self._token)
-        except (ValueError, KeyError, InvalidOperation):
+        except (ValueError, KeyError):
             raise self._error(expected) from None
         self._next()
         return value
@@ -228,11 +229,10 @@ class _Parser:
         return f"line {line}, column {at - (self._text.rfind(chr(10), 0, at) + 1) + 1}"
 
 
-def _finite_decimal(word: str) -> Decimal:
-    value = Decimal(word)
-    if not value.is_finite():
-        raise InvalidOperation
-    return value
+def _decimal(word: str) -> Decimal:
+    if not _DECIMAL.fullmatch(word):  # Decimal takes exponents, and writes them out as zeros
+        raise ValueError
+    return Decimal(word)
 
 
 def _unquote(token: str) -> str:
