@@ -190,8 +190,11 @@ def _has_java() -> bool:
 
 
 def pytest_report_header() -> list[str]:
-    """Says which kernel is tested, and what this machine lacks."""
-    lines = [f"hypothesis profile: {os.environ.get('HYPOTHESIS_PROFILE', 'gate')}"]
+    """Says which kernel is tested, how hard, and what this machine lacks."""
+    from gapless.kernels import KERNEL
+
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "gate")
+    lines = [f"gapless kernel: {KERNEL}, hypothesis profile: {profile}"]
     if not _has_java():
         lines.append(f"no Java: {JAVA_MISSING}")
     return lines
