@@ -20,7 +20,7 @@ C3  The output has an event for (p, vs), or can still get it, when
 C2 is printed with `L_m <= L` for the half-frozen case. That lets through an output that can no
 longer follow: with L = 13 and an input at stable(11) with <A,2,12>, nothing forbids the input to
 keep that end, and the output cannot go below 13. It has to be `L <= L_m`, as in C3.2; see
-docs/decisions/0002-compatibility-c2.md.
+docs/decisions/0001-compatibility-c2.md.
 
 Inputs that left (detached, crashed) stay in the comparison: what they said is still part of the
 one reference stream. Inputs that joined at t hold only events with ve >= t; the conditions ask

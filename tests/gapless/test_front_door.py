@@ -1,0 +1,31 @@
+import subprocess
+import sys
+
+import pytest
+
+import gapless
+
+
+def test_every_public_name_is_there() -> None:
+    assert sorted(gapless._HOMES) == sorted(gapless.__all__)
+    for name in gapless.__all__:
+        assert getattr(gapless, name).__doc__
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no public name 'Nonsense'"):
+        gapless.Nonsense  # noqa: B018  # looking is the test
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    code = "import sys, gapless; print({'numpy', 'pyarrow', 'ray', 'pyspark'} & set(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"
+
+
+def test_the_example_of_the_readme_runs() -> None:
+    from pathlib import Path
+
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    example = readme.split("```python\n")[1].split("```")[0]
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102  # our own text
