@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,10 @@ def from_values(values: Sequence[Any], t: pa.DataType, name: str = "value") -> p
 
 def _from_values(values: Sequence[Any], t: pa.DataType) -> pa.Array:
     ticks = _ticks_type(t)
+    if ticks is not None or pa.types.is_integer(t):
+        for v in values:
+            if isinstance(v, Decimal):
+                raise TypeError(f"the decimal {v} is no integer")  # Arrow would cut off its rest
     if ticks is not None:
         return pa.array(values, ticks).view(t)
     if pa.types.is_dictionary(t):

@@ -82,6 +82,8 @@ def test_timestamps_keep_their_nanoseconds_and_lose_their_zone() -> None:
         (pa.int64(), "seven"),
         (pa.string(), b"\xff"),
         (pa.string(), 7),
+        (pa.int64(), Decimal("1.5")),
+        (pa.timestamp("ms"), Decimal("1.5")),
         (pa.decimal128(5, 2), Decimal("1.234")),
         (pa.decimal32(3, 0), Decimal(1000)),
         (pa.binary(2), b"abc"),

@@ -1,0 +1,593 @@
+"""Expressions over columns: small trees that name functions of `pyarrow.compute`.
+
+    (col("len") > 0) & (col("src") == 3)       prints as ((len > 0) & (src == 3))
+
+An expression is data: it prints, is compared with `same_as`, goes into documents and comes back,
+and turns into Arrow's own expression for scans (`to_arrow`; Arrow's have no tree to look at).
+Evaluating it calls the functions, column by column.
+
+What its answers are, so that each replica gives the same:
+
+- Functions are scalar and deterministic: row i of the answer depends on row i alone.
+- Integer arithmetic that overflows, and any division by zero, is an `ExpressionError`, never a
+  wrong number. Where a zero may come, say what then: `a / if_else(b == 0, None, b)`.
+- `/` divides as Python does, in float64; `//` rounds down and `%` takes the divisor's sign.
+- Null stands for unknown: comparing with it gives null; `&` and `|` are Kleene's (false & null is
+  false, true | null is true); a filter drops rows whose answer is null. `is_null` and `is_in`
+  answer true or false always.
+- Comparison is IEEE's: NaN equals nothing, unlike in a payload.
+- A number without a type is an int64 or float64, and Arrow widens as the other side needs; beside
+  a uint64 column it is a uint64. `lit(5, "int8")` says otherwise.
+- Functions see dictionaries decoded and views as plain strings; a bare column keeps its layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.protocol.columns import without_views
+from gapless.protocol.documents import Document, pack
+from gapless.protocol.errors import DecodeError, ExpressionError, FrameError, SchemaError
+from gapless.protocol.plain import (
+    column,
+    type_from_plain,
+    type_to_plain,
+    value_from_plain,
+    value_to_plain,
+)
+from gapless.protocol.schema import check_type
+from gapless.protocol.values import from_values, to_values
+
+DEPTH_MAX = 64
+"""Levels of one tree: deeper ones are made by loops, where `is_in` or `coalesce` is meant."""
+NODES_MAX = 4096
+"""Functions, columns and literals of one tree, each use counted: evaluation visits all of them."""
+
+_REFUSED = frozenset({"random"})
+"""Scalar in Arrow's eyes, and yet another answer each time."""
+
+_OURS = {"cast": 1, "true_divide": 2, "floor_divide": 2}
+"""Functions that are not one scalar function of Arrow's, and how many arguments they take."""
+
+_ARROW = {
+    name: getattr(pc, {"and": "and_", "or": "or_"}.get(name, name)).__arrow_compute_function__
+    for name in pc.list_functions()
+    if name not in _REFUSED and pc.get_function(name).kind == "scalar"
+}
+"""Scalar functions that Arrow came with: those that a user registers later are not the same in
+every process."""
+
+_PLAIN = (bool, int, float, str, bytes)
+_ARROW_ERRORS = (
+    pa.ArrowException,
+    TypeError,
+    ValueError,
+    KeyError,
+    OverflowError,
+    NotImplementedError,
+)
+
+
+class Expr:
+    """A tree of functions over columns and literals. Immutable; make one with `col` and `lit`.
+
+    Operators build trees, `==` included: compare two expressions with `same_as`. As a dictionary
+    key an expression stands for itself alone.
+    """
+
+    __slots__ = ("_depth", "_nodes")
+
+    _depth: int
+    _nodes: int
+
+    def _measure(self, args: Iterable[Expr] = ()) -> None:
+        self._depth = 1 + max((a._depth for a in args), default=0)
+        self._nodes = 1 + sum(a._nodes for a in args)
+        if self._depth > DEPTH_MAX:
+            raise ExpressionError(f"an expression nests deeper than {DEPTH_MAX} levels")
+        if self._nodes > NODES_MAX:
+            raise ExpressionError(f"an expression of more than {NODES_MAX} parts")
+
+    # -- what each kind of node says --------------------------------------------------------------
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that it reads."""
+        raise NotImplementedError
+
+    def _value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        raise NotImplementedError
+
+    def to_document(self) -> Document:
+        """The tree as plain data: `["call", function, options, *arguments]`, `["col", name]`,
+        `["lit", type, value]`.
+        """
+        raise NotImplementedError
+
+    def to_arrow(self) -> pc.Expression:
+        """The same as Arrow's expression, for a dataset's filter.
+
+        Where both answer, they agree; Arrow's refuses more: `//`, views, functions of
+        dictionaries, a uint64 too large for an int64, some literals beside decimals.
+        """
+        raise NotImplementedError
+
+    # -- what can be done with any ------------------------------------------------------------
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        """The answer for each row; a constant is repeated. Raises `ExpressionError`."""
+        try:
+            value = self._value(batch)
+            if isinstance(value, pa.Scalar):
+                value = pa.repeat(value, batch.num_rows)
+        except ExpressionError:
+            raise
+        except _ARROW_ERRORS as e:
+            raise ExpressionError(f"{self}: {e}") from None
+        return value
+
+    def type(self, schema: pa.Schema) -> pa.DataType:
+        """The type of its answers over batches of `schema`; raises where it does not fit them."""
+        columns = [from_values([], field.type) for field in schema]
+        return self.evaluate(pa.RecordBatch.from_arrays(columns, schema=schema)).type
+
+    def same_as(self, other: Expr) -> bool:
+        """Whether both are the same tree."""
+        return pack(self.to_document()) == pack(other.to_document())
+
+    @staticmethod
+    def from_document(document: Document) -> Expr:
+        """The inverse of `to_document`, for documents from anybody: raises `DecodeError`."""
+        try:
+            return _decode(document, 1)
+        except ExpressionError as e:
+            raise DecodeError("expression", str(e)) from None
+
+    def is_null(self) -> Expr:
+        """True where the value is null."""
+        return call("is_null", self)
+
+    def is_in(self, values: Iterable[Any]) -> Expr:
+        """True where the value is one of `values`; null is found where it is among them."""
+        try:
+            listed = pa.array(list(values))
+        except _ARROW_ERRORS as e:
+            raise ExpressionError(f"is_in: {e}") from None
+        return call("is_in", self, value_set=listed)
+
+    def between(self, low: Any, high: Any) -> Expr:
+        """True where `low <= value <= high`."""
+        return call("and_kleene", self >= low, self <= high)
+
+    def cast(self, to: pa.DataType | str, safe: bool = True) -> Expr:
+        """The value as another type; where it does not fit an error, or if not `safe` what C
+        makes of it.
+        """
+        return call("cast", self, type=_type(to), safe=safe)
+
+    def __add__(self, other: Any) -> Expr:
+        return call("add_checked", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return call("add_checked", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return call("subtract_checked", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return call("subtract_checked", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return call("multiply_checked", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return call("multiply_checked", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return call("true_divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return call("true_divide", other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return call("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return call("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return call("modulo_checked", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return call("modulo_checked", other, self)
+
+    def __neg__(self) -> Expr:
+        return call("negate_checked", self)
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # builds a tree
+        return call("equal", self, _not_none(other))
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # builds a tree
+        return call("not_equal", self, _not_none(other))
+
+    def __lt__(self, other: Any) -> Expr:
+        return call("less", self, _not_none(other))
+
+    def __le__(self, other: Any) -> Expr:
+        return call("less_equal", self, _not_none(other))
+
+    def __gt__(self, other: Any) -> Expr:
+        return call("greater", self, _not_none(other))
+
+    def __ge__(self, other: Any) -> Expr:
+        return call("greater_equal", self, _not_none(other))
+
+    def __and__(self, other: Any) -> Expr:
+        return call("and_kleene", self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return call("and_kleene", other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return call("or_kleene", self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return call("or_kleene", other, self)
+
+    def __invert__(self) -> Expr:
+        return call("invert", self)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise ExpressionError(
+            f"{self} has no truth value before it meets rows: use & | ~ with parentheses in place "
+            "of and, or, not; between() in place of a < x < b; same_as() to compare expressions"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expr.from_document, (self.to_document(),)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Column(Expr):
+    """A column, by name. Made by `col`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: Any) -> None:
+        if not isinstance(name, str) or not name:
+            raise ExpressionError(f"col({name!r}): needs the name of a column")
+        self.name = name
+        self._measure()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Its name."""
+        return frozenset((self.name,))
+
+    def _value(self, batch: pa.RecordBatch) -> pa.Array:
+        i = batch.schema.get_field_index(self.name)
+        if i < 0:
+            names = ", ".join(batch.schema.names)
+            raise ExpressionError(f"no column {self.name!r} among {names}")
+        return batch.column(i)
+
+    def to_document(self) -> Document:
+        """`["col", name]`."""
+        return ["col", self.name]
+
+    def to_arrow(self) -> pc.Expression:
+        """A reference to a field."""
+        return pc.field(self.name)
+
+    def __str__(self) -> str:
+        return self.name if self.name.isidentifier() else f"col({self.name!r})"
+
+
+class Literal(Expr):
+    """A constant. Made by `lit`; a type that was not said may bend to its neighbour's."""
+
+    __slots__ = ("scalar", "typed")
+
+    def __init__(self, scalar: pa.Scalar, typed: bool) -> None:
+        if not pa.types.is_null(scalar.type):
+            try:
+                check_type("literal", scalar.type)
+            except SchemaError as e:
+                raise ExpressionError(str(e)) from None
+        self.scalar = scalar
+        self.typed = typed
+        self._measure()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    def _value(self, batch: pa.RecordBatch) -> pa.Scalar:  # noqa: ARG002  # a constant
+        return self.scalar
+
+    def _canonical(self) -> Any:
+        return to_values(pa.repeat(self.scalar, 1))[0]
+
+    def to_document(self) -> Document:
+        """`["lit", type, value]`, the type None where it was not said."""
+        t = type_to_plain(self.scalar.type) if self.typed else None
+        return ["lit", t, value_to_plain(self._canonical())]
+
+    def to_arrow(self) -> pc.Expression:
+        """The constant."""
+        return pc.scalar(self.scalar)
+
+    def __str__(self) -> str:
+        return repr(self.scalar.as_py()) if not self.typed else str(self.scalar)
+
+
+class Call(Expr):
+    """A function of its arguments. Made by the operators and by `call`."""
+
+    __slots__ = ("_built", "args", "function", "options")
+
+    def __init__(self, function: str, args: tuple[Expr, ...], options: dict[str, Any]) -> None:
+        self.function = function
+        self.args = args
+        self.options = options
+        self._measure(args)
+        self._built = self._build()
+
+    def _build(self) -> Any:
+        """Arrow's options, once: so that a wrong one shows here and not at the first row."""
+        if self.function in _OURS:
+            arity: Any = _OURS[self.function]
+            options_class = "CastOptions" if self.function == "cast" else ""
+            required = False
+        elif self.function in _ARROW:
+            known = _ARROW[self.function]
+            arity, options_class = known["arity"], known["options_class"]
+            required = known["options_required"]
+        else:
+            raise ExpressionError(
+                f"{self.function!r} is no deterministic scalar function of pyarrow.compute"
+            )
+        if len(self.args) != arity if arity is not ... else not self.args:
+            wanted = "one or more" if arity is ... else arity
+            raise ExpressionError(f"{self.function}: {len(self.args)} arguments, wants {wanted}")
+        if self.function == "cast":
+            return _cast_options(**self.options)
+        if not self.options and not required:
+            return None
+        if not options_class:
+            raise ExpressionError(f"{self.function} takes no options: {', '.join(self.options)}")
+        try:
+            return getattr(pc, options_class)(**self.options)
+        except _ARROW_ERRORS as e:
+            raise ExpressionError(f"{self.function}: {e}") from None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Those of all arguments."""
+        return frozenset().union(*(a.columns for a in self.args))
+
+    def _value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        values = [_operand(a._value(batch)) for a in self.args]
+        if any(v.type == pa.uint64() for v in values):
+            values = [_beside_uint64(a, v) for a, v in zip(self.args, values, strict=True)]
+        if self.function == "true_divide":
+            return pc.divide_checked(*(pc.cast(v, pa.float64(), safe=False) for v in values))
+        if self.function == "floor_divide":
+            return _floor_divide(*values)
+        return pc.call_function(self.function, values, options=self._built)
+
+    def to_document(self) -> Document:
+        """`["call", function, options, *arguments]`."""
+        options: Document = {k: _option_to_plain(v) for k, v in sorted(self.options.items())}
+        return ["call", self.function, options, *(a.to_document() for a in self.args)]
+
+    def to_arrow(self) -> pc.Expression:
+        """The call, as Arrow's own functions build it over Arrow's expressions."""
+        args = [a.to_arrow() for a in self.args]
+        if self.function == "cast":
+            return args[0].cast(options=self._built)
+        if self.function == "true_divide":
+            return pc.divide_checked(*(a.cast(pa.float64(), safe=False) for a in args))
+        if self.function == "floor_divide":
+            raise ExpressionError(f"{self}: Arrow has no //; evaluate it after the scan")
+        name = {"and": "and_", "or": "or_"}.get(self.function, self.function)
+        return getattr(pc, name)(*args, **self.options)
+
+    def __str__(self) -> str:
+        args = [str(a) for a in self.args]
+        if self.function in _INFIX and len(args) == 2:
+            return f"({args[0]} {_INFIX[self.function]} {args[1]})"
+        if self.function in _PREFIX:
+            return f"{_PREFIX[self.function]}{args[0]}"
+        if self.function == "is_null" and not self.options:
+            return f"{args[0]}.is_null()"
+        if self.function == "is_in":
+            return f"{args[0]}.is_in({self.options['value_set'].to_pylist()})"
+        if self.function == "cast":
+            unsafe = "" if self.options.get("safe", True) else ", safe=False"
+            return f"{args[0]}.cast({self.options['type']}{unsafe})"
+        named = [f"{k}={_option_text(v)}" for k, v in self.options.items()]
+        return f"{self.function}({', '.join(args + named)})"
+
+
+_INFIX = {
+    "add_checked": "+",
+    "subtract_checked": "-",
+    "multiply_checked": "*",
+    "true_divide": "/",
+    "floor_divide": "//",
+    "modulo_checked": "%",
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "and_kleene": "&",
+    "or_kleene": "|",
+}
+_PREFIX = {"negate_checked": "-", "invert": "~"}
+
+
+# -- making them ------------------------------------------------------------------------------
+
+
+def col(name: str) -> Expr:
+    """The column `name`."""
+    return Column(name)
+
+
+def lit(value: Any, type: pa.DataType | str | None = None) -> Expr:  # noqa: A002  # as in Arrow
+    """A constant: a Python value or an Arrow scalar, of the given type if one is given."""
+    typed = type is not None or not (value is None or value.__class__ in _PLAIN)
+    try:
+        if type is None:
+            scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
+        else:
+            scalar = _scalar(value, _type(type))
+        if pa.types.is_dictionary(scalar.type):
+            scalar = from_values(to_values(pa.repeat(scalar, 1)), scalar.type.value_type)[0]
+    except (FrameError, *_ARROW_ERRORS) as e:
+        raise ExpressionError(f"lit({value!r}): {e}") from None
+    return Literal(scalar, typed)
+
+
+def call(function: str, *args: Any, **options: Any) -> Expr:
+    """Any deterministic scalar function of `pyarrow.compute`, with its options by name.
+
+    Arguments that are no expressions are literals.
+    """
+    return Call(function, tuple(_expr(a) for a in args), options)
+
+
+def if_else(condition: Any, then: Any, otherwise: Any) -> Expr:
+    """`then` where the condition is true, `otherwise` where it is false, null where it is null.
+
+    Both sides are evaluated on all rows.
+    """
+    return call("if_else", condition, then, otherwise)
+
+
+def _expr(value: Any) -> Expr:
+    return value if isinstance(value, Expr) else lit(value)
+
+
+def _not_none(value: Any) -> Any:
+    if value is None:
+        raise ExpressionError("comparing with None gives null in each row: use is_null()")
+    return value
+
+
+def _type(given: pa.DataType | str) -> pa.DataType:
+    try:
+        return pa.type_for_alias(given) if isinstance(given, str) else given
+    except ValueError:
+        raise ExpressionError(f"Arrow knows no type {given!r}") from None
+
+
+def _scalar(value: Any, t: pa.DataType) -> pa.Scalar:
+    if pa.types.is_dictionary(t):
+        t = t.value_type
+    if isinstance(value, pa.Scalar):
+        return value.cast(t)
+    if pa.types.is_struct(t) and isinstance(value, tuple):
+        return from_values([value], t)[0]
+    return pa.scalar(value, t)
+
+
+# -- evaluating -------------------------------------------------------------------------------
+
+
+def _cast_options(type: pa.DataType | None = None, safe: bool = True) -> pc.CastOptions:  # noqa: A002  # the option's name
+    if not isinstance(type, pa.DataType) or not isinstance(safe, bool):
+        raise ExpressionError("cast: needs type=, a type of Arrow's, and safe=, a bool")
+    return pc.CastOptions.safe(type) if safe else pc.CastOptions.unsafe(type)
+
+
+def _operand(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """What functions are given: most of Arrow's know neither dictionaries nor views."""
+    t = value.type
+    if pa.types.is_dictionary(t):
+        values = value.dictionary.cast(without_views(t.value_type))
+        return pa.DictionaryArray.from_arrays(value.indices, values).dictionary_decode()
+    plain = without_views(t)
+    return value if plain is t else value.cast(plain)
+
+
+def _beside_uint64(arg: Expr, value: Any) -> Any:
+    """An integer whose type was not said, as a uint64: an int64 could not hold its neighbour."""
+    if isinstance(arg, Literal) and not arg.typed and value.type == pa.int64():
+        number = value.as_py()
+        return pa.scalar(number, pa.uint64()) if number >= 0 else value
+    return value
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    quotient = pc.divide_checked(a, b)
+    if not pa.types.is_integer(quotient.type):
+        return pc.floor(quotient)
+    # Arrow rounds integers toward zero: one too high where there is a rest and the signs differ
+    rest = pc.subtract(a, pc.multiply(quotient, b))
+    zero = pa.scalar(0, rest.type)
+    differ = pc.and_(pc.not_equal(rest, zero), pc.xor(pc.less(rest, zero), pc.less(b, zero)))
+    return pc.subtract(quotient, pc.cast(differ, quotient.type))
+
+
+# -- documents --------------------------------------------------------------------------------
+
+
+def _option_to_plain(value: Any) -> Document:
+    if isinstance(value, pa.DataType):
+        return {"type": type_to_plain(value)}
+    if isinstance(value, pa.Array):
+        plain: Document = [value_to_plain(v) for v in to_values(value)]
+        return {"array": [type_to_plain(value.type), plain]}
+    if isinstance(value, list | tuple):
+        return [_option_to_plain(v) for v in value]
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    raise ExpressionError(f"an option of type {type(value).__name__} has no plain form")
+
+
+def _option_from_plain(plain: Document) -> Any:
+    if isinstance(plain, list):
+        return [_option_from_plain(v) for v in plain]
+    if not isinstance(plain, dict):
+        return plain
+    match plain:
+        case {"type": t, **rest} if not rest:
+            return type_from_plain(t)
+        case {"array": [t, list(values)], **rest} if not rest:
+            return column([value_from_plain(v) for v in values], type_from_plain(t))
+    raise DecodeError("option", f"a dict with {sorted(plain)[:3]}", "type, or array")
+
+
+def _decode(document: Document, depth: int) -> Expr:
+    if depth > DEPTH_MAX:
+        raise DecodeError("expression", "nests too deep", f"<= {DEPTH_MAX} levels")
+    match document:
+        case ["col", str(name)]:
+            return Column(name)
+        case ["lit", None, value] if value is None or isinstance(value, _PLAIN):
+            return lit(value)
+        case ["lit", (str() | bytes()) as t, value]:
+            return Literal(column([value_from_plain(value)], type_from_plain(t))[0], True)
+        case ["call", str(function), dict(options), *args]:
+            if len(args) > NODES_MAX:
+                raise DecodeError("expression", f"{len(args)} arguments", f"<= {NODES_MAX}")
+            decoded = tuple(_decode(a, depth + 1) for a in args)
+            return Call(function, decoded, {k: _option_from_plain(v) for k, v in options.items()})
+    raise DecodeError("expression", "a node of no known form", "col, lit or call")
+
+
+def _option_text(value: Any) -> str:
+    return str(value.to_pylist()) if isinstance(value, pa.Array) else repr(value)

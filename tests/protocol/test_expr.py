@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+import datetime as dt
+import math
+import operator
+import pickle
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.protocol.documents import pack, unpack
+from gapless.protocol.errors import DecodeError, ExpressionError
+from gapless.protocol.expr import _ARROW, DEPTH_MAX, NODES_MAX, Expr, call, col, if_else, lit
+from gapless.protocol.values import from_values, to_values
+from tests.protocol.strategies import arrays, documents, payload_types, values
+
+A, B, P, Q = col("a"), col("b"), col("p"), col("q")
+INTS = st.none() | st.integers(-4, 4)
+ROWS = st.lists(st.tuples(INTS, INTS, st.none() | st.booleans(), st.none() | st.booleans()))
+SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.int64()), ("p", pa.bool_()), ("q", pa.bool_())])
+
+
+def batch_of(rows: list[Any]) -> pa.RecordBatch:
+    columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(SCHEMA)]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+# -- what the operators mean, row by row in Python ------------------------------------------------
+
+
+def kleene_and(p: bool | None, q: bool | None) -> bool | None:
+    return False if p is False or q is False else None if p is None or q is None else True
+
+
+def kleene_or(p: bool | None, q: bool | None) -> bool | None:
+    return True if p is True or q is True else None if p is None or q is None else False
+
+
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+ARITHMETIC = [operator.add, operator.sub, operator.mul]
+DIVISIONS = [operator.truediv, operator.floordiv, operator.mod]
+
+
+@pytest.mark.parametrize("op", COMPARISONS + ARITHMETIC, ids=lambda op: op.__name__)
+@given(ROWS)
+def test_operators_mean_what_they_mean_in_python_and_null_stays_null(
+    op: Callable[[Any, Any], Any], rows: list[Any]
+) -> None:
+    wanted = [None if a is None or b is None else op(a, b) for a, b, _, _ in rows]
+    assert op(A, B).evaluate(batch_of(rows)).to_pylist() == wanted
+    by_a_constant = [None if a is None else op(a, 2) for a, _, _, _ in rows]
+    assert op(A, 2).evaluate(batch_of(rows)).to_pylist() == by_a_constant
+    of_a_constant = [None if a is None else op(2, a) for a, _, _, _ in rows]
+    assert op(2, A).evaluate(batch_of(rows)).to_pylist() == of_a_constant
+
+
+@pytest.mark.parametrize("op", DIVISIONS, ids=lambda op: op.__name__)
+@given(ROWS)
+def test_division_is_pythons_and_by_zero_an_error(
+    op: Callable[[Any, Any], Any], rows: list[Any]
+) -> None:
+    batch = batch_of(rows)
+    if any(b == 0 and a is not None for a, b, _, _ in rows):
+        with pytest.raises(ExpressionError, match="zero"):
+            op(A, B).evaluate(batch)
+    guarded = op(A, if_else(B == 0, None, B)).evaluate(batch).to_pylist()
+    assert guarded == [None if a is None or not b else op(a, b) for a, b, _, _ in rows]
+    assert op(A, -3).evaluate(batch).to_pylist() == [
+        None if a is None else op(a, -3) for a, _, _, _ in rows
+    ]
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1).filter(bool))
+def test_floor_division_is_exact_to_the_edges_of_int64(a: int, b: int) -> None:
+    batch = pa.record_batch({"a": pa.array([a], pa.int64()), "b": pa.array([b], pa.int64())})
+    if a // b > 2**63 - 1:
+        with pytest.raises(ExpressionError, match="overflow"):
+            (A // B).evaluate(batch)
+    else:
+        assert (A // B).evaluate(batch).to_pylist() == [a // b]
+
+
+@given(ROWS)
+def test_logic_is_kleenes(rows: list[Any]) -> None:
+    batch = batch_of(rows)
+    assert (P & Q).evaluate(batch).to_pylist() == [kleene_and(p, q) for _, _, p, q in rows]
+    assert (P | Q).evaluate(batch).to_pylist() == [kleene_or(p, q) for _, _, p, q in rows]
+    assert (~P).evaluate(batch).to_pylist() == [None if p is None else not p for _, _, p, _ in rows]
+
+
+@given(ROWS, st.lists(INTS, max_size=3))
+def test_the_named_ones_mean_what_they_say(rows: list[Any], listed: list[int | None]) -> None:
+    batch = batch_of(rows)
+    assert A.is_null().evaluate(batch).to_pylist() == [a is None for a, *_ in rows]
+    assert A.is_in(listed).evaluate(batch).to_pylist() == [a in listed for a, *_ in rows]
+    assert A.between(-1, 2).evaluate(batch).to_pylist() == [
+        None if a is None else -1 <= a <= 2 for a, *_ in rows
+    ]
+    assert if_else(P, A, B).evaluate(batch).to_pylist() == [
+        None if p is None else a if p else b for a, b, p, _ in rows
+    ]
+    assert (-A).evaluate(batch).to_pylist() == [None if a is None else -a for a, *_ in rows]
+    assert lit(7).evaluate(batch).to_pylist() == [7] * len(rows)
+
+
+@pytest.mark.parametrize("t", [pa.int8(), pa.int64(), pa.uint8(), pa.uint64()], ids=str)
+@pytest.mark.parametrize("op", ARITHMETIC, ids=lambda op: op.__name__)
+def test_an_integer_that_overflows_is_an_error_and_never_a_wrong_number(
+    t: pa.DataType, op: Callable[[Any, Any], Any]
+) -> None:
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        a, b = data.draw(values(t, False)), data.draw(values(t, False))
+        batch = pa.record_batch([pa.array([a], t), pa.array([b], t)], ["a", "b"])
+        try:
+            pa.array([op(a, b)], t)
+        except (OverflowError, pa.ArrowInvalid):
+            with pytest.raises(ExpressionError, match="overflow"):
+                op(A, B).evaluate(batch)
+        else:
+            assert op(A, B).evaluate(batch).to_pylist() == [op(a, b)]
+
+    check()
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 3))
+def test_a_bare_number_bends_to_a_uint64_beside_it(a: int, n: int) -> None:
+    batch = pa.record_batch([pa.array([a], pa.uint64())], ["a"])
+    assert (n < A).evaluate(batch).to_pylist() == [a > n]
+    assert (lit(n) == A).evaluate(batch).to_pylist() == [a == n]
+
+
+def test_functions_see_dictionaries_decoded_and_views_as_strings() -> None:
+    words = ["x", None, "yy"]
+    for t in (pa.string_view(), pa.dictionary(pa.int8(), pa.string_view()), pa.large_string()):
+        batch = pa.record_batch([from_values(words, t)], ["a"])
+        assert (A == "x").evaluate(batch).to_pylist() == [True, None, False]
+        assert A.is_in(["yy", None]).evaluate(batch).to_pylist() == [False, True, True]
+        assert call("utf8_length", A).evaluate(batch).to_pylist() == [1, None, 2]
+        assert A.evaluate(batch).type == t
+
+
+# -- mistakes ---------------------------------------------------------------------------------
+
+
+MISTAKES: dict[str, Callable[[], Any]] = {
+    "bool(A == 1)": lambda: bool(A == 1),
+    "A == 1 and B == 2": lambda: A == 1 and B == 2,
+    "1 < A < 3": lambda: 1 < A < 3,
+    "A in [B]": lambda: A in [B],  # noqa: FURB171  # the mistake itself
+    "A == None": lambda: A == None,  # noqa: E711  # the mistake itself
+    "call('random')": lambda: call("random"),
+    "call('sum', A)": lambda: call("sum", A),
+    "call('no such function', A)": lambda: call("no such function", A),
+    "call('add', A)": lambda: call("add", A),
+    "call('coalesce')": lambda: call("coalesce"),
+    "call('round', A, digits=3)": lambda: call("round", A, digits=3),
+    "call('invert', A, digits=3)": lambda: call("invert", A, digits=3),
+    "call('strptime', A)": lambda: call("strptime", A),
+    "call('cast', A)": lambda: call("cast", A),
+    "call('cast', A, type='int8')": lambda: call("cast", A, type="int8"),
+    "A.cast('int7')": lambda: A.cast("int7"),
+    "A.is_in([1, 'x'])": lambda: A.is_in([1, "x"]),
+    "lit([1])": lambda: lit([1]),
+    "lit(object())": lambda: lit(object()),
+    "lit(2**70)": lambda: lit(2**70),
+    "lit('x', 'int8')": lambda: lit("x", "int8"),
+    "lit(300, 'int8')": lambda: lit(300, "int8"),
+    "col('')": lambda: col(""),
+    "A + object()": lambda: A + object(),
+}
+
+
+@pytest.mark.parametrize("make", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_shows_when_the_tree_is_built(make: Callable[[], Any]) -> None:
+    with pytest.raises(ExpressionError):
+        make()
+
+
+def test_a_truth_value_is_refused_with_what_to_do_instead() -> None:
+    with pytest.raises(ExpressionError, match=r"\(a == 1\).*use & \| ~"):
+        bool(A == 1)
+
+
+def test_a_type_that_does_not_fit_shows_on_an_empty_batch() -> None:
+    assert (A + B).type(SCHEMA) == pa.int64()
+    assert (A / B).type(SCHEMA) == pa.float64()
+    assert (A > 1).type(SCHEMA) == pa.bool_()
+    assert lit(None).type(SCHEMA) == pa.null()
+    for wrong in (A + P, call("utf8_upper", A), A & P, col("z") > 1):
+        with pytest.raises(ExpressionError):
+            wrong.type(SCHEMA)
+    with pytest.raises(ExpressionError, match="'z' among a, b, p, q"):
+        (col("z") > 1).type(SCHEMA)
+
+
+def test_what_does_not_fit_in_a_cast_is_an_error_unless_asked_for() -> None:
+    batch = pa.record_batch({"a": [300]})
+    with pytest.raises(ExpressionError, match=r"a\.cast\(int8\)"):
+        A.cast("int8").evaluate(batch)
+    assert A.cast("int8", safe=False).evaluate(batch).to_pylist() == [44]
+
+
+def test_a_tree_has_a_bound_on_its_depth_and_size() -> None:
+    deep = A
+    for _ in range(DEPTH_MAX - 1):
+        deep = ~deep
+    assert Expr.from_document(unpack(pack(deep.to_document()))).same_as(deep)
+    with pytest.raises(ExpressionError, match=str(DEPTH_MAX)):
+        _ = ~deep
+    with pytest.raises(ExpressionError, match=str(NODES_MAX)):
+        call("coalesce", *[A] * NODES_MAX)
+    doubled = A
+    for _ in range(11):
+        doubled = doubled + doubled
+    with pytest.raises(ExpressionError, match=str(NODES_MAX)):
+        _ = doubled + doubled
+
+
+# -- trees as text and data -----------------------------------------------------------------------
+
+PRINTED = [
+    ((col("len") > 0) & (col("src") == 3), "((len > 0) & (src == 3))"),
+    (~(A / 2 - 7 // B) | P, "(~((a / 2) - (7 // b)) | p)"),
+    (-A * (B % 3), "(-a * (b % 3))"),
+    (A.is_null() | B.is_in([1, None]), "(a.is_null() | b.is_in([1, None]))"),
+    (A.cast("int8") + B.cast(pa.decimal128(5, 2), safe=False),
+     "(a.cast(int8) + b.cast(decimal128(5, 2), safe=False))"),
+    (if_else(A.between(0, 9), "x", None), "if_else(((a >= 0) & (a <= 9)), 'x', None)"),
+    (call("round", col("a b"), ndigits=1), "round(col('a b'), ndigits=1)"),
+    (lit(Decimal("2.50")) <= A, "(2.50 <= a)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tree", "text"), PRINTED, ids=[text for _, text in PRINTED])
+def test_a_tree_prints_as_it_was_written(tree: Expr, text: str) -> None:
+    assert str(tree) == repr(tree) == text
+
+
+def test_a_tree_knows_its_columns() -> None:
+    assert if_else(lit(1) < A, B, A + col("c d")).columns == {"a", "b", "c d"}
+    assert lit(1).columns == frozenset()
+
+
+def test_trees_are_compared_by_what_they_say_and_keyed_by_what_they_are() -> None:
+    assert (A + 1).same_as(col("a") + lit(1))
+    assert not (A + 1).same_as(A + 1.0)
+    assert not (A + 1).same_as(A + lit(1, "int64"))
+    assert not (A + B).same_as(B + A)
+    assert lit(math.nan).same_as(lit(-math.nan))
+    one, other = A + 1, A + 1
+    assert {one: 1, other: 2}[one] == 1
+
+
+@given(st.data(), payload_types())
+def test_a_literal_of_every_payload_type_goes_through_a_document(
+    data: st.DataObject, t: pa.DataType
+) -> None:
+    array = data.draw(arrays(t, length=1))
+    there = lit(array[0])
+    back = Expr.from_document(unpack(pack(there.to_document())))
+    assert back.same_as(there)
+    plain = t.value_type if pa.types.is_dictionary(t) else t
+    one_row = pa.record_batch({"x": [0]})
+    assert back.evaluate(one_row).type == there.evaluate(one_row).type == plain
+    assert to_values(back.evaluate(one_row)) == to_values(array)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 7, 1.5, "x", b"x", Decimal("1.50"), dt.date(2020, 1, 2), dt.time(1, 2),
+        dt.datetime(2020, 1, 2, tzinfo=dt.UTC), dt.timedelta(seconds=3), pa.scalar(7, pa.int8()),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_python_value_stands_for_itself(value: Any) -> None:
+    there = lit(value)
+    wanted = value.as_py() if isinstance(value, pa.Scalar) else value
+    for tree in (there, Expr.from_document(there.to_document())):
+        assert tree.evaluate(pa.record_batch({"x": [0, 1]})).to_pylist() == [wanted] * 2
+
+
+def trees() -> st.SearchStrategy[Expr]:
+    """Trees whose types fit, over SCHEMA."""
+    numbers = st.sampled_from([A, B]) | st.integers(-3, 3).map(lit)
+    truths = st.sampled_from([P, Q]) | st.booleans().map(lit)
+
+    def grow(pair: tuple[st.SearchStrategy[Expr], st.SearchStrategy[Expr]]) -> Any:
+        n, t = pair
+        bigger = st.builds(lambda op, a, b: op(a, b), st.sampled_from(ARITHMETIC), n, n)
+        bigger |= st.builds(if_else, t, n, n) | n.map(lambda a: a.cast("int64"))
+        bigger |= st.builds(lambda a, b: a % if_else(b == 0, None, b), n, n)
+        truer = st.builds(lambda op, a, b: op(a, b), st.sampled_from(COMPARISONS), n, n)
+        truer |= (
+            st.builds(operator.and_, t, t) | st.builds(operator.or_, t, t) | t.map(lambda a: ~a)
+        )
+        truer |= n.map(lambda a: a.is_in([1, None])) | n.map(lambda a: a.is_null())
+        return bigger | n, truer | t
+
+    pair = (numbers, truths)
+    for _ in range(3):
+        pair = grow(pair)
+    return pair[0] | pair[1]
+
+
+@given(trees(), ROWS)
+def test_a_tree_from_its_document_or_pickle_is_the_same_and_answers_the_same(
+    tree: Expr, rows: list[Any]
+) -> None:
+    batch = batch_of(rows)
+    answer = tree.evaluate(batch)
+    assert len(answer) == len(rows)
+    assert answer.type == tree.type(SCHEMA)
+    document = unpack(pack(tree.to_document()))
+    pickled = pickle.loads(pickle.dumps(tree))  # noqa: S301  # our own bytes
+    for back in (Expr.from_document(document), pickled):
+        assert back.same_as(tree)
+        assert str(back) == str(tree)
+        assert back.columns == tree.columns
+        assert back.evaluate(batch).equals(answer)
+
+
+@given(trees(), ROWS)
+def test_arrows_own_expression_answers_the_same(tree: Expr, rows: list[Any]) -> None:
+    batch = batch_of(rows)
+    table = ds.dataset(pa.table(batch)).to_table(columns={"x": tree.to_arrow()})
+    assert table.column("x").to_pylist() == tree.evaluate(batch).to_pylist()
+
+
+def test_arrow_has_no_floor_division_and_says_so() -> None:
+    with pytest.raises(ExpressionError, match="after the scan"):
+        (A // 2).to_arrow()
+    assert (A / 2).to_arrow().equals(pc.divide_checked(
+        pc.field("a").cast(pa.float64(), safe=False),
+        pc.scalar(2).cast(pa.float64(), safe=False),
+    ))  # fmt: skip
+
+
+# -- documents from anybody -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        "col",
+        ["col"],
+        ["col", 5],
+        ["col", ""],
+        ["lit", None, [1]],
+        ["lit", "int8", 300],
+        ["lit", "int7", 3],
+        ["lit", b"junk", 3],
+        ["lit", "int8", {"decimal": "1.5"}],
+        ["lit", "int8", {"decimal": "1e999999999"}],
+        ["lit", "int8", {"decimal": "NaN"}],
+        ["lit", "int8", {"struct": [1], "more": 2}],
+        ["lit", "string", {"struct": []}],
+        ["call"],
+        ["call", "add", {}],
+        ["call", "random", {}],
+        ["call", "sum", {}, ["col", "a"]],
+        ["call", "is_in", {"value_set": [1]}, ["col", "a"]],
+        ["call", "is_in", {"value_set": {"array": ["int8", [300]]}}, ["col", "a"]],
+        ["call", "is_in", {"value_set": {"tensor": []}}, ["col", "a"]],
+        ["call", "cast", {"type": "int8"}, ["col", "a"]],
+        ["call", "round", {"ndigits": "many"}, ["col", "a"]],
+        ["call", "__init__", {}, ["col", "a"]],
+    ],
+    ids=repr,
+)
+def test_a_document_that_is_no_expression_is_one_error(document: Any) -> None:
+    with pytest.raises(DecodeError):
+        Expr.from_document(document)
+
+
+def test_a_document_that_nests_too_deep_is_refused_before_it_is_followed() -> None:
+    document: Any = ["col", "a"]
+    for _ in range(10_000):
+        document = ["call", "invert", {}, document]
+    with pytest.raises(DecodeError, match=str(DEPTH_MAX)):
+        Expr.from_document(document)
+
+
+FUNCTIONS = sorted(_ARROW)
+
+
+@given(st.data(), documents())
+def test_any_document_makes_a_tree_or_one_error(data: st.DataObject, junk: Any) -> None:
+    name = st.sampled_from([*FUNCTIONS, "cast", "true_divide", "floor_divide"])
+    option = st.sampled_from(["type", "value_set", "ndigits", "pattern", "field_names", "format"])
+    args = st.lists(st.just(["col", "a"]) | st.just(junk), max_size=3)
+    options = st.dictionaries(option, documents(), max_size=2)
+    shaped = data.draw(
+        st.builds(lambda f, o, a: ["call", f, o, *a], name, options, args)
+        | st.builds(lambda t, v: ["lit", t, v], documents(), documents())
+    )
+    for document in (junk, shaped):
+        try:
+            tree = Expr.from_document(document)
+        except DecodeError:
+            continue
+        assert Expr.from_document(tree.to_document()).same_as(tree)
