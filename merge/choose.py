@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gapless.protocol.errors import Misuse
+
 CaseName = Literal["r0", "r1", "r2", "r3", "r4"]
 
 
@@ -46,6 +48,9 @@ def choose(properties: Sequence[StreamProperties], feedback: bool = True) -> tup
 
     `feedback`: whether inputs may skip what the output has settled.
     """
+
+    if not properties:
+        raise Misuse("choose: no properties; say what each input is known to be")
 
     def every(*names: str) -> bool:
         return all(getattr(p, name) for p in properties for name in names)
