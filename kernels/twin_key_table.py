@@ -102,11 +102,12 @@ class KeyTable:
                 heapq.heappush(self._free, key_id)
             while self._rows and self._rows[-1] is None:
                 self._rows.pop()
-            if self._peak >= SHRINK_MIN and len(self._ids) < self._peak // 4:
+            few = len(self._ids) < self._peak // 4 or len(self._rows) < len(self._free) // 4
+            if few and max(self._peak, len(self._free)) >= SHRINK_MIN:
                 self._rebuild()
 
     def _rebuild(self) -> None:
-        """A dict never shrinks by itself."""
+        """Gives memory back: a dict never shrinks by itself."""
         self._ids = dict(self._ids)
         self._rows = list(self._rows)
         self._free = [key_id for key_id, row in enumerate(self._rows) if row is None]
