@@ -28,12 +28,13 @@ rm -rf "$out/wheel"
 # 600 s: what hangs under the sanitizers must not hang the check; the tests take half a minute.
 # detect_leaks=0: Python and its extensions keep what they need until the process ends, and free
 #   none of it; the kernel's own tests hold that it gives memory back.
+# abort_on_error=1: the end is then a signal, on which Python says which test it was in.
 # PYTHONMALLOC, ARROW_DEFAULT_MEMORY_POOL: buffers come from malloc one by one, so that reading
 #   past the end of one is seen, which it is not inside a pool.
 exec timeout --kill-after=10 600 env \
     LD_PRELOAD="$asan:$ubsan:$stdlib" \
-    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:strict_string_checks=1 \
-    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:abort_on_error=1 \
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:abort_on_error=1 \
     PYTHONMALLOC=malloc \
     ARROW_DEFAULT_MEMORY_POOL=system \
     "$python" scripts/sanitized_tests.py "$out"/wheel/gapless/kernels/_native*.so tests/kernels

@@ -26,8 +26,8 @@ def main(file: str, *tests: str) -> int | str:
     native = OneModule(file)
     sys.meta_path.insert(0, native)
     # The sanitizer's report goes to stderr itself, in the moment that ends the process: capturing
-    # that would lose it, and pytest's own handler of crashes would come first and say less.
-    options = ["--quiet", "--capture=sys", "-p", "no:faulthandler", "-p", "no:cacheprovider"]
+    # that would lose it. Then pytest's handler of crashes adds the Python stack.
+    options = ["--quiet", "--capture=sys", "-p", "no:cacheprovider"]
     code = pytest.main([*options, *tests])
     used = getattr(sys.modules.get(NAME), "__file__", None)
     if code == 0 and used != native.file:

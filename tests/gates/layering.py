@@ -74,7 +74,6 @@ WORLD: Mapping[str, str] = {
     "ctypes": "the operating system",
     "fcntl": "the operating system",
     "builtins.open": "files",
-    "builtins.input": "files",
     "io.open": "files",
     "glob": "files",
     "pathlib.Path": "files",
@@ -124,7 +123,7 @@ def names_in(source: str) -> Names:
     """All that `Names` says about one module's source."""
     nodes = list(ast.walk(ast.parse(source)))
     names = Names()
-    alias = {"open": "builtins.open", "input": "builtins.input", "__import__": "__import__"}
+    alias = {"open": "builtins.open", "__import__": "__import__"}
     for node in nodes:
         if isinstance(node, ast.Import):
             for a in node.names:
