@@ -24,6 +24,7 @@ What its answers are, so that each replica gives the same:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -60,6 +61,9 @@ _ARROW = {
 }
 """Scalar functions that Arrow came with: those that a user registers later are not the same in
 every process."""
+
+_CAST = frozenset(("type", "safe"))
+"""The options of `cast`."""
 
 _PLAIN = (bool, int, float, str, bytes)
 _ARROW_ERRORS = (
@@ -327,7 +331,11 @@ class Literal(Expr):
         return pc.scalar(self.scalar)
 
     def __str__(self) -> str:
-        return repr(self.scalar.as_py()) if not self.typed else str(self.scalar)
+        value = self._canonical()
+        if not self.typed:
+            return repr(value)
+        shown = str(value) if isinstance(value, Decimal) else repr(value)
+        return f"lit({shown}, {str(self.scalar.type)!r})"
 
 
 class Call(Expr):
@@ -360,7 +368,7 @@ class Call(Expr):
             wanted = "one or more" if arity is ... else arity
             raise ExpressionError(f"{self.function}: {len(self.args)} arguments, wants {wanted}")
         if self.function == "cast":
-            return _cast_options(**self.options)
+            return _cast_options(self.options)
         if not self.options and not required:
             return None
         if not options_class:
@@ -411,7 +419,7 @@ class Call(Expr):
         if self.function == "is_null" and not self.options:
             return f"{args[0]}.is_null()"
         if self.function == "is_in":
-            return f"{args[0]}.is_in({self.options['value_set'].to_pylist()})"
+            return f"{args[0]}.is_in({to_values(self.options['value_set'])})"
         if self.function == "cast":
             unsafe = "" if self.options.get("safe", True) else ", safe=False"
             return f"{args[0]}.cast({self.options['type']}{unsafe})"
@@ -507,10 +515,11 @@ def _scalar(value: Any, t: pa.DataType) -> pa.Scalar:
 # -- evaluating -------------------------------------------------------------------------------
 
 
-def _cast_options(type: pa.DataType | None = None, safe: bool = True) -> pc.CastOptions:  # noqa: A002  # the option's name
-    if not isinstance(type, pa.DataType) or not isinstance(safe, bool):
-        raise ExpressionError("cast: needs type=, a type of Arrow's, and safe=, a bool")
-    return pc.CastOptions.safe(type) if safe else pc.CastOptions.unsafe(type)
+def _cast_options(options: dict[str, Any]) -> pc.CastOptions:
+    to, safe = options.get("type"), options.get("safe", True)
+    if not isinstance(to, pa.DataType) or not isinstance(safe, bool) or options.keys() - _CAST:
+        raise ExpressionError("cast: takes type=, a type of Arrow's, and safe=, a bool")
+    return pc.CastOptions.safe(to) if safe else pc.CastOptions.unsafe(to)
 
 
 def _operand(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
@@ -590,4 +599,4 @@ def _decode(document: Document, depth: int) -> Expr:
 
 
 def _option_text(value: Any) -> str:
-    return str(value.to_pylist()) if isinstance(value, pa.Array) else repr(value)
+    return str(to_values(value)) if isinstance(value, pa.Array) else repr(value)

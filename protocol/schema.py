@@ -33,6 +33,10 @@ FIELDS_MAX = 4096
 """Columns in one payload; wider tables are a modelling error, or an attack."""
 NESTING_MAX = 16
 """Levels of structs inside structs."""
+FIXED_BYTES_MAX = 1 << 16
+"""Bytes of one fixed-size binary value: each row takes them, null or not."""
+_DIGITS_MAX = {32: 9, 64: 18, 128: 38, 256: 76}
+"""Decimal digits that fit in so many bits. Arrow holds scales beyond, and crashes using them."""
 
 UNIT_KEY = b"gapless.time_unit"
 """Where the Arrow schema of a frame's batch says the time unit."""
@@ -171,11 +175,24 @@ def check_type(name: str, t: pa.DataType, depth: int = 0) -> None:
         if types.is_dictionary(t.value_type) or types.is_struct(t.value_type):
             raise SchemaError(f"column {name!r}: {t} is not supported; decode the dictionary")
         check_type(name, t.value_type, depth + 1)
+    else:
+        _check_leaf(name, t)
+
+
+def _check_leaf(name: str, t: pa.DataType) -> None:
+    types = pa.types
+    if types.is_decimal(t):
+        if abs(t.scale) > _DIGITS_MAX[t.bit_width]:
+            raise SchemaError(
+                f"column {name!r}: {t} has a scale beyond the {_DIGITS_MAX[t.bit_width]} digits "
+                "that its width holds"
+            )
+    elif types.is_fixed_size_binary(t):
+        if not 0 < t.byte_width <= FIXED_BYTES_MAX:
+            raise SchemaError(f"column {name!r}: {t} has not 1 to {FIXED_BYTES_MAX} bytes")
     elif not (
         types.is_primitive(t)
         or types.is_boolean(t)
-        or types.is_decimal(t)
-        or types.is_fixed_size_binary(t)
         or types.is_string(t)
         or types.is_large_string(t)
         or types.is_string_view(t)

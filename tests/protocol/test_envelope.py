@@ -441,7 +441,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "invalid UTF-8 in a view": (rich_with(view=BAD_VIEW), "UTF8"),
     "offsets beyond the data": (RICH_BODY.replace(OFFSETS, FAR_OFFSETS), "Arrow says"),
     "offsets that go back": (RICH_BODY.replace(OFFSETS, BACK_OFFSETS), "Arrow says"),
-    "a view into a buffer that is not there": (RICH_BODY.replace(NEAR_VIEW, FAR_VIEW), "Arrow says"),
+    "a view into no buffer": (RICH_BODY.replace(NEAR_VIEW, FAR_VIEW), "Arrow says"),
     "an index outside its dictionary": (rich_with(word=FAR_INDEX), "Arrow says"),
     "a decimal wider than its type": (rich_with(price=WIDE_DECIMAL), "Arrow says"),
     "a date64 that is no whole day": (rich_with(pair=HALF_A_DAY), "whole number of days"),

@@ -235,7 +235,7 @@ PRINTED = [
      "(a.cast(int8) + b.cast(decimal128(5, 2), safe=False))"),
     (if_else(A.between(0, 9), "x", None), "if_else(((a >= 0) & (a <= 9)), 'x', None)"),
     (call("round", col("a b"), ndigits=1), "round(col('a b'), ndigits=1)"),
-    (lit(Decimal("2.50")) <= A, "(2.50 <= a)"),
+    (lit(Decimal("2.50")) <= A, "(lit(2.50, 'decimal128(3, 2)') <= a)"),
 ]  # fmt: skip
 
 
@@ -373,6 +373,7 @@ def test_arrow_has_no_floor_division_and_says_so() -> None:
         ["call", "is_in", {"value_set": {"array": ["int8", [300]]}}, ["col", "a"]],
         ["call", "is_in", {"value_set": {"tensor": []}}, ["col", "a"]],
         ["call", "cast", {"type": "int8"}, ["col", "a"]],
+        ["call", "cast", {"type": {"type": "int8"}, "seaf": True}, ["col", "a"]],
         ["call", "round", {"ndigits": "many"}, ["col", "a"]],
         ["call", "__init__", {}, ["col", "a"]],
     ],

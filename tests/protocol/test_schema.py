@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 
 from gapless.protocol.errors import SchemaError
-from gapless.protocol.schema import FIELDS_MAX, NESTING_MAX, TIME_COLUMNS, StreamSchema
+from gapless.protocol.schema import (
+    FIELDS_MAX,
+    FIXED_BYTES_MAX,
+    NESTING_MAX,
+    TIME_COLUMNS,
+    StreamSchema,
+)
 from tests.protocol.strategies import LEAF_TYPES, schemas
 
 
@@ -95,6 +101,10 @@ def test_a_leaf_type_may_stand_alone_in_a_dictionary_and_in_a_struct(t: pa.DataT
         pa.null(),
         pa.dense_union([pa.field("x", pa.int8())]),
         pa.run_end_encoded(pa.int32(), pa.int8()),
+        pa.decimal128(5, 39),
+        pa.decimal32(5, -10),
+        pa.binary(0),
+        pa.binary(FIXED_BYTES_MAX + 1),
         pa.struct([]),
         pa.struct([("x", pa.list_(pa.int8()))]),
         pa.struct([("x", pa.int8()), ("x", pa.int8())]),
