@@ -9,8 +9,8 @@
 namespace gapless {
 namespace {
 
-// Ids probed together, so that their cache misses overlap.
-constexpr size_t PROBE_BLOCK = 256;
+// Rows and ids that are looked up together, so that their cache misses overlap.
+constexpr size_t BLOCK = 256;
 
 uint32_t row_tag(int64_t row) {
   const Seeds& seed = seeds();
@@ -22,6 +22,10 @@ uint32_t row_tag(int64_t row) {
 
 uint32_t Chains::entry_of(int64_t row, uint32_t tag) const {
   return index_.find(tag, [&](uint32_t entry) { return entries_[entry].row == row; });
+}
+
+const Chains::Head* Chains::head_of(int64_t id) const {
+  return id < 0 ? nullptr : heads_.get(static_cast<size_t>(id));
 }
 
 void Chains::append(int64_t id, int64_t row, uint32_t tag) {
@@ -58,8 +62,17 @@ void Chains::append(int64_t id, int64_t row, uint32_t tag) {
 
 void Chains::add(const int64_t* ids, const int64_t* rows, size_t count) {
   size_t done = 0;
+  uint32_t tags[BLOCK];
   try {
-    for (; done < count; ++done) append(ids[done], rows[done], row_tag(rows[done]));
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+      const size_t end = std::min(count, begin + BLOCK);
+      for (size_t i = begin; i < end; ++i) {
+        tags[i - begin] = row_tag(rows[i]);
+        index_.prefetch(tags[i - begin]);
+        if (const Head* head = head_of(ids[i])) __builtin_prefetch(head);
+      }
+      for (; done < end; ++done) append(ids[done], rows[done], tags[done - begin]);
+    }
   } catch (...) {
     while (done-- > 0) {
       const uint32_t tag = row_tag(rows[done]);
@@ -75,9 +88,6 @@ void Chains::add(const int64_t* ids, const int64_t* rows, size_t count) {
 }
 
 Pairs Chains::probe(const int64_t* ids, size_t count) const {
-  const auto head_of = [&](int64_t id) -> const Head* {
-    return id < 0 ? nullptr : heads_.get(static_cast<size_t>(id));
-  };
   size_t total = 0;
   for (size_t i = 0; i < count; ++i)
     if (const Head* head = head_of(ids[i])) total += head->count;
@@ -85,11 +95,16 @@ Pairs Chains::probe(const int64_t* ids, size_t count) const {
   pairs.probe.resize(total);
   pairs.stored.resize(total);
   size_t at = 0;
-  for (size_t begin = 0; begin < count; begin += PROBE_BLOCK) {
-    const size_t end = std::min(count, begin + PROBE_BLOCK);
+  for (size_t begin = 0; begin < count; begin += BLOCK) {
+    const size_t end = std::min(count, begin + BLOCK);
     for (size_t i = begin; i < end; ++i) {
       const Head* head = head_of(ids[i]);
       if (head != nullptr && head->count > 0) __builtin_prefetch(&entries_[head->first]);
+    }
+    for (size_t i = begin; i < end; ++i) {
+      const Head* head = head_of(ids[i]);
+      if (head != nullptr && head->count > 1)
+        __builtin_prefetch(&entries_[entries_[head->first].next]);
     }
     for (size_t i = begin; i < end; ++i) {
       const Head* head = head_of(ids[i]);
@@ -114,10 +129,23 @@ void Chains::unlink(uint32_t entry) noexcept {
   (gone.next == NO_ID ? head.last : entries_[gone.next].previous) = gone.previous;
 }
 
-void Chains::remove(const int64_t* rows, size_t count) {
-  std::vector<uint32_t> entries(count);
+// Hashes stored rows and brings their entries near.
+void Chains::fetch(const int64_t* rows, size_t count, uint32_t* tags) const {
   for (size_t i = 0; i < count; ++i) {
-    const uint32_t entry = entry_of(rows[i], row_tag(rows[i]));
+    tags[i] = row_tag(rows[i]);
+    index_.prefetch(tags[i]);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t entry = index_.candidate(tags[i]);
+    if (entry != NO_ID) __builtin_prefetch(&entries_[entry]);
+  }
+}
+
+void Chains::remove(const int64_t* rows, size_t count) {
+  std::vector<uint32_t> tags(count), entries(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (i % BLOCK == 0) fetch(rows + i, std::min(BLOCK, count - i), &tags[i]);
+    const uint32_t entry = entry_of(rows[i], tags[i]);
     // A row that comes twice is no longer in use the second time.
     if (entry != NO_ID && used_.live(entry)) {
       used_.unmark(entry);
@@ -130,7 +158,7 @@ void Chains::remove(const int64_t* rows, size_t count) {
   }
   for (size_t i = 0; i < count; ++i) {
     unlink(entries[i]);
-    index_.erase(row_tag(rows[i]), entries[i]);
+    index_.erase(tags[i], entries[i]);
     entries_.close(entries[i]);
   }
   trim();

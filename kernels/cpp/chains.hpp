@@ -46,7 +46,9 @@ class Chains {
     uint32_t id, next, previous;
   };
 
+  const Head* head_of(int64_t id) const;
   uint32_t entry_of(int64_t row, uint32_t tag) const;
+  void fetch(const int64_t* rows, size_t count, uint32_t* tags) const;
   void append(int64_t id, int64_t row, uint32_t tag);
   void unlink(uint32_t entry) noexcept;
   void trim();
