@@ -38,7 +38,9 @@ import psutil
 
 from gapless.protocol.errors import Bug, Misuse
 
-BENCHES: Mapping[str, str] = MappingProxyType({"kernel": "gapless.bench.kernel"})
+BENCHES: Mapping[str, str] = MappingProxyType(
+    {"kernel": "gapless.bench.kernel", "merge": "gapless.bench.merge"}
+)
 """Every bench: the name a person types, and the module that measures it."""
 
 REPEAT = 5
