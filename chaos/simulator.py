@@ -44,7 +44,7 @@ from gapless.failover.subscriber import Subscriber
 from gapless.journal.disk import Disk
 from gapless.journal.file import JournalFile
 from gapless.merge.compatible import check_compatible
-from gapless.merge.r3 import R3
+from gapless.merge.lmerge import LMerge
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import BadData, Bug, GaplessError
@@ -73,7 +73,7 @@ class Build:
 
     replica: type[Replica] = Replica
     merger: type[Merger] = Merger
-    merge: type[R3] = R3
+    merge: type[LMerge] = LMerge
     subscriber: type[Subscriber] = Subscriber
 
 
@@ -270,7 +270,8 @@ class Simulation:
         live, offset = self._recover_output()
         epoch = self._lives.get(MERGER, 0) + 1
         self._start(
-            MERGER, self._build.merger(MERGER, epoch, self._build.merge(self._schema), live, offset)
+            MERGER,
+            self._build.merger(MERGER, epoch, self._build.merge(self._schema, "r3"), live, offset),
         )
 
     def _recover_output(self) -> tuple[Frame, int]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from gapless.protocol.expr import col
-
 from gapless.operators.aggregate import CountByWindow
 from gapless.operators.filter import Filter
 from gapless.operators.operator import Chain
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF, Element, Insert, Stable
+from gapless.protocol.expr import col
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb

@@ -1,10 +1,10 @@
 """A merger: LMerge over the replicas' streams, with an output that survives its own death.
 
-    Attach, Data --> R3 --> Append --> journal --Appended--> Ack (durable), Delivery
+    Attach, Data --> LMerge --> Append --> journal --Appended--> Ack (durable), Delivery
 
 Nothing is delivered before it is durable in the output journal, so nothing is delivered that the
 journal could forget. A new life (epoch) reads the journal back and hands its live table and its
-stable to R3; the replicas, whose sessions it does not know, attach again with their tails.
+stable to LMerge; the replicas, whose sessions it does not know, attach again with their tails.
 
 Subscribers are cursors on the output journal: they fetch from an offset, and one that has caught
 up is answered as soon as there is more. They never push back.
@@ -31,7 +31,7 @@ from gapless.failover.messages import (
     Session,
     Token,
 )
-from gapless.merge.r3 import R3
+from gapless.merge.lmerge import LMerge
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 
@@ -53,7 +53,7 @@ class _Link:
 class Merger:
     """One life of a merger. Pure: the shell does what the effects say."""
 
-    def __init__(self, name: str, epoch: int, merge: R3, live: Frame, offset: int) -> None:
+    def __init__(self, name: str, epoch: int, merge: LMerge, live: Frame, offset: int) -> None:
         """`live` is the output's live table and stable as the journal gives them up to `offset`."""
         self.name = name
         self.epoch = epoch

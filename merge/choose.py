@@ -48,7 +48,6 @@ def choose(properties: Sequence[StreamProperties], feedback: bool = True) -> tup
 
     `feedback`: whether inputs may skip what the output has settled.
     """
-
     if not properties:
         raise Misuse("choose: no properties; say what each input is known to be")
 
@@ -61,7 +60,10 @@ def choose(properties: Sequence[StreamProperties], feedback: bool = True) -> tup
     if ordered and every("deterministic_ties", "lossless"):
         if not feedback or every("ve_of_vs"):
             return "r1", "inserts only, in order, ties in a fixed order, nothing lost"
-        return "r2", "inserts only, in order; r1 would miscount where feedback skips part of a start"
+        return (
+            "r2",
+            "inserts only, in order; r1 would miscount where feedback skips part of a start",
+        )
     if ordered:
         return "r2", "inserts only, in order; ties in any order"
     if every("key"):

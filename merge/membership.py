@@ -14,7 +14,8 @@ would remove events that it simply does not know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import GaplessError, Misuse
@@ -36,6 +37,14 @@ class Input:
     """It holds every event with ve >= join_at."""
     stable: int = BEGIN
     """The last stable that it promised."""
+    highest: int = BEGIN
+    """The largest vs that it inserted."""
+    elements: int = 0
+    """Rows and stables that it sent."""
+    dropped: int = 0
+    """Rows that said nothing new."""
+    led: int = 0
+    """Stables of the output for which it acted."""
 
     def qualifies(self, output_stable: int) -> bool:
         """Whether it may act, now that the output is stable up to `output_stable`."""
@@ -79,15 +88,23 @@ class Membership:
             raise DetachedInput(f"input {number} is detached ({why}); attach again")
         raise Misuse(f"input {number} was never attached")
 
-    def acting(self, output_stable: int) -> Input | None:
-        """The qualified input that promises most, if that is more than `output_stable`."""
-        best = None
-        for entry in self.attached.values():
-            if entry.stable > (best.stable if best else output_stable) and entry.qualifies(
-                output_stable
-            ):
-                best = entry
-        return best
+    def to_plain(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "next": self._next,
+            "attached": [list(astuple(entry)) for entry in self.attached.values()],
+            "detached": [[n, None if e is None else str(e)] for n, e in self.detached.items()],
+        }
+
+    @staticmethod
+    def from_plain(plain: dict[str, Any]) -> Membership:
+        """The inverse of `to_plain`; reasons come back as plain errors."""
+        entries = [Input(*values) for values in plain["attached"]]
+        return Membership(
+            {entry.number: entry for entry in entries},
+            {n: None if why is None else GaplessError(why) for n, why in plain["detached"]},
+            plain["next"],
+        )
 
     def waiting_for(self, output_stable: int) -> str | None:
         """Why nobody can act; None while somebody can."""

@@ -73,7 +73,7 @@ class Policy:
             raise Misuse(f"stable policy {self.stable!r}: use maximum or lag(d)")
         if self.insert == "fully_frozen" and self.adjust != "at_stable":
             raise Misuse(
-                f"fully_frozen with adjust={self.adjust!r}: what goes out fully frozen never changes"
+                f"fully_frozen with adjust={self.adjust!r}: what is fully frozen never changes"
             )
 
     @property

@@ -13,7 +13,7 @@ does), so input 0 above lacks B. Free ids have vs = INF and never take part.
 
   Insert  (5-14)   new keys get an id, and go out as they came; ends are scattered into ve[r].
                    A key below the output's stable that has no node is settled: dropped.
-  Adjust  (15-18)  scattered into ve[r]; nothing goes out.
+  Adjust  (15-18)  scattered into ve[r]; nothing goes out (policy `at_stable`).
   Stable  (19-31)  from the acting input (the one whose stable advances the output's): one sweep
                    over the columns. Where its end and the output's differ and one of them lies
                    below t, the output would freeze wrong: an adjust (or insert, or removal) puts
@@ -22,315 +22,314 @@ does), so input 0 above lacks B. Free ids have vs = INF and never take part.
 The acting input may only ask for what the output can still say: both ends at or above the old
 stable. Anything else contradicts what another input had already frozen: a divergence. It is
 counted and the output keeps what it promised. An adjust names the output's *current* end as `was`.
-
-Bad content (an input that breaks its own stable, adjusts what it did not insert, inserts a key
-twice) detaches that input before any of the frame counts; `detached[input]` says why.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
-from gapless.merge.membership import Input, Membership
+from gapless.merge.case import Case, Favour, Taken, case_violation, violation
+from gapless.merge.divergence import Divergences, OpenQuestions
+from gapless.merge.keys import Keys, Rows
+from gapless.merge.policy import Policy, Quorum
 from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.errors import Bug, GaplessError, Misuse, SchemaError, StreamViolation
-from gapless.protocol.frame import Frame, Mask, Times
-from gapless.protocol.schema import VS, StreamSchema
-from gapless.protocol.text import format_element
+from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Frame, Mask
+from gapless.protocol.schema import StreamSchema
 
 Ids = npt.NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class _Rows:
-    """The rows of a frame that matter, and the ids of their keys."""
+class R3(Case):
+    """One event a key; a column of ends for each input and for the output."""
 
-    ids: Ids
-    first: Mask
-    vs: Times
-    ve: Times
-    was: Times
-    position: Ids
-    """Where in the frame each row stands."""
-    repeated: bool
-    """Does some key stand here more than once?"""
+    name = "r3"
 
-
-class R3:
-    """Merges physically different streams of one table into one. Not thread-safe."""
-
-    def __init__(self, schema: StreamSchema) -> None:
-        self.schema = schema
-        self.stable = BEGIN
-        """The output's stable."""
-        self.divergences = 0
-        """How often an acting input contradicted what the output had already promised."""
-        self._members = Membership()
-        key = pa.schema([schema.arrow.field(VS), *schema.payload])
-        self._table = KeyTable(key)
-        self._vs = Column(INF)
+    def __init__(self, schema: StreamSchema, policy: Policy, divergences: Divergences) -> None:
+        super().__init__(schema, policy, divergences)
+        self._keys = Keys(schema)
         self._out = Column(INF)
         self._ve: dict[int, Column] = {}
+        self._questions = OpenQuestions(self._keys.schema, divergences)
+        self._promised: dict[int, int] = {}
 
-    # -- membership ---------------------------------------------------------------------------
+    # -- inputs -------------------------------------------------------------------------------
 
-    def attach(self, join_at: int = BEGIN) -> int:
-        """A new input that holds every event with `ve >= join_at`; its number."""
-        number = self._members.attach(join_at).number
-        column = Column(INF, len(self._vs.values))
-        column.values[:] = self._vs.values
+    def attach(self, number: int) -> None:
+        """Opens a column in which no event is there."""
+        starts = self._keys.vs.values
+        column = Column(INF, len(starts))
+        column.values[:] = starts
         self._ve[number] = column
-        return number
+        self._promised[number] = BEGIN
 
-    def detach(self, number: int, reason: GaplessError | None = None) -> None:
-        """Lets an input go. Its column is freed, its number never used again."""
-        self._members.detach(number, reason)
-        del self._ve[number]
+    def detach(self, number: int) -> None:
+        """Frees the column."""
+        del self._ve[number], self._promised[number]
+        self._questions.detach(number)
 
-    @property
-    def inputs(self) -> list[int]:
-        """The attached inputs."""
-        return list(self._members.attached)
-
-    @property
-    def detached(self) -> dict[int, GaplessError | None]:
-        """Who left, and why: None where the caller asked for it."""
-        return dict(self._members.detached)
-
-    @property
-    def waiting_for(self) -> str | None:
-        """Why the output cannot advance, where no attached input may act; else None."""
-        return self._members.waiting_for(self.stable)
-
-    def input_stable(self, number: int) -> int:
-        """The last stable that an attached input promised."""
-        return self._members.get(number).stable
-
-    def feedback(self, number: int) -> int:
-        """Events with `ve` below this time are settled: the input need not send them."""
-        self._members.get(number)
-        return self.stable
-
-    def resume(self, live: Frame) -> None:
-        """Takes up an output where it was left: its events with `ve >= stable`, and its stable.
-
-        Only for a merger that has put out nothing yet.
-        """
-        if self.stable != BEGIN or len(self._table):
-            raise Misuse("resume comes before any input")
-        if not live.is_insert.all():
-            raise Misuse("resume takes the live table as inserts")
-        stable = BEGIN if live.stable is None else live.stable
-        if stable < INF:
-            rows = self._intern(live.take(live.ve >= stable))
-            if rows.repeated:
-                self._forget(rows.ids[rows.first])
-                raise Misuse("resume: the table has two events with one (vs, payload)")
-            self._out.values[rows.ids] = rows.ve
-        self.stable = stable
-
-    # -- merging ------------------------------------------------------------------------------
-
-    def push(self, number: int, frame: Frame) -> Frame:
-        """Takes a frame of one input; returns what it adds to the output, maybe nothing.
-
-        A frame with bad content counts not at all and detaches its input; only a caller's misuse
-        (an unknown or detached number) raises.
-        """
-        entry = self._members.get(number)
-        try:
-            self._check(entry, frame)
-            rows = self._take_in(entry, frame) if len(frame) else None
-        except (StreamViolation, SchemaError) as reason:
-            self.detach(number, reason)
-            return Frame.empty(self.schema)
-        out = [] if rows is None else self._put_out(frame, rows)
-        if frame.stable is not None:
-            entry.stable = frame.stable
-        stable = None
-        while (acting := self._acting()) is not None:
-            out += self._freeze(acting)
-            stable = acting.stable
-        if not out:
-            return Frame.empty(self.schema, stable)
-        return (out[0] if len(out) == 1 else Frame.concat(out)).with_stable(stable)
-
-    def _acting(self) -> Input | None:
-        """The input whose stable may advance the output's."""
-        return self._members.acting(self.stable)
-
-    def _check(self, entry: Input, frame: Frame) -> None:
-        """Raises where a frame breaks what its own input has promised."""
-        if frame.schema != self.schema:
-            raise SchemaError(f"input {entry.number} sends {frame.schema}, expected {self.schema}")
-        stable, promised = entry.stable, format_time(entry.stable)
-        if frame.stable is not None and frame.stable < stable:
-            raise StreamViolation(
-                f"stable({format_time(frame.stable)})",
-                f"stables never go back, and input {entry.number} promised {promised}",
-            )
-        if stable == BEGIN or not len(frame):
-            return
-        floor = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve))
-        bad = floor < stable
-        if bad.any():
-            rule = f"input {entry.number} promised stable({promised})"
-            raise _violation(frame, int(bad.argmax()), rule)
-
-    def _intern(self, frame: Frame) -> _Rows:
-        """Ids for the rows of a frame; rows of settled keys are left out."""
-        columns = frame.batch.columns
-        keys = pa.RecordBatch.from_arrays([columns[0], *columns[3:]], schema=self._table.schema)
-        vs = frame.vs
-        late = vs < self.stable
-        position = np.arange(len(vs))
-        if late.any():
-            ids = self._table.find(keys)
-            first = np.zeros(len(ids), np.bool_)
-            fresh = np.flatnonzero((ids < 0) & ~late)
-            if len(fresh):
-                ids[fresh], first[fresh] = self._table.intern(keys.take(pa.array(fresh)))
-            live = np.flatnonzero(ids >= 0)
-            rows = _Rows(
-                ids[live], first[live], vs[live], frame.ve[live], frame.was[live], live, False
-            )
-        else:
-            ids, first = self._table.intern(keys)
-            rows = _Rows(ids, first, vs, frame.ve, frame.was, position, False)
-        if not rows.first.all():
-            seen = np.empty(self._table.capacity, np.int64)
-            seen[rows.ids] = rows.position
-            rows.repeated = bool((seen[rows.ids] != rows.position).any())
-        self._make_room(rows)
-        return rows
-
-    def _make_room(self, rows: _Rows) -> None:
-        """Opens the columns of new ids: no input has the event, nor has the output."""
-        capacity = self._table.capacity
-        new, starts = rows.ids[rows.first], rows.vs[rows.first]
-        for column in (self._vs, self._out, *self._ve.values()):
-            column.fit(capacity)[new] = starts
-
-    def _take_in(self, entry: Input, frame: Frame) -> _Rows:
-        """Scatters the rows into the input's column; raises before anything if they are bad."""
-        rows = self._intern(frame)
-        column = self._ve[entry.number].values
-        before = column[rows.ids]
-        if rows.repeated:
-            order = np.argsort(rows.ids, kind="stable")
-            follows = np.flatnonzero(rows.ids[order][1:] == rows.ids[order][:-1])
-            before[order[follows + 1]] = rows.ve[order[follows]]
-        bad = before != np.where(rows.was == BEGIN, rows.vs, rows.was)
-        if bad.any():
-            self._forget(rows.ids[rows.first])
-            i = int(rows.position[int(bad.argmax())])
-            held = int(before[int(bad.argmax())])
-            has = "no such event" if held == int(frame.vs[i]) else f"it ends at {format_time(held)}"
-            rule = f"an insert is of a new key, an adjust of what is there; here there is {has}"
-            raise _violation(frame, i, rule)
+    def take(self, number: int, frame: Frame, favour: Favour) -> Taken:
+        """Scatters the rows into the input's column; what goes out follows the policy."""
+        rows = self._intern(frame, self.stable)
+        column = self._ve[number].values
+        self._check(number, frame, rows, column)
+        out = self._put_out(number, frame, rows, favour)
         column[rows.ids] = rows.ve  # of a repeated key, numpy keeps the last
+        if len(self._questions) and len(rows.settled):
+            late = frame.take(rows.settled)
+            self._questions.heard(number, self._keys.of(late), late.ve)
+        return Taken(out, len(rows.settled))
+
+    def _intern(self, frame: Frame, stable: int) -> Rows:
+        """Ids for the rows; in the columns of a new one, no event is there."""
+        rows = self._keys.intern(frame, stable)
+        if not rows.first.any():
+            return rows
+        capacity = self._keys.capacity
+        new, starts = (
+            (rows.ids, rows.vs) if rows.first.all() else (rows.ids[rows.first], rows.vs[rows.first])
+        )
+        for column in (self._out, *self._ve.values()):
+            column.fit(capacity)[new] = starts
         return rows
 
-    def _put_out(self, frame: Frame, rows: _Rows) -> list[Frame]:
-        """Policy `first`: an event goes out with the first insert of it that comes."""
+    def _check(self, number: int, frame: Frame, rows: Rows, column: Ids) -> None:
+        """Raises, and undoes the interning, where a row does not fit what its input has said."""
+        before = column[rows.ids]
+        if rows.repeats:
+            order = np.argsort(rows.ids, kind="stable")
+            grouped = rows.ids[order]
+            follows = np.flatnonzero(grouped[1:] == grouped[:-1])
+            before[order[follows + 1]] = rows.ve[order[follows]]
+        bad = before != np.where(rows.is_insert, rows.vs, rows.was)
+        if not bad.any():
+            return
+        row = int(bad.argmax())
+        place = int(rows.places(np.array([row]))[0])
+        held = int(before[row])
+        self._forget(rows.ids[rows.first])
+        if rows.is_insert[row]:
+            rule = f"(vs, payload) is a key, and input {number} has it with end {format_time(held)}"
+            raise case_violation(frame, place, rule)
+        there = "no such event" if held == rows.vs[row] else f"one that ends at {format_time(held)}"
+        raise violation(frame, place, f"an adjust is of what is there; input {number} has {there}")
+
+    # -- output on arrival --------------------------------------------------------------------
+
+    def _put_out(self, number: int, frame: Frame, rows: Rows, favour: Favour) -> list[Frame]:
+        """What of a checked frame goes out at once."""
+        if not (favour.insert or favour.adjust):
+            return []
+        frames = []
+        for some in rows.rounds():
+            frames += self._put_out_round(number, frame, rows, some, favour)
+        return frames
+
+    def _put_out_round(
+        self, number: int, frame: Frame, rows: Rows, some: Ids, favour: Favour
+    ) -> list[Frame]:
+        """The same for rows of which no two have one key."""
         out = self._out.values
-        absent = (rows.was == BEGIN) & (out[rows.ids] == rows.vs) & (rows.vs >= self.stable)
-        chosen = np.flatnonzero(absent)
-        if rows.repeated:
-            chosen = np.sort(chosen[np.unique(rows.ids[chosen], return_index=True)[1]])
+        whole = len(some) == len(rows)
+        ids, vs, ve, is_insert = (
+            (rows.ids, rows.vs, rows.ve, rows.is_insert)
+            if whole
+            else (rows.ids[some], rows.vs[some], rows.ve[some], rows.is_insert[some])
+        )
+        now = out[ids]
+        absent = now == vs
+        goes = absent & is_insert & (vs >= self.stable)
+        if not favour.insert:
+            goes[:] = False
+        elif isinstance(self.policy.insert, Quorum) and goes.any():
+            goes &= self._holders(number, ids, vs) >= min(self.policy.insert.k, len(self._ve))
+        if favour.adjust:
+            goes |= ~absent & (ve != now) & (np.minimum(now, ve) >= self.stable)
+        chosen = np.flatnonzero(goes)
         if not len(chosen):
             return []
-        out[rows.ids[chosen]] = rows.ve[chosen]
-        if len(chosen) == len(frame):
+        out[ids[chosen]] = ve[chosen]
+        if len(chosen) == len(frame) and not favour.adjust:
             return [frame.with_stable(None)]
-        return [frame.take(rows.position[chosen])]
+        picked = frame.take(rows.places(some[chosen]))
+        if not favour.adjust:
+            return [picked]
+        was = np.where(absent[chosen], BEGIN, now[chosen])
+        return [Frame.from_columns(self.schema, picked.vs, picked.ve, picked.payload, was)]
 
-    def _freeze(self, acting: Input) -> list[Frame]:
-        """Makes the output agree with the acting input wherever its stable freezes it."""
-        t, old = acting.stable, self.stable
-        n = self._table.capacity
-        vs, out, mine = (
-            self._vs.values[:n],
-            self._out.values[:n],
-            self._ve[acting.number].values[:n],
-        )
+    def _holders(self, number: int, ids: Ids, vs: Ids) -> Ids:
+        """How many inputs hold each key, `number` included."""
+        holders = np.ones(len(ids), np.int64)
+        for other, column in self._ve.items():
+            if other != number:
+                holders += column.values[ids] != vs
+        return holders
+
+    # -- freezing -----------------------------------------------------------------------------
+
+    def half_froze(self, number: int, stable: int) -> list[Frame]:
+        """Rows for what the input has and the output lacks, between both stables."""
+        vs, out, mine = self._columns(number)
+        missing = (out == vs) & (mine != vs) & (vs >= self.stable) & (vs < stable)
+        return self._set_out(number, np.flatnonzero(missing))
+
+    def limit(self, number: int, stable: int) -> int:
+        """The smallest start of what the input holds that is half frozen, or `stable`."""
+        vs, _, mine = self._columns(number)
+        half = (vs < stable) & (mine != vs) & (mine >= stable)
+        if stable == INF or not half.any():
+            return stable
+        return int(vs[half].min())
+
+    def freeze(self, number: int, t: int, promised: int) -> list[Frame]:
+        """One sweep: puts right what t would freeze wrong, forgets what it settles."""
+        frames = []
+        if self.policy.insert == "fully_frozen":
+            frames += self._put_out_frozen(number, promised)
+        vs, out, mine = self._columns(number)
         live = vs < t
         lower = np.minimum(mine, out)
         differs = (mine != out) & live
         if t != INF:
             differs &= lower < t
+        if self.policy.adjust == "leading":
+            differs |= (mine != out) & (mine != vs) & (out != vs) & (lower >= self.stable)
         ids = np.flatnonzero(differs)
-        can = lower[ids] >= old
-        self.divergences += int(len(ids) - can.sum())
-        ids = ids[can]
-        frames = []
         if len(ids):
-            was, ends = out[ids], mine[ids]
-            rows = self._table.rows(ids)
-            frames.append(
-                Frame.from_columns(
-                    self.schema,
-                    vs[ids],
-                    ends,
-                    rows.columns[1:],
-                    np.where(was == vs[ids], BEGIN, was),
-                )
-            )
-            out[ids] = ends
-        self._forget(np.flatnonzero(live if t == INF else live & (out < t)))
+            can = lower[ids] >= self.stable
+            if not can.all():
+                wrong = ids[~can]
+                self.divergences.record(number, self._keys.rows(wrong), mine[wrong], out[wrong])
+                ids = ids[can]
+            frames += self._set_out(number, ids)
+        gone = np.flatnonzero(live if t == INF else live & (out < t))
+        self._compare(number, gone)
+        self._forget(gone)
         self.stable = t
         return frames
+
+    def _columns(self, number: int) -> tuple[Ids, Ids, Ids]:
+        """Starts, the output's ends, an input's ends, over all ids."""
+        n = self._keys.capacity
+        return self._keys.vs.values[:n], self._out.values[:n], self._ve[number].values[:n]
+
+    def _put_out_frozen(self, number: int, promised: int) -> list[Frame]:
+        """Policy fully_frozen: what the input has for good and the output lacks."""
+        vs, out, mine = self._columns(number)
+        missing = (out == vs) & (mine != vs) & (vs >= self.stable)
+        missing &= (vs < promised) if promised == INF else (mine < promised)
+        return self._set_out(number, np.flatnonzero(missing))
+
+    def _set_out(self, number: int, ids: Ids) -> list[Frame]:
+        """Gives the output an input's ends; the rows that say so."""
+        if not len(ids):
+            return []
+        vs, out, mine = self._columns(number)
+        starts, ends, now = vs[ids], mine[ids], out[ids]
+        was = np.where(now == starts, BEGIN, now)
+        payload = self._keys.rows(ids).columns[1:]
+        out[ids] = ends
+        return [Frame.from_columns(self.schema, starts, ends, payload, was)]
+
+    # -- settling -----------------------------------------------------------------------------
+
+    def promised(self, number: int, stable: int) -> None:
+        """What the input said and `stable` freezes is its last word."""
+        self._promised[number] = stable
+        if len(self._questions):
+            self._questions.promised(number, stable)
+
+    def _compare(self, acting: int, gone: Ids) -> None:
+        """Asks the other inputs that had told a settled key otherwise."""
+        ours = self._out.values[gone]
+        for number, column in self._ve.items():
+            if number == acting:
+                continue
+            theirs = column.values[gone]
+            other = (theirs != ours) & (theirs != self._keys.vs.values[gone])
+            if other.any():
+                ids = gone[other]
+                self._questions.ask(number, self._keys.rows(ids), theirs[other], ours[other])
+                self._questions.promised(number, self._promised[number])
 
     def _forget(self, ids: Ids) -> None:
         """Frees the ids of settled keys."""
         if not len(ids):
             return
-        self._table.release(ids)
-        capacity = self._table.capacity
-        for column in (self._vs, self._out, *self._ve.values()):
+        columns = (self._out, *self._ve.values())
+        for column in columns:
             column.values[ids] = INF
-            column.fit(capacity)
+        self._keys.release(ids)
+        for column in columns:
+            column.fit(self._keys.capacity)
+
+    # -- the state as tables ------------------------------------------------------------------
+
+    def live(self) -> Frame:
+        """The output's events that are not settled."""
+        return self._tell(self._out)
+
+    def told(self, number: int) -> Frame:
+        """An input's events whose keys are live."""
+        return self._tell(self._ve[number])
+
+    def _tell(self, column: Column) -> Frame:
+        n = self._keys.capacity
+        ids = np.flatnonzero(column.values[:n] != self._keys.vs.values[:n])
+        rows = self._keys.rows(ids)
+        starts = rows.column(0).to_numpy()
+        return Frame.from_columns(self.schema, starts, column.values[ids], rows.columns[1:])
+
+    def adopt_output(self, live: Frame) -> None:
+        """Takes over an output."""
+        rows = self._adopt(live)
+        self._out.values[rows.ids] = rows.ve
+
+    def adopt_input(self, number: int, told: Frame) -> None:
+        """Takes over what an input has said."""
+        rows = self._adopt(told)
+        self._ve[number].values[rows.ids] = rows.ve
+
+    def _adopt(self, table: Frame) -> Rows:
+        rows = self._intern(table, BEGIN)  # no row of a live table is settled
+        if rows.repeats:
+            raise case_violation(
+                table, 0, "(vs, payload) is a key; two events of the table share one"
+            )
+        return rows
 
     # -- looking at it ------------------------------------------------------------------------
 
+    def unfrozen(self, number: int) -> int:
+        """Events of an input that start at or after the output's stable."""
+        vs, _, mine = self._columns(number)
+        unfrozen: Mask = (mine != vs) & (vs >= self.stable)
+        return int(unfrozen.sum())
+
     def __len__(self) -> int:
-        """Live keys."""
-        return len(self._table)
+        return len(self._keys)
 
     @property
     def nbytes(self) -> int:
         """Bytes of state."""
-        columns = (self._vs, self._out, *self._ve.values())
-        return int(self._table.nbytes) + sum(c.nbytes for c in columns)
+        columns = (self._out, *self._ve.values())
+        return self._keys.nbytes + sum(c.nbytes for c in columns) + self._questions.nbytes
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
-        self._table.validate()
-        vs, out = self._vs.values, self._out.values
+        self._keys.validate()
+        vs = self._keys.vs.values
         live = vs < INF
-        if int(live.sum()) != len(self._table):
-            raise Bug(f"{int(live.sum())} live starts, {len(self._table)} live keys")
-        for name, column in [
-            ("output", out),
-            *((f"input {n}", c.values) for n, c in self._ve.items()),
-        ]:
-            if len(column) != len(vs):
-                raise Bug(f"{name}: {len(column)} ends for {len(vs)} starts")
-            if (column < vs).any():
+        columns = {"output": self._out, **{f"input {n}": c for n, c in self._ve.items()}}
+        for name, column in columns.items():
+            ends = column.values
+            if len(ends) != len(vs):
+                raise Bug(f"{name}: {len(ends)} ends for {len(vs)} starts")
+            if (ends < vs).any():
                 raise Bug(f"{name}: an end before its start")
-            if (column[~live] != INF).any():
+            if (ends[~live] != INF).any():
                 raise Bug(f"{name}: a free id holds an end")
-        if (live & (out < self.stable)).any():
+        if (live & (self._out.values < self.stable)).any():
             raise Bug("a settled event was not forgotten")
-        if set(self._ve) != set(self._members.attached):
-            raise Bug("columns and attached inputs differ")
-
-
-def _violation(frame: Frame, row: int, rule: str) -> StreamViolation:
-    return StreamViolation(format_element(frame.slice(row, 1).elements()[0]), rule)

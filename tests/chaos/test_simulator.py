@@ -7,6 +7,7 @@ from gapless.chaos.broken import BROKEN_BUILDS
 from gapless.chaos.simulator import Simulation, run_seed
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.errors import GaplessError
+from gapless.protocol.tdb import Tdb
 
 SEEDS = 60
 """Schedules a run of the tests; `gapless chaos sim --seeds N` runs as many as one likes."""
@@ -51,6 +52,6 @@ def test_an_output_that_stops_is_a_broken_promise(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wrong_answer_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload, "expected", lambda frames: workload.Tdb(workload.plan().schema))
+    monkeypatch.setattr(workload, "expected", lambda frames: Tdb(workload.plan().schema))
     with pytest.raises(GaplessError, match="the output is not the table"):
         Simulation(1).run()

@@ -24,7 +24,7 @@ from gapless.failover.messages import (
 )
 from gapless.failover.replica import OUTBOX_FRAMES_MAX, RESEND_AFTER_MS, Replica
 from gapless.failover.subscriber import FETCH_AFTER_MS, Subscriber
-from gapless.merge.r3 import R3
+from gapless.merge.lmerge import LMerge
 from gapless.operators.filter import Filter
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
@@ -41,7 +41,7 @@ def frame(text: str) -> Frame:
 
 
 def merger(live: str = "", epoch: int = 1, offset: int = 0) -> Merger:
-    return Merger("m1", epoch, R3(DEFAULT_SCHEMA), frame(live), offset)
+    return Merger("m1", epoch, LMerge(DEFAULT_SCHEMA, "r3"), frame(live), offset)
 
 
 def replica(join_at: int = BEGIN) -> Replica:

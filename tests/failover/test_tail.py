@@ -1,5 +1,8 @@
 import random
 
+import numpy as np
+import pyarrow as pa
+
 from gapless.failover import tail as tail_module
 from gapless.failover.tail import Tail
 from gapless.protocol.elements import BEGIN
@@ -32,12 +35,9 @@ def test_it_stays_near_the_size_of_what_is_live() -> None:
     sizes = []
     for i in range(300):
         events = [("A", 10 * i + k) for k in range(10)]
-        rows = Frame.from_columns(
-            DEFAULT_SCHEMA,
-            *_lifetimes([t for _, t in events]),
-            [[p for p, _ in events]],
-            stable=10 * i + 10,
-        )
+        starts = np.array([t for _, t in events], np.int64)
+        payload = [pa.array([p for p, _ in events])]
+        rows = Frame.from_columns(DEFAULT_SCHEMA, starts, starts + 1, payload, stable=10 * i + 10)
         tail.add(rows)
         tail.trim(10 * i)
         sizes.append(len(tail))
@@ -46,10 +46,3 @@ def test_it_stays_near_the_size_of_what_is_live() -> None:
 
 def test_an_empty_tail_folds_to_an_empty_frame() -> None:
     assert not Tail(DEFAULT_SCHEMA).fold()
-
-
-def _lifetimes(starts: list[int]):  # type: ignore[no-untyped-def]  # two numpy arrays
-    import numpy as np
-
-    vs = np.array(starts, np.int64)
-    return vs, vs + 1

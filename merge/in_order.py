@@ -1,0 +1,119 @@
+"""What r0, r1 and r2 share: inserts only, in order of their starts.
+
+Such an output never revises anything, so a stable asks for no work: it is passed on. What an input
+says after the output has gone past it is dropped, and what is put out are slices of the frames that
+came in, not copies.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from gapless.merge.case import Case, Favour, Taken, case_violation
+from gapless.merge.divergence import Divergences
+from gapless.merge.policy import Policy
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import Bug, Misuse
+from gapless.protocol.frame import Frame, Times
+from gapless.protocol.schema import StreamSchema
+
+
+class InOrder(Case):
+    """Inserts only, `vs` not falling; subclasses say what of a frame is new."""
+
+    def __init__(self, schema: StreamSchema, policy: Policy, divergences: Divergences) -> None:
+        if policy.keeps_events:
+            raise Misuse(
+                f"{self.name} keeps no events, so it has no {policy.insert} inserts and no "
+                f"{policy.adjust} adjusts: use r3 or r4, or insert='first', adjust='at_stable'"
+            )
+        super().__init__(schema, policy, divergences)
+        self.newest = BEGIN
+        """The largest `vs` put out."""
+        self._last: dict[int, int] = {}  # the largest `vs` of each input
+
+    def attach(self, number: int) -> None:
+        """Opens the state of an input."""
+        self._last[number] = BEGIN
+
+    def detach(self, number: int) -> None:
+        """Frees the state of an input."""
+        del self._last[number]
+
+    def take(self, number: int, frame: Frame, favour: Favour) -> Taken:  # noqa: ARG002  # one policy
+        """Passes on what is new of a frame."""
+        vs = frame.vs
+        self._check(number, frame, vs)
+        self._last[number] = int(vs[-1])
+        out = self._pass(number, frame, vs)
+        passed = sum(map(len, out))
+        return Taken(out, len(frame) - passed)
+
+    def _check(self, number: int, frame: Frame, vs: Times) -> None:
+        adjusts = ~frame.is_insert
+        if adjusts.any():
+            raise case_violation(frame, int(adjusts.argmax()), f"{self.name} takes inserts only")
+        last = self._last[number]
+        if vs[0] < last or self._falls(vs):
+            before = np.r_[last, vs[:-1]]
+            rule = f"{self.name} takes inserts in order of vs"
+            raise case_violation(frame, int((vs < before).argmax()), rule)
+
+    @staticmethod
+    def _falls(vs: Times) -> bool:
+        return bool((vs[1:] < vs[:-1]).any())
+
+    @abstractmethod
+    def _pass(self, number: int, frame: Frame, vs: Times) -> list[Frame]:
+        """What is new of a frame of checked rows."""
+
+    def freeze(self, number: int, t: int, promised: int) -> list[Frame]:  # noqa: ARG002  # see above
+        """Nothing to put right: what is out never changes."""
+        self.stable = t
+        return []
+
+    def __len__(self) -> int:
+        return 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of state: the newest start, and one for each input."""
+        return 8 * (1 + len(self._last))
+
+    def validate(self) -> None:
+        """No input is behind BEGIN, none holds more than it may."""
+        if self.newest < BEGIN or min(self._last.values(), default=BEGIN) < BEGIN:
+            raise Bug("a start below BEGIN")
+
+    def live(self) -> Frame:
+        """The rows at the newest start, where the case keeps them."""
+        return Frame.empty(self.schema)
+
+    def told(self, number: int) -> Frame:  # noqa: ARG002  # kept by those that count
+        """The rows of an input at the newest start, where the case keeps them."""
+        return Frame.empty(self.schema)
+
+    def adopt_output(self, live: Frame) -> None:
+        """Goes on behind the newest row."""
+        adjusts = ~live.is_insert
+        if adjusts.any():
+            raise case_violation(live, int(adjusts.argmax()), f"{self.name} holds inserts only")
+        if len(live):
+            self.newest = int(live.vs.max())
+
+    def adopt_input(self, number: int, told: Frame) -> None:
+        """Keeps the input's place in the order."""
+        if len(told):
+            self._last[number] = int(told.vs.max())
+
+    def facts(self) -> dict[str, Any]:
+        """Where the output and each input are."""
+        return {"newest": self.newest, "last": [[n, vs] for n, vs in self._last.items()]}
+
+    def adopt_facts(self, facts: dict[str, Any]) -> None:
+        """Takes `facts()` back."""
+        self.newest = facts["newest"]
+        self._last = dict(facts["last"])

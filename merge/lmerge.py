@@ -1,0 +1,492 @@
+"""LMerge: one output from inputs that differ physically and agree logically.
+
+    m = LMerge(schema)
+    a, b = m.attach(), m.attach()
+    m.push(a, frame of "ins(A,6,7)")                -> ins(A,6,7)
+    m.push(b, frame of "ins(A,6,12) stable(11)")    -> adj(A,6,7,12) stable(11)
+
+This is the front of the five cases (`r0.py` to `r4.py`): it knows who takes part, what each input
+has promised and who may act; the case knows what to put out. `docs/lmerge.md` has every rule.
+
+Whatever an input says, the output goes on: bad content detaches that input, with the reason in
+`detached`, before any of the frame counts. Only a caller's misuse raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.merge.case import Case, CaseViolation, Favour, Taken, violation
+from gapless.merge.choose import CaseName, StreamProperties, choose
+from gapless.merge.divergence import Divergences
+from gapless.merge.history import History
+from gapless.merge.membership import Input, Membership
+from gapless.merge.policy import Lag, Policy, Quorum
+from gapless.merge.r0 import R0
+from gapless.merge.r1 import R1
+from gapless.merge.r2 import R2
+from gapless.merge.r3 import R3
+from gapless.merge.r4 import R4
+from gapless.protocol.elements import BEGIN, INF, format_time
+from gapless.protocol.errors import Bug, GaplessError, Misuse, SchemaError, StreamViolation
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+CASES: dict[CaseName, type[Case]] = {"r0": R0, "r1": R1, "r2": R2, "r3": R3, "r4": R4}
+LADDER: tuple[CaseName, ...] = ("r0", "r2", "r3", "r4")
+"""The cases that observation leads to, from the strictest on. That ties always come in one order,
+or that nothing is ever lost, cannot be seen, so r1 is not among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputStats:
+    """What one attached input has done so far."""
+
+    elements: int
+    dropped: int
+    """Rows that said nothing new."""
+    lag: int
+    """The output's stable minus its own, in event time; 0 where it is not behind."""
+    lead_share: float
+    """Of the output's stables, the share for which it acted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a merger has done so far, and what it holds now."""
+
+    inputs: dict[int, InputStats]
+    inserts: int
+    adjusts: int
+    stables: int
+    live_keys: int
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change to a more general case."""
+
+    before: CaseName
+    after: CaseName
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All of a merger as data: plain values and tables of events."""
+
+    document: dict[str, Any]
+    tables: dict[str, pa.RecordBatch]
+
+
+@dataclass(slots=True)
+class _Output:
+    """Counts of what went out."""
+
+    inserts: int = 0
+    adjusts: int = 0
+    stables: int = 0
+
+    def count(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            inserts = int(np.count_nonzero(frame.is_insert))
+            self.inserts += inserts
+            self.adjusts += len(frame) - inserts
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """What one push gives."""
+
+    frames: list[Frame] = field(default_factory=list)
+    stable: int | None = None
+
+
+class LMerge:
+    """Merges physically different streams of one table. Pure and not thread-safe."""
+
+    def __init__(
+        self,
+        schema: StreamSchema,
+        case: CaseName | Literal["auto"] = "auto",
+        policy: Policy | None = None,
+        properties: Sequence[StreamProperties] | None = None,
+    ) -> None:
+        """`case="auto"` chooses by the inputs' `properties`; without any it observes them."""
+        self.schema = schema
+        self.policy = policy or Policy()
+        self.divergences = Divergences()
+        self.steps: list[Step] = []
+        self._history: History | None = None
+        if case == "auto" and properties is None:
+            case = "r3" if self.policy.keeps_events else LADDER[0]
+            self._observes = True
+        else:
+            if case == "auto":
+                case, _ = choose(properties or ())
+                if self.policy.keeps_events and case < "r3":
+                    case = "r3" if all(p.key for p in properties or ()) else "r4"
+            self._observes = False
+        if case not in CASES:
+            raise Misuse(f"case {case!r}: use auto, {', '.join(CASES)}")
+        self._case = CASES[case](schema, self.policy, self.divergences)
+        if self._observes and case < "r3":
+            self._history = History(schema)
+        self._members = Membership()
+        self._put_out = _Output()
+
+    # -- who takes part -----------------------------------------------------------------------
+
+    def attach(self, join_at: int = BEGIN) -> int:
+        """A new input that holds every event with `ve >= join_at`; its number.
+
+        In case r1 an input joins between two starts: it holds all events of a start, or none.
+        """
+        number = self._members.attach(join_at).number
+        self._case.attach(number)
+        if self._history is not None:
+            self._history.attach(number)
+        return number
+
+    def detach(self, number: int, reason: GaplessError | None = None) -> None:
+        """Lets an input go. What it held is freed, its number never used again."""
+        self._members.detach(number, reason)
+        self._case.detach(number)
+        if self._history is not None:
+            self._history.detach(number)
+
+    @property
+    def inputs(self) -> list[int]:
+        """The attached inputs."""
+        return list(self._members.attached)
+
+    @property
+    def detached(self) -> dict[int, GaplessError | None]:
+        """Who left, and why: None where the caller asked for it."""
+        return dict(self._members.detached)
+
+    @property
+    def waiting_for(self) -> str | None:
+        """Why the output cannot advance, where no attached input may act; else None."""
+        return self._members.waiting_for(self.stable)
+
+    def input_stable(self, number: int) -> int:
+        """The last stable that an attached input promised."""
+        return self._members.get(number).stable
+
+    def feedback(self, number: int) -> int:
+        """Events with a final `ve` below this time are settled: the input need not send them."""
+        self._members.get(number)
+        return self.stable
+
+    # -- merging ------------------------------------------------------------------------------
+
+    def push(self, number: int, frame: Frame) -> Frame:
+        """Takes a frame of one input; returns what it adds to the output, maybe nothing."""
+        entry = self._members.get(number)
+        drawn = _Drawn()
+        try:
+            self._check(entry, frame)
+            if len(frame):
+                drawn.frames = self._take(entry, frame)
+        except (StreamViolation, SchemaError) as reason:
+            self.detach(number, reason)
+            return Frame.empty(self.schema)
+        if frame.stable is not None:
+            self._promise(entry, frame.stable, drawn)
+        if frame.stable is not None or self.policy.insert == "fully_frozen":
+            self._advance(drawn)
+        return self._draw(drawn)
+
+    def _check(self, entry: Input, frame: Frame) -> None:
+        """Raises where a frame breaks what its own input has promised."""
+        if frame.schema is not self.schema and frame.schema != self.schema:
+            raise SchemaError(f"input {entry.number} sends {frame.schema}, expected {self.schema}")
+        stable = entry.stable
+        if stable == BEGIN:
+            return
+        promised = f"input {entry.number} promised stable({format_time(stable)})"
+        if frame.stable is not None and frame.stable < stable:
+            text = f"stable({format_time(frame.stable)})"
+            raise StreamViolation(text, f"stables never go back, and {promised}")
+        if not len(frame) or min(frame.vs.min(), frame.ve.min()) >= stable:
+            low = frame.was[~frame.is_insert]
+            if not len(low) or low.min() >= stable:
+                return
+        floor = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve))
+        bad = floor < stable
+        if bad.any():
+            raise violation(frame, int(bad.argmax()), promised)
+
+    def _take(self, entry: Input, frame: Frame) -> list[Frame]:
+        """The rows, through the case, or through the first more general one that takes them."""
+        if self.policy.insert == "highest_insert":
+            starts = frame.vs[frame.is_insert]
+            highest = max(entry.highest, int(starts.max())) if len(starts) else entry.highest
+        else:
+            highest = entry.highest
+        try:
+            taken = self._case.take(entry.number, frame, self._favour(entry, highest))
+        except CaseViolation as why:
+            if not self._observes:
+                raise
+            taken = self._step(entry, frame, highest, why)
+        entry.highest = highest
+        entry.elements += len(frame)
+        entry.dropped += taken.dropped
+        if self._history is not None:
+            self._history.said(entry.number, frame)
+            self._history.put_out(taken.out)
+        return taken.out
+
+    def _promise(self, entry: Input, stable: int, drawn: _Drawn) -> None:
+        """Records an input's stable."""
+        entry.stable = stable
+        entry.elements += 1
+        self._case.promised(entry.number, stable)
+        if self.policy.insert == "half_frozen" and entry.qualifies(self.stable):
+            drawn.frames += self._case.half_froze(entry.number, stable)
+
+    def _advance(self, drawn: _Drawn) -> None:
+        """Freezes the output as far as some input may act."""
+        while (acting := self._acting()) is not None:
+            t = self._target(acting)
+            drawn.frames += self._case.freeze(acting.number, t, acting.stable)
+            drawn.stable = t
+            acting.led += 1
+            self._put_out.stables += 1
+            if self._history is not None:
+                self._history.settle(t)
+
+    def _acting(self) -> Input | None:
+        """The qualified input with the largest target, if that is above the output's stable."""
+        best, largest = None, self.stable
+        for entry in self._members.attached.values():
+            if entry.stable > largest and self._may_act(entry):
+                target = self._target(entry)
+                if target > largest:
+                    best, largest = entry, target
+        return best
+
+    def _may_act(self, entry: Input) -> bool:
+        """The join gate."""
+        return entry.qualifies(self.stable)
+
+    def _target(self, entry: Input) -> int:
+        """How far an input would freeze the output."""
+        target = self.policy.target(entry.stable)
+        if self.policy.insert == "fully_frozen":
+            target = min(target, self._case.limit(entry.number, entry.stable))
+        return target
+
+    def _draw(self, drawn: _Drawn) -> Frame:
+        """One frame of all that came of a push."""
+        frames = drawn.frames
+        if not frames:
+            return Frame.empty(self.schema, drawn.stable)
+        self._put_out.count(frames)
+        return (frames[0] if len(frames) == 1 else Frame.concat(frames)).with_stable(drawn.stable)
+
+    # -- policies of arrival ------------------------------------------------------------------
+
+    def _favour(self, entry: Input, highest: int) -> Favour:
+        """What the policy allows the rows of a frame of `entry`."""
+        policy = self.policy
+        match policy.insert:
+            case "first" | Quorum():
+                insert = True
+            case "leading":
+                insert = self._leads(entry)
+            case "highest_insert":
+                others = self._members.attached.values()
+                insert = all(highest >= o.highest for o in others if o is not entry)
+            case "most_unfrozen":
+                mine = self._case.unfrozen(entry.number)
+                insert = all(mine >= self._case.unfrozen(n) for n in self._members.attached)
+            case _:
+                insert = False
+        adjust = policy.adjust == "at_once" or (policy.adjust == "leading" and self._leads(entry))
+        return Favour(insert, adjust)
+
+    def _leads(self, entry: Input) -> bool:
+        return all(entry.stable >= other.stable for other in self._members.attached.values())
+
+    # -- stepping to a more general case ------------------------------------------------------
+
+    def _step(self, entry: Input, frame: Frame, highest: int, why: CaseViolation) -> Taken:
+        """Rebuilds the state in the first more general case that takes the frame."""
+        before = self._case
+        for name in LADDER[LADDER.index(before.name) + 1 :]:
+            case = CASES[name](self.schema, self.policy, self.divergences)
+            case.stable = before.stable
+            try:
+                rescued = self._rebuild(case)
+                self._case = case
+                taken = case.take(entry.number, frame, self._favour(entry, highest))
+            except CaseViolation:
+                self._case = before
+                continue
+            except StreamViolation:
+                self._case = before
+                raise
+            self.steps.append(Step(before.name, name, str(why)))
+            if name >= "r3":
+                self._history = None
+            elif self._history is not None:
+                self._history.put_out(rescued)
+            return Taken(rescued + taken.out, taken.dropped)
+        raise why
+
+    def _rebuild(self, case: Case) -> list[Frame]:
+        """Gives `case` what is known; returns rows that the present case had passed over."""
+        source = self._history or self._case
+        case.adopt_output(source.live())
+        out = []
+        for number, entry in self._members.attached.items():
+            case.attach(number)
+            case.promised(number, entry.stable)
+        for number in self._members.attached:
+            told = source.told(number)
+            if not len(told):
+                continue
+            if self._history is None:
+                case.adopt_input(number, told)
+            else:
+                out += case.take(number, told, Favour(insert=True, adjust=False)).out
+        return out
+
+    # -- going on -----------------------------------------------------------------------------
+
+    def resume(self, live: Frame) -> None:
+        """Takes up an output where it was left: its events with `ve >= stable`, and its stable.
+
+        Only for a merger that has put out nothing yet and has no inputs.
+        """
+        if self.stable != BEGIN or len(self._case) or self._members.attached:
+            raise Misuse("resume comes before any input")
+        if not live.is_insert.all():
+            raise Misuse("resume takes the live table as inserts")
+        stable = BEGIN if live.stable is None else live.stable
+        rows = live.take(live.ve >= stable) if stable < INF else Frame.empty(self.schema)
+        self._case.stable = stable
+        try:
+            self._case.adopt_output(rows)
+        except CaseViolation as e:
+            self._case = CASES[self._case.name](self.schema, self.policy, self.divergences)
+            raise Misuse(f"resume: {e}") from None
+        if self._history is not None:
+            self._history.put_out([rows])
+            self._history.settle(stable)
+
+    def snapshot(self) -> Snapshot:
+        """All of it as data. Samples of divergences and open questions stay behind."""
+        source = self._history or self._case
+        tables = {"output": source.live().batch}
+        tables |= {f"input {n}": source.told(n).batch for n in self._members.attached}
+        document = {
+            "case": self.case,
+            "observes": self._observes,
+            "stable": self.stable,
+            "policy": _policy_to_plain(self.policy),
+            "facts": self._case.facts(),
+            "members": self._members.to_plain(),
+            "divergences": self.divergences.count,
+            "output": [self._put_out.inserts, self._put_out.adjusts, self._put_out.stables],
+            "steps": [[s.before, s.after, s.why] for s in self.steps],
+        }
+        return Snapshot(document, tables)
+
+    @staticmethod
+    def restore(schema: StreamSchema, snapshot: Snapshot) -> LMerge:
+        """A merger that goes on from a snapshot exactly as the one that gave it would."""
+        d = snapshot.document
+        merge = LMerge(schema, d["case"], _policy_from_plain(d["policy"]))
+        merge._observes = d["observes"]
+        merge._members = Membership.from_plain(d["members"])
+        merge.divergences.count = d["divergences"]
+        merge._put_out = _Output(*d["output"])
+        merge.steps = [Step(*step) for step in d["steps"]]
+        case = merge._case
+        case.stable = d["stable"]
+        if merge._observes and d["case"] < "r3":
+            merge._history = History(schema)
+        tables = {name: Frame(batch, None, schema) for name, batch in snapshot.tables.items()}
+        case.adopt_output(tables["output"])
+        for number, entry in merge._members.attached.items():
+            case.attach(number)
+            case.promised(number, entry.stable)
+        for number in merge._members.attached:
+            case.adopt_input(number, tables[f"input {number}"])
+        case.adopt_facts(d["facts"])
+        if merge._history is not None:
+            merge._history.put_out([tables["output"]])
+            for number in merge._members.attached:
+                merge._history.attach(number)
+                merge._history.said(number, tables[f"input {number}"])
+            merge._history.settle(case.stable)
+        return merge
+
+    # -- looking at it ------------------------------------------------------------------------
+
+    @property
+    def stable(self) -> int:
+        """The output's stable."""
+        return self._case.stable
+
+    @property
+    def case(self) -> CaseName:
+        """The case in use; more general than the first after a step."""
+        return self._case.name
+
+    @property
+    def stats(self) -> Stats:
+        """What it has done and what it holds."""
+        total = self._put_out.stables
+        inputs = {
+            number: InputStats(
+                entry.elements,
+                entry.dropped,
+                max(0, self.stable - entry.stable) if entry.stable > BEGIN < self.stable else 0,
+                entry.led / total if total else 0.0,
+            )
+            for number, entry in self._members.attached.items()
+        }
+        out = self._put_out
+        return Stats(inputs, out.inserts, out.adjusts, out.stables, len(self), self.nbytes)
+
+    def __len__(self) -> int:
+        """Live keys."""
+        return len(self._case)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of state."""
+        return self._case.nbytes + (self._history.nbytes if self._history is not None else 0)
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        self._case.validate()
+        for entry in self._members.attached.values():
+            if entry.qualifies(self.stable) and self._target(entry) > self.stable:
+                raise Bug(f"input {entry.number} could act and has not")
+
+
+def _policy_to_plain(policy: Policy) -> dict[str, Any]:
+    insert = policy.insert.k if isinstance(policy.insert, Quorum) else policy.insert
+    stable = policy.stable.d if isinstance(policy.stable, Lag) else policy.stable
+    return {"insert": insert, "adjust": policy.adjust, "stable": stable}
+
+
+def _policy_from_plain(plain: dict[str, Any]) -> Policy:
+    insert, stable = plain["insert"], plain["stable"]
+    return Policy(
+        Quorum(insert) if isinstance(insert, int) else insert,
+        plain["adjust"],
+        Lag(stable) if isinstance(stable, int) else stable,
+    )
