@@ -53,9 +53,9 @@ class InOrder(Case):
         return Taken(out, len(frame) - passed)
 
     def _check(self, number: int, frame: Frame, vs: Times) -> None:
-        adjusts = ~frame.is_insert
-        if adjusts.any():
-            raise case_violation(frame, int(adjusts.argmax()), f"{self.name} takes inserts only")
+        if not frame.insert_only:
+            row = int((~frame.is_insert).argmax())
+            raise case_violation(frame, row, f"{self.name} takes inserts only")
         last = self._last[number]
         if vs[0] < last or self._falls(vs):
             before = np.r_[last, vs[:-1]]
@@ -98,9 +98,9 @@ class InOrder(Case):
 
     def adopt_output(self, live: Frame) -> None:
         """Goes on behind the newest row."""
-        adjusts = ~live.is_insert
-        if adjusts.any():
-            raise case_violation(live, int(adjusts.argmax()), f"{self.name} holds inserts only")
+        if not live.insert_only:
+            row = int((~live.is_insert).argmax())
+            raise case_violation(live, row, f"{self.name} holds inserts only")
         if len(live):
             self.newest = int(live.vs.max())
 

@@ -25,6 +25,8 @@ from gapless.protocol.schema import VS, StreamSchema
 
 Ids = npt.NDArray[np.int64]
 
+NONE = np.empty(0, np.int64)
+
 
 @dataclass(slots=True)
 class Rows:
@@ -71,6 +73,7 @@ class Keys:
         self.schema = pa.schema([schema.arrow.field(VS), *schema.payload])
         self.vs = Column(INF)
         self._table = KeyTable(self.schema)
+        self._columns = [0, *range(3, 3 + len(schema.payload))]  # of a frame's batch
         self._scratch = np.empty(0, np.int64)
 
     @property
@@ -80,41 +83,45 @@ class Keys:
 
     def of(self, frame: Frame) -> pa.RecordBatch:
         """The keys of a frame's rows."""
-        columns = frame.batch.columns
-        return pa.RecordBatch.from_arrays([columns[0], *columns[3:]], schema=self.schema)
+        return frame.batch.select(self._columns)
 
     def intern(self, frame: Frame, stable: int) -> Rows:
         """Ids for the rows of a frame. New ids have their `vs`, nothing else."""
         keys, vs = self.of(frame), frame.vs
-        none = np.empty(0, np.int64)
-        if len(vs) and vs.min() < stable:
-            rows = self._intern_late(keys, frame, vs < stable)
+        if len(vs) and vs.max() < stable:  # a laggard: what it says may find a key, not make one
+            ids = self._table.find(keys)
+            first = np.zeros(len(ids), np.bool_)
+            settled = np.flatnonzero(ids < 0)
         else:
             ids, first = self._table.intern(keys)
-            rows = Rows(ids, first, vs, frame.ve, frame.is_insert, frame.was, None, none, False)
-        new = rows.ids[rows.first]
-        self.vs.fit(self.capacity)[new] = rows.vs[rows.first]
+            late = np.flatnonzero(first & (vs < stable))
+            settled = NONE
+            if len(late):
+                self._table.release(ids[late])
+                settled = np.flatnonzero(np.isin(ids, ids[late]))
+        rows = Rows(ids, first, vs, frame.ve, frame.is_insert, frame.was, None, settled, False)
+        if len(settled):
+            rows = self._without_settled(rows)
+        new = np.flatnonzero(rows.first)
+        if len(new):
+            self.vs.fit(self.capacity)[rows.ids[new]] = rows.vs[new]
         rows.repeats = len(new) < len(rows.ids) and self._repeats(rows.ids)
         return rows
 
-    def _intern_late(self, keys: pa.RecordBatch, frame: Frame, late: Mask) -> Rows:
-        """Some rows lie below the stable: those may only find a key, not make one."""
-        ids = self._table.find(keys)
-        first = np.zeros(len(ids), np.bool_)
-        fresh = np.flatnonzero((ids < 0) & ~late)
-        if len(fresh):
-            ids[fresh], first[fresh] = self._table.intern(keys.take(pa.array(fresh)))
-        live = ids >= 0
-        here, settled = np.flatnonzero(live), np.flatnonzero(~live)
+    @staticmethod
+    def _without_settled(rows: Rows) -> Rows:
+        live = np.ones(len(rows.ids), np.bool_)
+        live[rows.settled] = False
+        here = np.flatnonzero(live)
         return Rows(
-            ids[here],
-            first[here],
-            frame.vs[here],
-            frame.ve[here],
-            frame.is_insert[here],
-            frame.was[here],
+            rows.ids[here],
+            rows.first[here],
+            rows.vs[here],
+            rows.ve[here],
+            rows.is_insert[here],
+            rows.was[here],
             here,
-            settled,
+            rows.settled,
             False,
         )
 

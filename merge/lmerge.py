@@ -95,9 +95,9 @@ class _Output:
 
     def count(self, frames: list[Frame]) -> None:
         for frame in frames:
-            inserts = int(np.count_nonzero(frame.is_insert))
-            self.inserts += inserts
-            self.adjusts += len(frame) - inserts
+            adjusts = 0 if frame.insert_only else int(np.count_nonzero(~frame.is_insert))
+            self.inserts += len(frame) - adjusts
+            self.adjusts += adjusts
 
 
 @dataclass(slots=True)
@@ -215,10 +215,8 @@ class LMerge:
         if frame.stable is not None and frame.stable < stable:
             text = f"stable({format_time(frame.stable)})"
             raise StreamViolation(text, f"stables never go back, and {promised}")
-        if not len(frame) or min(frame.vs.min(), frame.ve.min()) >= stable:
-            low = frame.was[~frame.is_insert]
-            if not len(low) or low.min() >= stable:
-                return
+        if not len(frame) or (frame.insert_only and frame.vs.min() >= stable):
+            return
         floor = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve))
         bad = floor < stable
         if bad.any():

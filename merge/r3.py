@@ -103,7 +103,8 @@ class R3(Case):
             grouped = rows.ids[order]
             follows = np.flatnonzero(grouped[1:] == grouped[:-1])
             before[order[follows + 1]] = rows.ve[order[follows]]
-        bad = before != np.where(rows.is_insert, rows.vs, rows.was)
+        expected = rows.vs if frame.insert_only else np.where(rows.is_insert, rows.vs, rows.was)
+        bad = before != expected
         if not bad.any():
             return
         row = int(bad.argmax())
@@ -140,6 +141,8 @@ class R3(Case):
         )
         now = out[ids]
         absent = now == vs
+        if not (favour.adjust or absent.any()):
+            return []
         goes = absent & is_insert & (vs >= self.stable)
         if not favour.insert:
             goes[:] = False

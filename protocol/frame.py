@@ -46,7 +46,7 @@ Mask = npt.NDArray[np.bool_]
 class Frame:
     """Rows (inserts and adjusts) in element order, then at most one stable."""
 
-    __slots__ = ("_payload", "_schema", "_times", "batch", "stable")
+    __slots__ = ("_insert_only", "_payload", "_schema", "_times", "batch", "stable")
 
     batch: pa.RecordBatch
     """`_vs`, `_ve`, `_was`, then the payload columns."""
@@ -72,6 +72,7 @@ class Frame:
         self._schema = schema
         self._times: tuple[Times, Times, Times] | None = None
         self._payload: pa.RecordBatch | None = None
+        self._insert_only: bool | None = None
 
     def _derive(self, batch: pa.RecordBatch, stable: int | None) -> Frame:
         """A frame over rows of this one: they are checked already, the stable is not."""
@@ -236,6 +237,13 @@ class Frame:
         """True where the row is an insert."""
         mask: Mask = self.was == BEGIN
         return mask
+
+    @property
+    def insert_only(self) -> bool:
+        """Whether no row is an adjust."""
+        if self._insert_only is None:
+            self._insert_only = not len(self) or bool(self.was.max() == BEGIN)
+        return self._insert_only
 
     @property
     def payload(self) -> pa.RecordBatch:

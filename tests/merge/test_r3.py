@@ -122,7 +122,7 @@ def test_when_nobody_may_act_the_output_waits_and_says_so() -> None:
     assert merge.waiting_for == "an input: none is attached"
     a = merge.attach()
     joining = merge.attach(join_at=20)
-    assert merge.waiting_for is None
+    assert not merge.waiting_for
     merge.detach(a)
     assert say(merge, joining, "stable(30)") == ""
     assert "joined at 20" in str(merge.waiting_for)
