@@ -231,15 +231,12 @@ void Batch::look_up(Column& column, size_t begin, size_t count) {
   }
 }
 
-// A null counts at the outermost level that is null: fields of a null struct are not.
+// All fields of a null struct count as null too, whatever their own bitmaps say.
 void Batch::write_nulls(const Column& column, size_t node, size_t count, size_t key_words,
                         Block& out) {
-  const int parent = column.node->parent;
-  const Column* above = parent == NO_NODE ? nullptr : &columns_[static_cast<size_t>(parent)];
-  const uint8_t* outer = above != nullptr && above->masked ? above->mask.data() : nullptr;
   uint64_t* word = out.words.get() + layout_.data_words + node / 64;
   for (size_t i = 0; i < count; ++i, word += key_words)
-    if (!column.mask[i] && (outer == nullptr || outer[i])) *word |= uint64_t{1} << (node % 64);
+    if (!column.mask[i]) *word |= uint64_t{1} << (node % 64);
 }
 
 void Batch::write_values(const Column& column, size_t begin, size_t count, size_t key_words,

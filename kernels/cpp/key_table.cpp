@@ -94,7 +94,7 @@ void KeyTable::intern(const ArrowArray& batch, int64_t* ids, bool* first_seen) {
       ids_.unmark(id);
       remove(id);
     }
-    ids_.trim();
+    trim();
     throw;
   }
 }
