@@ -1,4 +1,4 @@
-"""Whether an output prefix is compatible with the input prefixes (LMerge paper, III; case R3).
+"""Whether an output prefix is compatible with the input prefixes (LMerge paper, section III).
 
 Compatible means: whatever the inputs may still say, the output can still be continued to say the
 same. This module decides it from the tables and the stables alone, condition by condition. It
@@ -6,6 +6,8 @@ knows nothing of the algorithms in this folder: it is the oracle that their test
 is written from the conditions C1 to C3 and kept slow and plain.
 
 L is the output's stable, L_m that of input m, `<p,vs,ve>` an event of its table.
+
+With (payload, vs) as a key (the paper's case R3, and R0 to R2, which are stricter):
 
 C1  L is at most the largest L_m.
 C2  The output has at most one event for each (p, vs), and if it is
@@ -22,14 +24,24 @@ longer follow: with L = 13 and an input at stable(11) with <A,2,12>, nothing for
 keep that end, and the output cannot go below 13. It has to be `L <= L_m`, as in C3.2; see
 docs/decisions/0001-compatibility-c2.md.
 
+Without a key (case R4) a table may hold an event twice, and the paper gives one rule, for an output
+that follows the input with the largest L_m. Here L may lag behind it, so the freeze status of both
+tables is that at L, which the input knows for good as L <= L_m:
+
+R4  Take the input with the largest L_m >= L whose table is complete at L. The output has exactly
+    its events that are fully frozen at L, each as often, and for each (p, vs) as many that are
+    half frozen at L. (Their ends may differ: both are at or above L, so they can still be moved.)
+
 Inputs that left (detached, crashed) stay in the comparison: what they said is still part of the
-one reference stream. Inputs that joined at t hold only events with ve >= t; the conditions ask
-only what inputs do say, so that needs no special case.
+one reference stream. Inputs that joined at t hold only events with ve >= t. C1 to C3 ask only what
+inputs do say, so that needs no special case. R4 asks what an input does not say, too: it is told
+from when on each knows its table (`join_at`; a feedback time that an input has obeyed counts as
+one), passes over inputs that know less than L, and looks at ends from that time on.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,14 +77,51 @@ class _Claim:
 Key = tuple[Payload, int]
 
 
-def compatible(inputs: Sequence[Tdb], output: Tdb) -> list[Breach]:
-    """The conditions that the output prefix breaks; empty where it is compatible."""
-    stable = output.stable
+def compatible(
+    inputs: Sequence[Tdb],
+    output: Tdb,
+    *,
+    key: bool = True,
+    join_at: Sequence[int] | None = None,
+) -> list[Breach]:
+    """The conditions that the output prefix breaks; empty where it is compatible.
+
+    `key`: (payload, vs) is a key, so C1 to C3 must hold; otherwise C1 and R4. `join_at` says for
+    each input from which end on its table is complete; by default all are complete.
+    """
+    breaches = _c1(inputs, output)
+    if key:
+        return breaches + _keyed(inputs, output)
+    return breaches + _r4(inputs, output, join_at or [BEGIN] * len(inputs))
+
+
+def check_compatible(
+    inputs: Sequence[Tdb],
+    output: Tdb,
+    *,
+    key: bool = True,
+    join_at: Sequence[int] | None = None,
+) -> None:
+    """Raises `Incompatible` with every broken condition."""
+    breaches = compatible(inputs, output, key=key, join_at=join_at)
+    if breaches:
+        raise Incompatible("\n".join(map(str, breaches)))
+
+
+def _c1(inputs: Sequence[Tdb], output: Tdb) -> list[Breach]:
     latest = max((tdb.stable for tdb in inputs), default=BEGIN)
+    if output.stable <= latest:
+        return []
+    ours, theirs = format_time(output.stable), format_time(latest)
+    return [Breach("C1", f"output stable {ours}, largest input stable {theirs}")]
+
+
+# -- with a key: C2 and C3 --------------------------------------------------------------------
+
+
+def _keyed(inputs: Sequence[Tdb], output: Tdb) -> list[Breach]:
+    stable = output.stable
     breaches = []
-    if stable > latest:
-        text = f"output stable {format_time(stable)}, largest input stable {format_time(latest)}"
-        breaches.append(Breach("C1", text))
     claims: dict[Key, list[_Claim]] = defaultdict(list)
     for tdb in inputs:
         for event in tdb.counts():
@@ -89,13 +138,6 @@ def compatible(inputs: Sequence[Tdb], output: Tdb) -> list[Breach]:
     for key, said in claims.items():
         breaches += _c3(held.get(key), said, stable)
     return breaches
-
-
-def check_compatible(inputs: Sequence[Tdb], output: Tdb) -> None:
-    """Raises `Incompatible` with every broken condition."""
-    breaches = compatible(inputs, output)
-    if breaches:
-        raise Incompatible("\n".join(map(str, breaches)))
 
 
 def _c2(event: Event, said: list[_Claim], stable: int) -> list[Breach]:
@@ -138,3 +180,38 @@ def _c3(held: Event | None, said: list[_Claim], stable: int) -> list[Breach]:
             text = f"{ahead.event} is there for good, the output has {held} at {at}"
             breaches.append(Breach("C3.2", text))
     return breaches
+
+
+# -- without a key: R4 ------------------------------------------------------------------------
+
+
+def _r4(inputs: Sequence[Tdb], output: Tdb, join_at: Sequence[int]) -> list[Breach]:
+    stable = output.stable
+    if stable == BEGIN:
+        return []  # nothing is frozen
+    pairs = zip(inputs, join_at, strict=True)
+    complete = [(tdb, t) for tdb, t in pairs if t <= stable <= tdb.stable]
+    at = format_time(stable)
+    if not complete:
+        return [Breach("R4", f"the output is stable at {at}, and no input knows its table there")]
+    followed, known_from = max(complete, key=lambda pair: pair[0].stable)
+    ours, theirs = output.since(known_from), followed.since(known_from)
+    breaches = []
+    full, wanted = ours.frozen(stable).counts(), theirs.frozen(stable).counts()
+    for event in sorted((wanted - full) | (full - wanted), key=str):
+        text = f"{event} is settled {wanted[event]} times, the output has it {full[event]} times"
+        breaches.append(Breach("R4", f"{text} at {at}"))
+    half, wanted_half = _half_frozen(ours, stable), _half_frozen(theirs, stable)
+    for payload, vs in sorted((wanted_half - half) | (half - wanted_half), key=str):
+        text = f"{wanted_half[payload, vs]} half frozen events of {payload} from {vs} at {at}"
+        breaches.append(Breach("R4", f"{text}, the output has {half[payload, vs]}"))
+    return breaches
+
+
+def _half_frozen(tdb: Tdb, stable: int) -> Counter[Key]:
+    """How many events each (payload, vs) has that `stable` freezes half."""
+    counts: Counter[Key] = Counter()
+    for event, n in tdb.counts().items():
+        if freeze(event.vs, event.ve, stable) is Freeze.HALF:
+            counts[event.payload, event.vs] += n
+    return counts

@@ -1,0 +1,388 @@
+"""Trials of a merger: many tellings of one table, faults in between, every step checked.
+
+Do your streams merge? Also while replicas crash, join late, and skip what feedback has settled? A
+trial finds out. It knows the table, so nobody has to say what the output should have been:
+
+    table --- tell() ---> Teller 0 --.                  each step: the output is a legal stream,
+          --- tell() ---> Teller 1 ---> merger --->     compatible with all that was said, as far
+          --- tell() ---> Teller 2 --'                  on as its policy says, and blames nobody;
+                                                        the end: the output is the table
+
+A `Teller` is an input: it says its frames one by one, and may skip what feedback lets it skip. A
+`Trial` pushes what they say through a merger and checks. `run_seed` writes the play: who speaks
+when, who crashes, who joins at what time, all drawn from one seed, so that a failure replays
+exactly. `rehearse` does it with streams that you recorded.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, SupportsInt
+
+import numpy as np
+
+from gapless.merge.compatible import check_compatible
+from gapless.merge.policy import Policy
+from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Payload, Stable, format_time
+from gapless.protocol.errors import BadData, GaplessError, Misuse
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+from gapless.protocol.tdb import Tdb
+from gapless.protocol.text import DEFAULT_SCHEMA, format
+from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
+
+CaseName = Literal["r0", "r1", "r2", "r3", "r4"]
+
+PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]
+EVENTS, SPAN = 20, 40
+"""Of a drawn table: few enough to check every step, enough that no two tellings are alike."""
+DENSE_SPAN = 12
+"""Where the events of a table with duplicates start, so that it has some."""
+INPUTS = 3
+"""Inputs at the beginning; more join later."""
+FAULTS = Counter(join=3, crash=2, all_but_one=1, everybody=1)
+"""Most faults of each kind in one trial."""
+FAULT_RATE = 0.08
+"""Of the steps; on average a trial sees most of its faults before its streams end."""
+
+
+class Merging(Protocol):
+    """What a trial needs of a merger."""
+
+    @property
+    def stable(self) -> int:
+        """The output's stable."""
+
+    @property
+    def detached(self) -> dict[int, GaplessError | None]:
+        """Who left, and why."""
+
+    @property
+    def divergences(self) -> SupportsInt:
+        """How often inputs contradicted each other."""
+
+    def attach(self, join_at: int = BEGIN) -> int:
+        """A new input's number."""
+
+    def push(self, number: int, frame: Frame) -> Frame:
+        """What a frame adds to the output."""
+
+    def detach(self, number: int) -> None:
+        """Lets an input go."""
+
+    def feedback(self, number: int) -> int:
+        """Events with a final `ve` below this time are settled."""
+
+    def validate(self) -> None:
+        """Raises where an invariant is broken."""
+
+
+Maker = Callable[[StreamSchema, CaseName, Policy], Merging]
+
+
+class TrialFailed(BadData):
+    """A merge did not come out as its inputs say. The message says at which step, and how."""
+
+
+# -- inputs -----------------------------------------------------------------------------------
+
+Row = Insert | Adjust
+
+
+@dataclass(slots=True)
+class Story:
+    """The rows of one stream that lead to one event, or to none."""
+
+    end: int | None = None
+    """The end that the event has when all is said; None where it was removed."""
+    begun: bool = False
+    """Whether any of it has been said."""
+
+
+class Teller:
+    """One input: says a stream frame by frame, and skips what it need not say.
+
+    Feedback f means that events with a final end below f are settled. A teller knows the rest of
+    its stream, so it knows which ends are final. It skips the whole of such an event or, where
+    (payload, vs) is a key, also the rest of one that it has begun.
+    """
+
+    def __init__(self, frames: Sequence[Frame], join_at: int = BEGIN, key: bool = True) -> None:
+        if not frames:
+            raise Misuse("a teller needs one frame at least, for its schema")
+        self.join_at = join_at
+        self.complete_from = join_at
+        """It tells every event with an end from here on; feedback that it obeyed raises this."""
+        self.key = key
+        self._left = list(zip(frames, _stories(frames), strict=True))[::-1]
+        self._said = Tdb(frames[0].schema)
+        self._withdrawn: set[tuple[Payload, int]] = set()
+        self._feedback = BEGIN
+
+    @property
+    def done(self) -> bool:
+        """Whether it has said everything."""
+        return not self._left
+
+    @property
+    def stable(self) -> int:
+        """The last stable that it said."""
+        return self._said.stable
+
+    def heed(self, feedback: int) -> None:
+        """Hears that events with `ve` below `feedback` are settled."""
+        self._feedback = feedback
+
+    def speak(self) -> Frame:
+        """Its next frame, without the rows that it skips."""
+        frame, rows = self._left.pop()
+        told = np.ones(len(frame), np.bool_)
+        for i, (row, story) in enumerate(rows):
+            if not self.may_skip(row, story, self._feedback):
+                story.begun = True
+                continue
+            told[i] = False
+            self.complete_from = max(self.complete_from, self._feedback)
+            if story.begun:  # so what it said last of the event is not its word on it
+                self._withdrawn.add((row.payload, row.vs))
+        if not told.all():
+            frame = frame.take(told, frame.stable)
+        self._said.fold(frame)
+        return frame
+
+    def may_skip(self, row: Row, story: Story, feedback: int) -> bool:  # noqa: ARG002  # for others
+        """Whether feedback makes `row` needless. Tellers that break the rule override this."""
+        final = story.end is not None and story.end < feedback
+        return final and (self.key or not story.begun)
+
+    def claims(self) -> Tdb:
+        """The table that it vouches for: what it said, without events that it stopped telling."""
+        if not self._withdrawn:
+            return self._said
+        claims = Tdb(
+            self._said.schema,
+            [e for e in self._said.events if (e.payload, e.vs) not in self._withdrawn],
+        )
+        claims.stable = self._said.stable
+        return claims
+
+
+def _stories(frames: Sequence[Frame]) -> list[list[tuple[Row, Story]]]:
+    """Each frame's rows, with the story that each belongs to."""
+    open_stories: dict[tuple[Payload, int], list[Story]] = defaultdict(list)
+    told = []
+    for frame in frames:
+        rows: list[tuple[Row, Story]] = []
+        for row in frame.elements():
+            if isinstance(row, Stable):
+                continue
+            stories = open_stories[row.payload, row.vs]
+            if isinstance(row, Insert):
+                story = Story()
+                stories.append(story)
+            else:
+                story = next(s for s in stories if s.end == row.was)
+            story.end = None if row.ve == row.vs else row.ve
+            if story.end is None:
+                stories.remove(story)
+            rows.append((row, story))
+        told.append(rows)
+    return told
+
+
+# -- the trial --------------------------------------------------------------------------------
+
+
+class Trial:
+    """Tellers, a merger, and what comes out; each step raises `TrialFailed` at a broken promise."""
+
+    def __init__(self, merge: Merging, schema: StreamSchema, policy: Policy, key: bool) -> None:
+        self.merge = merge
+        self.policy = policy
+        self.key = key
+        self.output = Tdb(schema)
+        self.frames: list[Frame] = []
+        """What came out."""
+        self.trace: list[str] = []
+        """What happened, a line each: who joined, spoke, left."""
+        self.present: dict[int, Teller] = {}
+        self._past: list[Teller] = []
+
+    @property
+    def speakers(self) -> list[int]:
+        """Those who have something to say."""
+        return [n for n, teller in self.present.items() if not teller.done]
+
+    @property
+    def bearers(self) -> list[int]:
+        """Those who can carry the output to its end alone."""
+        return [n for n, teller in self.present.items() if teller.join_at <= self.merge.stable]
+
+    def attach(self, teller: Teller) -> int:
+        """Lets a teller join; its number."""
+        number = self.merge.attach(teller.join_at)
+        self.present[number] = teller
+        self.trace.append(f"attach {number} join {format_time(teller.join_at)}")
+        return number
+
+    def detach(self, number: int) -> None:
+        """Lets a teller crash: it is not heard again. What it said stays said."""
+        self.merge.detach(number)
+        self._past.append(self.present.pop(number))
+        self.trace.append(f"detach {number}")
+
+    def step(self, number: int, heed: bool = False) -> None:
+        """Lets a teller speak, after it has taken note of its feedback if it is to `heed` it."""
+        teller = self.present[number]
+        if heed:
+            teller.heed(self.merge.feedback(number))
+        said = teller.speak()
+        self.trace.append(f"{number}: {format(said.elements())}")
+        try:
+            out = self.merge.push(number, said)
+            self.trace.append(f"-> {format(out.elements())}")
+            self.output.fold(out)
+            self.frames.append(out)
+            self.merge.validate()
+            self._check(number)
+        except GaplessError as problem:
+            raise TrialFailed(f"step {len(self.trace)}: {problem}") from problem
+
+    def _check(self, speaker: int) -> None:
+        if speaker in self.merge.detached:
+            raise TrialFailed(f"input {speaker} was detached: {self.merge.detached[speaker]}")
+        if int(self.merge.divergences):
+            raise TrialFailed(f"inputs that agree were said to diverge: {self.merge.divergences}")
+        if self.merge.stable != self.output.stable:
+            ours, theirs = map(format_time, (self.merge.stable, self.output.stable))
+            raise TrialFailed(
+                f"the merger says that it is stable at {ours}, its output at {theirs}"
+            )
+        if self.policy.insert != "fully_frozen":  # that one waits for the ends of events
+            for number in self.bearers:
+                target = self.policy.target(self.present[number].stable)
+                if target > self.merge.stable:
+                    raise TrialFailed(f"input {number} could act up to {format_time(target)}")
+        tellers = [*self.present.values(), *self._past]
+        claims = [t.claims() for t in tellers]
+        since = [t.complete_from for t in tellers]
+        check_compatible(claims, self.output, key=False, join_at=since)
+        if self.key:
+            check_compatible(claims, self.output)
+
+    def check_end(self, table: Tdb) -> None:
+        """Raises unless the output, as far as it is stable, is `table`."""
+        at = self.output.stable
+        ours, wanted = self.output.frozen(), table.frozen(at)
+        if ours != wanted:
+            difference = ours.difference(wanted)
+            raise TrialFailed(f"at {format_time(at)} the output is not the table:\n{difference}")
+
+
+# -- the play ---------------------------------------------------------------------------------
+
+
+def run_seed(
+    seed: int,
+    make: Maker,
+    case: CaseName = "r3",
+    policy: Policy | None = None,
+    teller: type[Teller] = Teller,
+) -> Trial:
+    """One trial of a case, drawn from `seed`: returns when all is said, raises `TrialFailed`.
+
+    Inputs crash at any prefix, join at any time, all but one crash at once, all crash and others
+    come at or below the output's stable, and each obeys feedback more or less.
+    """
+    rng = random.Random(f"trial {seed}")
+    policy = policy or Policy()
+    key = case in ("r0", "r3") or (case != "r4" and rng.random() < 0.5)
+    table = _table(rng, case, key)
+    trial = Trial(make(DEFAULT_SCHEMA, case, policy), DEFAULT_SCHEMA, policy, key)
+
+    def join(at: int = BEGIN) -> None:
+        telling = _telling(rng, case, None if at == BEGIN else at)
+        trial.attach(teller(tell(table, telling, rng.getrandbits(32)), at, key))
+
+    for _ in range(INPUTS):
+        join()
+    obedience = rng.choice((0.0, 0.3, 1.0))
+    faults = FAULTS.copy()
+    while trial.speakers:
+        if rng.random() < FAULT_RATE and faults.total() and trial.merge.stable < INF:
+            fault = rng.choice(sorted(faults.elements()))
+            faults[fault] -= 1
+            _strike(trial, fault, rng, join)
+        else:
+            trial.step(rng.choice(trial.speakers), heed=rng.random() < obedience)
+    if trial.merge.stable != INF:
+        raise TrialFailed(f"all is said, and the output is at {format_time(trial.merge.stable)}")
+    trial.check_end(table)
+    return trial
+
+
+def rehearse(streams: Sequence[Sequence[Frame]], merge: Merging, seed: int, key: bool) -> Trial:
+    """One trial of recorded streams of one table, all from their beginning.
+
+    They are merged in an order drawn from `seed`. Each crashes somewhere, but for one that is heard
+    to its end. `key`: (payload, vs) is a key of the table. Raises `TrialFailed`.
+    """
+    rng = random.Random(f"rehearsal {seed}")
+    trial = Trial(merge, streams[0][0].schema, Policy(), key)
+    numbers = [trial.attach(Teller(frames, key=key)) for frames in streams]
+    survivor = trial.present[rng.choice(numbers)]
+    lives = {n: rng.randint(0, len(frames)) for n, frames in zip(numbers, streams, strict=True)}
+    while trial.speakers:
+        number = rng.choice(trial.speakers)
+        if lives[number] == 0 and trial.present[number] is not survivor:
+            trial.detach(number)
+            continue
+        lives[number] -= 1
+        trial.step(number)
+    trial.check_end(survivor.claims())
+    return trial
+
+
+def _strike(trial: Trial, fault: str, rng: random.Random, join: Callable[..., None]) -> None:
+    """Lets a fault happen; somebody who can carry the output to its end stays, or comes."""
+    stable = trial.merge.stable
+    match fault:
+        case "join":
+            join(rng.randrange(SPAN) if stable == BEGIN or rng.random() < 0.7 else stable)
+        case "crash":
+            victim = rng.choice(list(trial.present))
+            if trial.bearers != [victim]:
+                trial.detach(victim)
+        case "all_but_one":
+            survivor = rng.choice(trial.bearers)
+            for number in list(trial.present):
+                if number != survivor:
+                    trial.detach(number)
+        case "everybody":
+            for number in list(trial.present):
+                trial.detach(number)
+            join(BEGIN if stable == BEGIN else stable - rng.choice((0, 0, 5)))
+
+
+def _table(rng: random.Random, case: CaseName, key: bool) -> Tdb:
+    span = SPAN if key else DENSE_SPAN
+    table = random_tdb(rng, DEFAULT_SCHEMA, PAYLOADS, EVENTS, span, duplicates=not key)
+    if case != "r0":
+        return table
+    return Tdb(DEFAULT_SCHEMA, {e.vs: e for e in table.events}.values())
+
+
+def _telling(rng: random.Random, case: CaseName, join_at: int | None) -> Telling:
+    """A way of telling that a case may be fed."""
+    if case in ("r3", "r4"):
+        return random_telling(rng, join_at)
+    return Telling(
+        order="ties_shuffled" if case == "r2" else "by_start",
+        stable_every=rng.choice((None, 2, 8)),
+        stable_lag=rng.choice((0, 5)),
+        join_at=join_at,
+        frame_rows=rng.choice((1, 4, 16)),
+    )
