@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from gapless.bench.baselines import CleanseR1, R3Minus
 from gapless.bench.lmerge_workload import Ints, Table
@@ -31,6 +32,7 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 Pushes = Sequence[tuple[int, Frame]]
+Seconds = npt.NDArray[np.float64]
 
 
 class Merger(Protocol):
@@ -182,9 +184,7 @@ def latency_s(name: str, pushes: Pushes, table: Table, elements_per_s: float) ->
     return float((left - came).mean())
 
 
-def _note(
-    times: np.ndarray[tuple[int], np.dtype[np.float64]], table: Table, frame: Frame, now: float
-) -> None:
+def _note(times: Seconds, table: Table, frame: Frame, now: float) -> None:
     """Sets the time of the events that `frame` inserts, where it is the first."""
     events: Ints = np.searchsorted(table.vs, frame.vs[frame.is_insert])
     times[events] = np.minimum(times[events], now)
