@@ -49,7 +49,7 @@ def compact(array: pa.Array) -> pa.Array:
     t = array.type
     if pa.types.is_dictionary(t) and len(array.dictionary) > len(array):
         used = pa.array(np.unique(array.indices.drop_null().to_numpy()), t.index_type)
-        indices = pc.index_in(array.indices, used, skip_nulls=True).cast(t.index_type)
+        indices = pc.index_in(array.indices, used).cast(t.index_type)
         return pa.DictionaryArray.from_arrays(
             indices, take(array.dictionary, used), ordered=t.ordered
         )

@@ -503,8 +503,20 @@ def test_a_dictionary_sent_in_pieces_is_refused() -> None:
             indices = pa.array([len(words) - 1], pa.int8())
             column = pa.DictionaryArray.from_arrays(indices, pa.array(words))
             writer.write_batch(Frame.from_columns(schema, ONE, ONE + 1, [column]).batch)
-    with pytest.raises(DecodeError):
-        decode_frame(sealed(sink.getvalue().to_pybytes(), schema), schema)
+    sent = sink.getvalue().to_pybytes()
+    starts = [start for start, _, _ in ipc_guard._messages(memoryview(sent))]
+    head, whole, first, delta, second = map(
+        sent.__getitem__, map(slice, starts, [*starts[1:], len(sent)])
+    )
+    for pieces, said in (
+        ((head, delta, second), "is a delta"),
+        ((head, whole, whole, second), "dictionary batches: too many"),
+        ((head, whole, first, delta, second), "after the record batch"),
+    ):
+        with pytest.raises(DecodeError, match=said):
+            decode_frame(sealed(b"".join(pieces), schema), schema)
+    good = sealed(head + whole + first + sent[-8:], schema)
+    assert decode_frame(good, schema).frame.elements() == [Insert(("a",), 1, 2)]
 
 
 # -- bombs ----------------------------------------------------------------------------------------
