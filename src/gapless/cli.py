@@ -17,6 +17,7 @@ import typer
 from gapless.commands.bench import bench
 from gapless.commands.chaos import chaos
 from gapless.commands.doctor import doctor
+from gapless.commands.merge import merge
 from gapless.commands.terminal import ExitCode
 from gapless.protocol.errors import GaplessError
 
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command()(doctor)
 app.command()(bench)
+app.command()(merge)
 app.add_typer(chaos, name="chaos")
 
 

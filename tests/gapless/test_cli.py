@@ -84,7 +84,12 @@ def test_every_command_says_what_it_is_for_in_a_line_that_the_list_shows_whole(
 
 
 def test_only_commands_that_exist_are_offered() -> None:
-    assert set(COMMANDS) == {"gapless doctor", "gapless bench", "gapless chaos sim"}
+    assert set(COMMANDS) == {
+        "gapless doctor",
+        "gapless bench",
+        "gapless chaos sim",
+        "gapless merge",
+    }
 
 
 def test_the_version_is_that_of_the_package(gapless: Gapless) -> None:

@@ -1,0 +1,364 @@
+"""`gapless merge`: merge recorded streams, and see what LMerge makes of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.terminal import AsJson, ExitCode, print_json, progress_bar
+
+if TYPE_CHECKING:
+    from gapless.commands.recorded import Recording
+    from gapless.merge.lmerge import LMerge
+    from gapless.merge.play import Heard, Player
+    from gapless.merge.policy import Policy
+    from gapless.merge.script import Script
+    from gapless.protocol.frame import Frame
+    from gapless.protocol.schema import StreamSchema
+
+STDIN = Path("-")
+PROGRESS_STEPS = 100
+"""A bar moves in percents: one step for each batch would draw more than it merges."""
+
+
+class CaseChoice(StrEnum):
+    """What `--case` takes."""
+
+    AUTO = "auto"
+    R0 = "r0"
+    R1 = "r1"
+    R2 = "r2"
+    R3 = "r3"
+    R4 = "r4"
+
+
+class Order(StrEnum):
+    """Whose frame comes next when files are merged."""
+
+    ROUND_ROBIN = "round-robin"
+    BY_VS = "by-vs"
+
+
+def merge(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="SCRIPT...", help="Scripts; - is standard input.")
+    ],
+    case: Annotated[
+        CaseChoice, typer.Option(help="The case of LMerge; auto watches the inputs.")
+    ] = CaseChoice.AUTO,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="RULES",
+            help="When what goes out: insert=first|leading|highest_insert|most_unfrozen|"
+            "half_frozen|fully_frozen|quorum(K), adjust=at_stable|at_once|leading, "
+            "stable=maximum|lag(D); several with commas between.",
+        ),
+    ] = "",
+    schema: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help='Payload columns: "src:string,len:int32".'),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check after every line that the output can still follow."),
+    ] = False,
+    files: Annotated[
+        bool, typer.Option("--files", help="The arguments are recorded streams, an input each.")
+    ] = False,
+    order: Annotated[
+        Order, typer.Option(help="With --files: whose frame comes next.")
+    ] = Order.ROUND_ROBIN,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            metavar="FILE",
+            help="With --files: write the output to an Arrow IPC stream instead of as text.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Merge recorded streams, from scripts or files.
+
+    A script has lines such as "attach a", "attach c join 120", "a: ins(A,6,20) adj(A,6,20,30)
+    stable(11)", "detach a", and # comments; a line "---" starts the next script. The output's
+    elements are printed in text notation, a line for each line of the script that caused any, and
+    --- between scripts.
+
+    With --files the arguments are recordings: files of envelopes, as journals have them, or Arrow
+    IPC files or streams whose batches have the columns _vs, _ve, _was (int64, not null; _was is
+    the smallest int64 in an insert) and then the payload, and the stable that follows a batch, if
+    one does, in its custom metadata gapless.stable (an integer, or inf).
+
+    Exits with 1 when --check finds a break (at the first one) or an input is detached for bad
+    content (the others go on), with 2 when it could not run.
+    """
+    if not files and (out is not None or order is not Order.ROUND_ROBIN):
+        raise typer.BadParameter("--out and --order go with --files")
+    rules = parse_policy(policy)
+    columns = None if schema is None else parse_schema(schema)
+    session = _Session(case.value, rules, check, as_json)
+    if files:
+        problem = session.merge_files(sources, columns, order, out)
+    else:
+        problem = session.merge_scripts(sources, columns)
+    raise typer.Exit(ExitCode.PROBLEM if problem else ExitCode.DONE)
+
+
+# -- options --------------------------------------------------------------------------------------
+
+_RULE = re.compile(r"\s*(insert|adjust|stable)\s*=\s*([a-z_]+)\s*(?:\(\s*([0-9]{1,18})\s*\))?\s*")
+
+
+def parse_policy(text: str) -> Policy:
+    """The policy that `insert=quorum(2),adjust=at_once,stable=lag(5)` names, each part at will."""
+    from gapless.merge.policy import Policy, lag, quorum
+    from gapless.protocol.errors import Misuse
+
+    chosen: dict[str, Any] = {}
+    for part in text.split(",") if text.strip() else ():
+        rule = _RULE.fullmatch(part)
+        if rule is None:
+            raise typer.BadParameter(
+                f"--policy: expected insert=, adjust= or stable= and a rule, found {part.strip()!r}"
+            )
+        what, name, number = rule.groups()
+        if what in chosen:
+            raise typer.BadParameter(f"--policy: {what} is there twice")
+        takes_number = {("insert", "quorum"): quorum, ("stable", "lag"): lag}.get((what, name))
+        if (takes_number is None) != (number is None):
+            form = f"{name} takes no number" if takes_number is None else f"{name}(NUMBER)"
+            raise typer.BadParameter(f"--policy: {form}, found {part.strip()!r}")
+        try:
+            chosen[what] = name if takes_number is None else takes_number(int(number))
+        except Misuse as e:
+            raise typer.BadParameter(f"--policy: {e}") from None
+    try:
+        return Policy(**chosen)
+    except Misuse as e:
+        raise typer.BadParameter(f"--policy: {e}") from None
+
+
+def parse_schema(text: str) -> StreamSchema:
+    """The schema that `src:string,len:int32` names."""
+    from gapless.protocol.errors import SchemaError
+    from gapless.protocol.schema import StreamSchema
+
+    columns: dict[str, Any] = {}
+    for part in text.split(","):
+        name, colon, kind = (piece.strip() for piece in part.partition(":"))
+        if not (name and colon and kind):
+            raise typer.BadParameter(f"--schema: expected NAME:TYPE, found {part.strip()!r}")
+        if name in columns:
+            raise typer.BadParameter(f"--schema: column {name!r} is there twice")
+        columns[name] = kind
+    try:
+        return StreamSchema(columns)
+    except SchemaError as e:
+        raise typer.BadParameter(f"--schema: {e}") from None
+
+
+# -- merging --------------------------------------------------------------------------------------
+
+
+class _Session:
+    """One run of the command: prints as it goes, or gathers one document."""
+
+    def __init__(self, case: Any, policy: Policy, check: bool, as_json: bool) -> None:
+        self._case = case
+        self._policy = policy
+        self._check = check
+        self._as_json = as_json
+        self._problem = False
+
+    def _player(self, schema: StreamSchema) -> Player:
+        from gapless.merge.play import Player
+
+        return Player(schema, self._case, self._policy, check=self._check)
+
+    # -- scripts ------------------------------------------------------------------------------
+
+    def merge_scripts(self, sources: list[Path], schema: StreamSchema | None) -> bool:
+        """Parses all, then plays all; whether a problem was found."""
+        from gapless.merge.script import SEPARATOR, parse_scripts
+        from gapless.protocol.text import DEFAULT_SCHEMA
+
+        schema = schema or DEFAULT_SCHEMA
+        scripts = [s for path in sources for s in parse_scripts(_read(path), schema, str(path))]
+        documents = []
+        for i, script in enumerate(scripts):
+            if i and not self._as_json:
+                typer.echo(SEPARATOR)
+            document = self._play(script, schema)
+            documents.append(document)
+            if document["break"] is not None:
+                break
+        if self._as_json:
+            print_json({"problem": self._problem, "scripts": documents})
+        return self._problem
+
+    def _play(self, script: Script, schema: StreamSchema) -> dict[str, Any]:
+        player = self._player(schema)
+        document: dict[str, Any] = {
+            "source": script.source,
+            "lines": [],
+            "detached": [],
+            "break": None,
+        }
+        for step in script.steps:
+            heard = player.step(step)
+            line = _text(heard.out)
+            if line:
+                document["lines"].append({"line": step.line, "out": line})
+                self._say(line)
+            self._note(f"{script.source}: line {step.line}", step.line, step.name, heard, document)
+            if heard.breaches:
+                break
+        document |= _state(player.merge)
+        return document
+
+    # -- files --------------------------------------------------------------------------------
+
+    def merge_files(
+        self,
+        paths: list[Path],
+        schema: StreamSchema | None,
+        order: Order,
+        out: Path | None,
+    ) -> bool:
+        """Merges recordings; whether a problem was found."""
+        from contextlib import ExitStack
+
+        from gapless.commands.recorded import Recorder, Recording, interleave
+        from gapless.merge.script import Attach
+
+        recordings: list[Recording] = []
+        for path in paths:
+            recordings.append(Recording(path, schema))
+            schema = recordings[0].schema
+        assert schema is not None  # noqa: S101 - there is one recording at least
+        player = self._player(schema)
+        names = [
+            f"{path} ({i})" if paths.count(path) > 1 else str(path) for i, path in enumerate(paths)
+        ]
+        for name in names:
+            player.step(Attach(0, name))
+        document: dict[str, Any] = {"lines": [], "detached": [], "break": None}
+        elements, began = 0, time.monotonic()
+        with ExitStack() as stack:
+            advance = stack.enter_context(progress_bar("merging", PROGRESS_STEPS))
+            frames = interleave(recordings, order is Order.BY_VS, advance, PROGRESS_STEPS)
+            recorder = None if out is None else stack.enter_context(Recorder(out, schema))
+            for number, (i, frame) in enumerate(frames):
+                heard = player.say(names[i], (frame,))
+                elements += len(frame) + (frame.stable is not None)
+                for given in heard.out:
+                    if recorder is not None:
+                        recorder.write(given)
+                    else:
+                        self._keep(number, given, document)
+                self._note(f"frame {number}, of {names[i]}", number, names[i], heard, document)
+                if heard.breaches:
+                    break
+        document |= {"elements": elements, "seconds": round(time.monotonic() - began, 3)}
+        document |= _state(player.merge)
+        self._finish_files(recordings, document, out)
+        return self._problem
+
+    def _keep(self, number: int, given: Frame, document: dict[str, Any]) -> None:
+        line = _text((given,))
+        if self._as_json:
+            document["lines"].append({"frame": number, "out": line})
+        self._say(line)
+
+    def _finish_files(
+        self, recordings: list[Recording], document: dict[str, Any], out: Path | None
+    ) -> None:
+        for recording in recordings:
+            if document["break"] is None and recording.bytes_read < recording.bytes_total:
+                self._problem = True
+                _warn(f"{recording.path}: the record at byte {recording.bytes_read} is torn")
+        if self._as_json:
+            print_json({"problem": self._problem} | document)
+        elif out is not None:
+            output = document["output"]
+            typer.echo(
+                f"{document['elements']} elements of {len(recordings)} inputs in "
+                f"{document['seconds']:.1f} s, case {document['case']}: {output['inserts']} "
+                f"inserts, {output['adjusts']} adjusts, {output['stables']} stables"
+            )
+
+    # -- saying -------------------------------------------------------------------------------
+
+    def _say(self, line: str) -> None:
+        if not self._as_json:
+            sys.stdout.write(line + "\n")
+
+    def _note(
+        self, place: str, number: int, name: str, heard: Heard, document: dict[str, Any]
+    ) -> None:
+        """Tells a person what went wrong at a place, and writes it into the document."""
+        if heard.skipped:
+            _warn(f"{place}: {name} is detached: skipped")
+        if heard.detached is not None:
+            self._problem = True
+            _warn(f"{place}: {name} is detached: {heard.detached}")
+            document["detached"].append(
+                {"at": number, "input": name, "reason": str(heard.detached)}
+            )
+        if heard.breaches:
+            self._problem = True
+            document["break"] = {
+                "at": number,
+                "rules": [{"rule": b.rule, "why": b.why} for b in heard.breaches],
+            }
+            for breach in heard.breaches:
+                _warn(f"{place}: {breach}")
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"gapless: {text}", err=True)
+
+
+def _read(path: Path) -> str:
+    from gapless.protocol.errors import Misuse
+    from gapless.protocol.text import TEXT_CHARS_MAX
+
+    try:
+        if path == STDIN:
+            return sys.stdin.read(TEXT_CHARS_MAX + 1)
+        with path.open(encoding="utf-8", newline="\n") as file:
+            return file.read(TEXT_CHARS_MAX + 1)  # one more than is parsed: too long is said so
+    except OSError as e:
+        raise Misuse(f"{path}: cannot be read: {e.strerror}") from None
+    except UnicodeDecodeError as e:
+        raise Misuse(f"{path}: is no UTF-8 text: {e.reason} at byte {e.start}") from None
+
+
+def _text(frames: tuple[Frame, ...]) -> str:
+    from gapless.protocol import text
+
+    return text.format(e for frame in frames for e in frame.elements())
+
+
+def _state(merge: LMerge) -> dict[str, Any]:
+    """What a merger says of itself at the end."""
+    stats = merge.stats
+    return {
+        "case": merge.case,
+        "steps": [{"before": s.before, "after": s.after, "why": s.why} for s in merge.steps],
+        "divergences": merge.divergences.count,
+        "output": {
+            "inserts": stats.inserts,
+            "adjusts": stats.adjusts,
+            "stables": stats.stables,
+            "live_keys": stats.live_keys,
+        },
+    }
