@@ -39,7 +39,7 @@ with atheris.instrument_imports(include=["gapless.protocol"]):
     import pyarrow.compute as pc
 
     from gapless.protocol import documents, text
-    from gapless.protocol.elements import INF, Adjust, Insert
+    from gapless.protocol.elements import INF, Adjust, Element, Insert
     from gapless.protocol.envelope import (
         HEADER_BYTES,
         Incarnation,
@@ -99,7 +99,11 @@ COLUMNS = pa.schema(
 
 def _frames() -> Iterable[bytes]:
     for choice, (schema, row) in enumerate(ROWS):
-        rows = [Insert(row, 1, INF), Adjust(row, 1, INF, 9), Insert((None,) * len(row), 2, 3)]
+        rows: list[Element] = [
+            Insert(row, 1, INF),
+            Adjust(row, 1, INF, 9),
+            Insert((None,) * len(row), 2, 3),
+        ]
         for frame in (Frame.from_elements(schema, rows).with_stable(1), Frame.empty(schema)):
             yield bytes([choice]) + encode_frame(frame, SENDER, 5)
 
@@ -184,7 +188,7 @@ def _mark(data: bytes) -> None:
 
 def _texts() -> Iterable[bytes]:
     for choice, (schema, row) in enumerate(ROWS):
-        elements = [Insert(row, 1, INF), Adjust(row, 1, INF, 9)]
+        elements: list[Element] = [Insert(row, 1, INF), Adjust(row, 1, INF, 9)]
         written = text.format(Frame.from_elements(schema, elements).with_stable(1).elements())
         yield bytes([choice]) + written.encode()
 

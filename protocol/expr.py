@@ -30,9 +30,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.protocol.columns import without_views
 from gapless.protocol.documents import Document, pack
 from gapless.protocol.errors import DecodeError, ExpressionError, FrameError, SchemaError
+from gapless.protocol.functions import (
+    ARROW_ERRORS,
+    PLAIN,
+    arrow_function,
+    build_options,
+    evaluate,
+    operand,
+    option_from_plain,
+    option_text,
+    option_to_plain,
+)
 from gapless.protocol.plain import (
     column,
     type_from_plain,
@@ -47,33 +57,6 @@ DEPTH_MAX = 64
 """Levels of one tree: deeper ones are made by loops, where `is_in` or `coalesce` is meant."""
 NODES_MAX = 4096
 """Functions, columns and literals of one tree, each use counted: evaluation visits all of them."""
-
-_REFUSED = frozenset({"random"})
-"""Scalar in Arrow's eyes, and yet another answer each time."""
-
-_OURS = {"cast": 1, "true_divide": 2, "floor_divide": 2}
-"""Functions that are not one scalar function of Arrow's, and how many arguments they take."""
-
-_ARROW = {
-    name: getattr(pc, {"and": "and_", "or": "or_"}.get(name, name)).__arrow_compute_function__
-    for name in pc.list_functions()
-    if name not in _REFUSED and pc.get_function(name).kind == "scalar"
-}
-"""Scalar functions that Arrow came with: those that a user registers later are not the same in
-every process."""
-
-_CAST = frozenset(("type", "safe"))
-"""The options of `cast`."""
-
-_PLAIN = (bool, int, float, str, bytes)
-_ARROW_ERRORS = (
-    pa.ArrowException,
-    TypeError,
-    ValueError,
-    KeyError,
-    OverflowError,
-    NotImplementedError,
-)
 
 
 class Expr:
@@ -130,7 +113,7 @@ class Expr:
                 value = pa.repeat(value, batch.num_rows)
         except ExpressionError:
             raise
-        except _ARROW_ERRORS as e:
+        except ARROW_ERRORS as e:
             raise ExpressionError(f"{self}: {e}") from None
         return value
 
@@ -159,7 +142,7 @@ class Expr:
         """True where the value is one of `values`; null is found where it is among them."""
         try:
             listed = pa.array(list(values))
-        except _ARROW_ERRORS as e:
+        except ARROW_ERRORS as e:
             raise ExpressionError(f"is_in: {e}") from None
         return call("is_in", self, value_set=listed)
 
@@ -348,35 +331,7 @@ class Call(Expr):
         self.args = args
         self.options = options
         self._measure(args)
-        self._built = self._build()
-
-    def _build(self) -> Any:
-        """Arrow's options, once: so that a wrong one shows here and not at the first row."""
-        if self.function in _OURS:
-            arity: Any = _OURS[self.function]
-            options_class = "CastOptions" if self.function == "cast" else ""
-            required = False
-        elif self.function in _ARROW:
-            known = _ARROW[self.function]
-            arity, options_class = known["arity"], known["options_class"]
-            required = known["options_required"]
-        else:
-            raise ExpressionError(
-                f"{self.function!r} is no deterministic scalar function of pyarrow.compute"
-            )
-        if len(self.args) != arity if arity is not ... else not self.args:
-            wanted = "one or more" if arity is ... else arity
-            raise ExpressionError(f"{self.function}: {len(self.args)} arguments, wants {wanted}")
-        if self.function == "cast":
-            return _cast_options(self.options)
-        if not self.options and not required:
-            return None
-        if not options_class:
-            raise ExpressionError(f"{self.function} takes no options: {', '.join(self.options)}")
-        try:
-            return getattr(pc, options_class)(**self.options)
-        except _ARROW_ERRORS as e:
-            raise ExpressionError(f"{self.function}: {e}") from None
+        self._built = build_options(function, len(args), options)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -384,18 +339,14 @@ class Call(Expr):
         return frozenset().union(*(a.columns for a in self.args))
 
     def _value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
-        values = [_operand(a._value(batch)) for a in self.args]
+        values = [operand(a._value(batch)) for a in self.args]
         if any(v.type == pa.uint64() for v in values):
             values = [_beside_uint64(a, v) for a, v in zip(self.args, values, strict=True)]
-        if self.function == "true_divide":
-            return pc.divide_checked(*(pc.cast(v, pa.float64(), safe=False) for v in values))
-        if self.function == "floor_divide":
-            return _floor_divide(*values)
-        return pc.call_function(self.function, values, options=self._built)
+        return evaluate(self.function, values, self._built)
 
     def to_document(self) -> Document:
         """`["call", function, options, *arguments]`."""
-        options: Document = {k: _option_to_plain(v) for k, v in sorted(self.options.items())}
+        options: Document = {k: option_to_plain(v) for k, v in sorted(self.options.items())}
         return ["call", self.function, options, *(a.to_document() for a in self.args)]
 
     def to_arrow(self) -> pc.Expression:
@@ -407,8 +358,7 @@ class Call(Expr):
             return pc.divide_checked(*(a.cast(pa.float64(), safe=False) for a in args))
         if self.function == "floor_divide":
             raise ExpressionError(f"{self}: Arrow has no //; evaluate it after the scan")
-        name = {"and": "and_", "or": "or_"}.get(self.function, self.function)
-        return getattr(pc, name)(*args, **self.options)
+        return arrow_function(self.function)(*args, **self.options)
 
     def __str__(self) -> str:
         args = [str(a) for a in self.args]
@@ -423,7 +373,7 @@ class Call(Expr):
         if self.function == "cast":
             unsafe = "" if self.options.get("safe", True) else ", safe=False"
             return f"{args[0]}.cast({self.options['type']}{unsafe})"
-        named = [f"{k}={_option_text(v)}" for k, v in self.options.items()]
+        named = [f"{k}={option_text(v)}" for k, v in self.options.items()]
         return f"{self.function}({', '.join(args + named)})"
 
 
@@ -456,7 +406,7 @@ def col(name: str) -> Expr:
 
 def lit(value: Any, type: pa.DataType | str | None = None) -> Expr:  # noqa: A002  # as in Arrow
     """A constant: a Python value or an Arrow scalar, of the given type if one is given."""
-    typed = type is not None or not (value is None or value.__class__ in _PLAIN)
+    typed = type is not None or not (value is None or value.__class__ in PLAIN)
     try:
         if type is None:
             scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
@@ -464,7 +414,7 @@ def lit(value: Any, type: pa.DataType | str | None = None) -> Expr:  # noqa: A00
             scalar = _scalar(value, _type(type))
         if pa.types.is_dictionary(scalar.type):
             scalar = from_values(to_values(pa.repeat(scalar, 1)), scalar.type.value_type)[0]
-    except (FrameError, *_ARROW_ERRORS) as e:
+    except (FrameError, *ARROW_ERRORS) as e:
         raise ExpressionError(f"lit({value!r}): {e}") from None
     return Literal(scalar, typed)
 
@@ -512,26 +462,6 @@ def _scalar(value: Any, t: pa.DataType) -> pa.Scalar:
     return pa.scalar(value, t)
 
 
-# -- evaluating -------------------------------------------------------------------------------
-
-
-def _cast_options(options: dict[str, Any]) -> pc.CastOptions:
-    to, safe = options.get("type"), options.get("safe", True)
-    if not isinstance(to, pa.DataType) or not isinstance(safe, bool) or options.keys() - _CAST:
-        raise ExpressionError("cast: takes type=, a type of Arrow's, and safe=, a bool")
-    return pc.CastOptions.safe(to) if safe else pc.CastOptions.unsafe(to)
-
-
-def _operand(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
-    """What functions are given: most of Arrow's know neither dictionaries nor views."""
-    t = value.type
-    if pa.types.is_dictionary(t):
-        values = value.dictionary.cast(without_views(t.value_type))
-        return pa.DictionaryArray.from_arrays(value.indices, values).dictionary_decode()
-    plain = without_views(t)
-    return value if plain is t else value.cast(plain)
-
-
 def _beside_uint64(arg: Expr, value: Any) -> Any:
     """An integer whose type was not said, as a uint64: an int64 could not hold its neighbour."""
     if isinstance(arg, Literal) and not arg.typed and value.type == pa.int64():
@@ -540,44 +470,7 @@ def _beside_uint64(arg: Expr, value: Any) -> Any:
     return value
 
 
-def _floor_divide(a: Any, b: Any) -> Any:
-    quotient = pc.divide_checked(a, b)
-    if not pa.types.is_integer(quotient.type):
-        return pc.floor(quotient)
-    # Arrow rounds integers toward zero: one too high where there is a rest and the signs differ
-    rest = pc.subtract(a, pc.multiply(quotient, b))
-    zero = pa.scalar(0, rest.type)
-    differ = pc.and_(pc.not_equal(rest, zero), pc.xor(pc.less(rest, zero), pc.less(b, zero)))
-    return pc.subtract(quotient, pc.cast(differ, quotient.type))
-
-
 # -- documents --------------------------------------------------------------------------------
-
-
-def _option_to_plain(value: Any) -> Document:
-    if isinstance(value, pa.DataType):
-        return {"type": type_to_plain(value)}
-    if isinstance(value, pa.Array):
-        plain: Document = [value_to_plain(v) for v in to_values(value)]
-        return {"array": [type_to_plain(value.type), plain]}
-    if isinstance(value, list | tuple):
-        return [_option_to_plain(v) for v in value]
-    if value is None or isinstance(value, _PLAIN):
-        return value
-    raise ExpressionError(f"an option of type {type(value).__name__} has no plain form")
-
-
-def _option_from_plain(plain: Document) -> Any:
-    if isinstance(plain, list):
-        return [_option_from_plain(v) for v in plain]
-    if not isinstance(plain, dict):
-        return plain
-    match plain:
-        case {"type": t, **rest} if not rest:
-            return type_from_plain(t)
-        case {"array": [t, list(values)], **rest} if not rest:
-            return column([value_from_plain(v) for v in values], type_from_plain(t))
-    raise DecodeError("option", f"a dict with {sorted(plain)[:3]}", "type, or array")
 
 
 def _decode(document: Document, depth: int) -> Expr:
@@ -586,7 +479,7 @@ def _decode(document: Document, depth: int) -> Expr:
     match document:
         case ["col", str(name)]:
             return Column(name)
-        case ["lit", None, value] if value is None or isinstance(value, _PLAIN):
+        case ["lit", None, value] if value is None or isinstance(value, PLAIN):
             return lit(value)
         case ["lit", (str() | bytes()) as t, value]:
             return Literal(column([value_from_plain(value)], type_from_plain(t))[0], True)
@@ -594,9 +487,5 @@ def _decode(document: Document, depth: int) -> Expr:
             if len(args) > NODES_MAX:
                 raise DecodeError("expression", f"{len(args)} arguments", f"<= {NODES_MAX}")
             decoded = tuple(_decode(a, depth + 1) for a in args)
-            return Call(function, decoded, {k: _option_from_plain(v) for k, v in options.items()})
+            return Call(function, decoded, {k: option_from_plain(v) for k, v in options.items()})
     raise DecodeError("expression", "a node of no known form", "col, lit or call")
-
-
-def _option_text(value: Any) -> str:
-    return str(to_values(value)) if isinstance(value, pa.Array) else repr(value)

@@ -1,0 +1,167 @@
+"""The functions that an expression may name: which, with what options, and how they are called.
+
+Scalar, deterministic functions of `pyarrow.compute`, as Arrow came with them, and three of ours:
+
+    cast             one argument; options `type` and `safe`
+    true_divide      Python's `/`: in float64
+    floor_divide     Python's `//`: rounds down; Arrow alone rounds integers toward zero
+
+Options are plain data, types, and columns of values (`is_in`), so that they go into documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.protocol.columns import without_views
+from gapless.protocol.documents import Document
+from gapless.protocol.errors import DecodeError, ExpressionError
+from gapless.protocol.plain import (
+    column,
+    type_from_plain,
+    type_to_plain,
+    value_from_plain,
+    value_to_plain,
+)
+from gapless.protocol.values import to_values
+
+_REFUSED = frozenset({"random"})
+"""Scalar in Arrow's eyes, and yet another answer each time."""
+
+_OURS = {"cast": 1, "true_divide": 2, "floor_divide": 2}
+"""Functions that are not one scalar function of Arrow's, and how many arguments they take."""
+
+
+def arrow_function(name: str) -> Any:
+    """Arrow's Python function of that name, which also takes Arrow's expressions."""
+    return getattr(pc, {"and": "and_", "or": "or_"}.get(name, name))
+
+
+_ARROW = {
+    name: arrow_function(name).__arrow_compute_function__
+    for name in pc.list_functions()
+    if name not in _REFUSED and pc.get_function(name).kind == "scalar"
+}
+"""Scalar functions that Arrow came with: those that a user registers later are not the same in
+every process."""
+
+_CAST = frozenset(("type", "safe"))
+"""The options of `cast`."""
+
+FUNCTIONS = frozenset(_ARROW) | _OURS.keys()
+"""All that an expression may name."""
+
+PLAIN = (bool, int, float, str, bytes)
+"""Types of values that are themselves in a document."""
+ARROW_ERRORS = (
+    pa.ArrowException,
+    TypeError,
+    ValueError,
+    KeyError,
+    OverflowError,
+    NotImplementedError,
+)
+"""What pyarrow raises when values, types and functions do not fit each other."""
+
+
+def build_options(function: str, arity_given: int, options: dict[str, Any]) -> Any:
+    """Arrow's options for a call, or None; raises `ExpressionError` where the call cannot be."""
+    if function in _OURS:
+        arity: Any = _OURS[function]
+        options_class = "CastOptions" if function == "cast" else ""
+        required = False
+    elif function in _ARROW:
+        known = _ARROW[function]
+        arity, options_class = known["arity"], known["options_class"]
+        required = known["options_required"]
+    else:
+        raise ExpressionError(
+            f"{function!r} is no deterministic scalar function of pyarrow.compute"
+        )
+    if arity_given != arity if arity is not ... else not arity_given:
+        wanted = "one or more" if arity is ... else arity
+        raise ExpressionError(f"{function}: {arity_given} arguments, wants {wanted}")
+    if function == "cast":
+        return _cast_options(options)
+    if not options and not required:
+        return None
+    if not options_class:
+        raise ExpressionError(f"{function} takes no options: {', '.join(options)}")
+    try:
+        return getattr(pc, options_class)(**options)
+    except ARROW_ERRORS as e:
+        raise ExpressionError(f"{function}: {e}") from None
+
+
+def _cast_options(options: dict[str, Any]) -> pc.CastOptions:
+    to, safe = options.get("type"), options.get("safe", True)
+    if not isinstance(to, pa.DataType) or not isinstance(safe, bool) or options.keys() - _CAST:
+        raise ExpressionError("cast: takes type=, a type of Arrow's, and safe=, a bool")
+    return pc.CastOptions.safe(to) if safe else pc.CastOptions.unsafe(to)
+
+
+def evaluate(function: str, values: Sequence[Any], built: Any) -> Any:
+    """Calls a function with arrays or scalars and the options that `build_options` made."""
+    if function == "true_divide":
+        return pc.divide_checked(*(pc.cast(v, pa.float64(), safe=False) for v in values))
+    if function == "floor_divide":
+        return _floor_divide(*values)
+    return pc.call_function(function, list(values), options=built)
+
+
+def operand(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """What functions are given: most of Arrow's know neither dictionaries nor views."""
+    t = value.type
+    if pa.types.is_dictionary(t):
+        values = value.dictionary.cast(without_views(t.value_type))
+        return pa.DictionaryArray.from_arrays(value.indices, values).dictionary_decode()
+    plain = without_views(t)
+    return value if plain is t else value.cast(plain)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    quotient = pc.divide_checked(a, b)
+    if not pa.types.is_integer(quotient.type):
+        return pc.floor(quotient)
+    # Arrow rounds integers toward zero: one too high where there is a rest and the signs differ
+    rest = pc.subtract(a, pc.multiply(quotient, b))
+    zero = pa.scalar(0, rest.type)
+    differ = pc.and_(pc.not_equal(rest, zero), pc.xor(pc.less(rest, zero), pc.less(b, zero)))
+    return pc.subtract(quotient, pc.cast(differ, quotient.type))
+
+
+def option_to_plain(value: Any) -> Document:
+    """An option's value as plain data."""
+    if isinstance(value, pa.DataType):
+        return {"type": type_to_plain(value)}
+    if isinstance(value, pa.Array):
+        plain: Document = [value_to_plain(v) for v in to_values(value)]
+        return {"array": [type_to_plain(value.type), plain]}
+    if isinstance(value, list | tuple):
+        return [option_to_plain(v) for v in value]
+    if value is None or isinstance(value, PLAIN):
+        return value
+    raise ExpressionError(f"an option of type {type(value).__name__} has no plain form")
+
+
+def option_from_plain(plain: Document) -> Any:
+    """The inverse of `option_to_plain`; raises `DecodeError`."""
+    if isinstance(plain, list):
+        return [option_from_plain(v) for v in plain]
+    if not isinstance(plain, dict):
+        return plain
+    match plain:
+        case {"type": t, **rest} if not rest:
+            return type_from_plain(t)
+        case {"array": [t, list(values)], **rest} if not rest:
+            return column([value_from_plain(v) for v in values], type_from_plain(t))
+    raise DecodeError("option", f"a dict with {sorted(plain)[:3]}", "type, or array")
+
+
+def option_text(value: Any) -> str:
+    """An option's value as an expression prints it."""
+    return str(to_values(value)) if isinstance(value, pa.Array) else repr(value)
