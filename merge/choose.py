@@ -57,7 +57,8 @@ def choose(properties: Sequence[StreamProperties], feedback: bool = True) -> tup
     if every("insert_only", "strictly_ordered"):
         return "r0", "inserts only, with strictly rising starts"
     ordered = every("insert_only") and all(p.ordered or p.strictly_ordered for p in properties)
-    if ordered and every("deterministic_ties", "lossless"):
+    fixed_ties = all(p.deterministic_ties or p.strictly_ordered for p in properties)
+    if ordered and fixed_ties and every("lossless"):
         if not feedback or every("ve_of_vs"):
             return "r1", "inserts only, in order, ties in a fixed order, nothing lost"
         return (

@@ -1,8 +1,9 @@
 """What an LMerge remembers while it may still have to step to a more general case.
 
-r0 and r2 keep almost nothing, so a step from them could not know what was put out and who said
-what. While a merger observes its inputs it keeps their frames (references, not copies), and those
-of its output, until all their events are settled. r3 and r4 hold the same in their own state.
+r0, r1 and r2 keep almost nothing, so a step from them could not know what was put out and who said
+what. A merger that may be attached to by an input of any kind therefore keeps the frames of its
+inputs (references, not copies), and those of its output, until all their events are settled. r3 and
+r4 hold the same in their own state.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Whatever an input says, the output goes on: bad content detaches that input, wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -38,9 +38,12 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 CASES: dict[CaseName, type[Case]] = {"r0": R0, "r1": R1, "r2": R2, "r3": R3, "r4": R4}
-LADDER: tuple[CaseName, ...] = ("r0", "r2", "r3", "r4")
-"""The cases that observation leads to, from the strictest on. That ties always come in one order,
-or that nothing is ever lost, cannot be seen, so r1 is not among them."""
+LADDER: tuple[CaseName, ...] = ("r0", "r1", "r2", "r3", "r4")
+"""From the strictest to the most general."""
+OBSERVED = StreamProperties(key=True)
+"""What an input is taken for that declares nothing: a key, until two events share one. More cannot
+be seen in time. That a stream revises nothing, say, is known only when it is over: the case that
+relies on it would promise an end that is about to be revised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,37 +121,52 @@ class LMerge:
         policy: Policy | None = None,
         properties: Sequence[StreamProperties] | None = None,
     ) -> None:
-        """`case="auto"` chooses by the inputs' `properties`; without any it observes them."""
+        """`case="auto"` chooses: once for all by `properties` of every input that may come; without
+        them by what each input declares when it attaches, as general as the weakest needs.
+        """
         self.schema = schema
         self.policy = policy or Policy()
         self.divergences = Divergences()
         self.steps: list[Step] = []
-        self._history: History | None = None
-        if case == "auto" and properties is None:
-            case = "r3" if self.policy.keeps_events else LADDER[0]
-            self._observes = True
-        else:
-            if case == "auto":
-                case, _ = choose(properties or ())
-                if self.policy.keeps_events and case < "r3":
-                    case = "r3" if all(p.key for p in properties or ()) else "r4"
-            self._observes = False
+        self._adapts = case == "auto" and properties is None
+        if case == "auto":
+            case = "r0" if properties is None else self._needed(properties)
+            if self.policy.keeps_events and case < "r3":
+                case = "r3"
         if case not in CASES:
             raise Misuse(f"case {case!r}: use auto, {', '.join(CASES)}")
         self._case = CASES[case](schema, self.policy, self.divergences)
-        if self._observes and case < "r3":
-            self._history = History(schema)
+        self._history = History(schema) if self._adapts and case < "r3" else None
+        self._declared: dict[int, StreamProperties] = {}
+        self._observed: set[int] = set()
+        self._rescued: list[Frame] = []  # by a step between two pushes; goes out with the next
         self._members = Membership()
         self._put_out = _Output()
 
+    def _needed(self, properties: Sequence[StreamProperties]) -> CaseName:
+        case, _ = choose(properties)
+        if self.policy.keeps_events and case < "r3":
+            return "r3" if all(p.key for p in properties) else "r4"
+        return case
+
     # -- who takes part -----------------------------------------------------------------------
 
-    def attach(self, join_at: int = BEGIN) -> int:
+    def attach(self, join_at: int = BEGIN, properties: StreamProperties | None = None) -> int:
         """A new input that holds every event with `ve >= join_at`; its number.
 
-        In case r1 an input joins between two starts: it holds all events of a start, or none.
+        `properties` is what it declares to be, for `case="auto"`. In case r1 an input joins between
+        two starts: it holds all events of a start, or none.
         """
+        if self._adapts:
+            needed = self._needed([*self._declared.values(), properties or OBSERVED])
+            if needed > self.case:
+                why = f"an input attaches that is {properties}" if properties else "of an unknown input"
+                self._rescued += self._step(LADDER.index(needed), why)
         number = self._members.attach(join_at).number
+        if self._adapts:
+            self._declared[number] = properties or OBSERVED
+            if properties is None:
+                self._observed.add(number)
         self._case.attach(number)
         if self._history is not None:
             self._history.attach(number)
@@ -157,6 +175,8 @@ class LMerge:
     def detach(self, number: int, reason: GaplessError | None = None) -> None:
         """Lets an input go. What it held is freed, its number never used again."""
         self._members.detach(number, reason)
+        self._declared.pop(number, None)
+        self._observed.discard(number)
         self._case.detach(number)
         if self._history is not None:
             self._history.detach(number)
@@ -190,14 +210,15 @@ class LMerge:
     def push(self, number: int, frame: Frame) -> Frame:
         """Takes a frame of one input; returns what it adds to the output, maybe nothing."""
         entry = self._members.get(number)
-        drawn = _Drawn()
+        drawn = _Drawn(self._rescued)
         try:
             self._check(entry, frame)
             if len(frame):
-                drawn.frames = self._take(entry, frame)
+                drawn.frames = self._rescued + self._take(entry, frame)
         except (StreamViolation, SchemaError) as reason:
             self.detach(number, reason)
             return Frame.empty(self.schema)
+        self._rescued = []
         if frame.stable is not None:
             self._promise(entry, frame.stable, drawn)
         if frame.stable is not None or self.policy.insert == "fully_frozen":
@@ -232,9 +253,11 @@ class LMerge:
         try:
             taken = self._case.take(entry.number, frame, self._favour(entry, highest))
         except CaseViolation as why:
-            if not self._observes:
-                raise
-            taken = self._step(entry, frame, highest, why)
+            if entry.number not in self._observed or self.case == LADDER[-1]:
+                raise  # it has declared, or was known, to be otherwise
+            rescued = self._step(LADDER.index(self.case) + 1, str(why))
+            taken = self._case.take(entry.number, frame, self._favour(entry, highest))
+            taken = Taken(rescued + taken.out, taken.dropped)
         entry.highest = highest
         entry.elements += len(frame)
         entry.dropped += taken.dropped
@@ -317,32 +340,30 @@ class LMerge:
 
     # -- stepping to a more general case ------------------------------------------------------
 
-    def _step(self, entry: Input, frame: Frame, highest: int, why: CaseViolation) -> Taken:
-        """Rebuilds the state in the first more general case that takes the frame."""
+    def _step(self, first: int, why: str) -> list[Frame]:
+        """Rebuilds the state in the strictest case, from `first` on, that can hold it.
+
+        Returns rows that the present case had passed over and the new one puts out.
+        """
         before = self._case
-        for name in LADDER[LADDER.index(before.name) + 1 :]:
+        for name in LADDER[first:]:
             case = CASES[name](self.schema, self.policy, self.divergences)
             case.stable = before.stable
             try:
                 rescued = self._rebuild(case)
-                self._case = case
-                taken = case.take(entry.number, frame, self._favour(entry, highest))
             except CaseViolation:
-                self._case = before
                 continue
-            except StreamViolation:
-                self._case = before
-                raise
-            self.steps.append(Step(before.name, name, str(why)))
+            self._case = case
+            self.steps.append(Step(before.name, name, why))
             if name >= "r3":
                 self._history = None
             elif self._history is not None:
                 self._history.put_out(rescued)
-            return Taken(rescued + taken.out, taken.dropped)
-        raise why
+            return rescued
+        raise Bug(f"{LADDER[-1]} holds any table, and did not take this one")
 
     def _rebuild(self, case: Case) -> list[Frame]:
-        """Gives `case` what is known; returns rows that the present case had passed over."""
+        """Gives `case` what is known of the output and the inputs."""
         source = self._history or self._case
         case.adopt_output(source.live())
         out = []
@@ -389,7 +410,9 @@ class LMerge:
         tables |= {f"input {n}": source.told(n).batch for n in self._members.attached}
         document = {
             "case": self.case,
-            "observes": self._observes,
+            "adapts": self._adapts,
+            "declared": [[n, list(astuple(p))] for n, p in self._declared.items()],
+            "observed": sorted(self._observed),
             "stable": self.stable,
             "policy": _policy_to_plain(self.policy),
             "facts": self._case.facts(),
@@ -405,14 +428,16 @@ class LMerge:
         """A merger that goes on from a snapshot exactly as the one that gave it would."""
         d = snapshot.document
         merge = LMerge(schema, d["case"], _policy_from_plain(d["policy"]))
-        merge._observes = d["observes"]
+        merge._adapts = d["adapts"]
+        merge._observed = set(d["observed"])
+        merge._declared = {n: StreamProperties(*flags) for n, flags in d["declared"]}
         merge._members = Membership.from_plain(d["members"])
         merge.divergences.count = d["divergences"]
         merge._put_out = _Output(*d["output"])
         merge.steps = [Step(*step) for step in d["steps"]]
         case = merge._case
         case.stable = d["stable"]
-        if merge._observes and d["case"] < "r3":
+        if merge._adapts and d["case"] < "r3":
             merge._history = History(schema)
         tables = {name: Frame(batch, None, schema) for name, batch in snapshot.tables.items()}
         case.adopt_output(tables["output"])
