@@ -12,7 +12,6 @@ takes bytes from anybody: each failure is a `DecodeError`.
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -109,6 +108,6 @@ def _decimal(text: str) -> Decimal:
     except InvalidOperation:
         raise DecodeError("decimal", repr(text), "a number") from None
     exponent = value.as_tuple().exponent
-    if not math.isfinite(value) or abs(int(exponent)) > DECIMAL_EXPONENT_MAX:
+    if not value.is_finite() or abs(int(exponent)) > DECIMAL_EXPONENT_MAX:
         raise DecodeError("decimal", repr(text), f"an exponent <= {DECIMAL_EXPONENT_MAX}")
     return value
