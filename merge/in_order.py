@@ -17,7 +17,7 @@ from gapless.merge.divergence import Divergences
 from gapless.merge.policy import Policy
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug, Misuse
-from gapless.protocol.frame import Frame, Times
+from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.schema import StreamSchema
 
 
@@ -56,15 +56,16 @@ class InOrder(Case):
         if not frame.insert_only:
             row = int((~frame.is_insert).argmax())
             raise case_violation(frame, row, f"{self.name} takes inserts only")
-        last = self._last[number]
-        if vs[0] < last or self._falls(vs):
-            before = np.r_[last, vs[:-1]]
-            rule = f"{self.name} takes inserts in order of vs"
-            raise case_violation(frame, int((vs < before).argmax()), rule)
+        rule = f"{self.name} takes inserts in order of vs"
+        if vs[0] < self._last[number]:
+            raise case_violation(frame, 0, rule)
+        bad = self._out_of_order(vs[:-1], vs[1:])
+        if np.count_nonzero(bad):
+            raise case_violation(frame, int(bad.argmax()) + 1, rule)
 
     @staticmethod
-    def _falls(vs: Times) -> bool:
-        return bool((vs[1:] < vs[:-1]).any())
+    def _out_of_order(before: Times, vs: Times) -> Mask:
+        return vs < before
 
     @abstractmethod
     def _pass(self, number: int, frame: Frame, vs: Times) -> list[Frame]:

@@ -33,8 +33,8 @@ class Rows:
     """The rows of a frame that have an id, in order."""
 
     ids: Ids
-    first: Mask
-    """True where the key is new."""
+    new: Ids
+    """Rows, by their place here, whose key is new."""
     vs: Times
     ve: Times
     is_insert: Mask
@@ -74,7 +74,8 @@ class Keys:
         self.vs = Column(INF)
         self._table = KeyTable(self.schema)
         self._columns = [0, *range(3, 3 + len(schema.payload))]  # of a frame's batch
-        self._scratch = np.empty(0, np.int64)
+        self._scratch = np.empty(0, np.int64)  # by id, for `_repeats`
+        self._counting = np.empty(0, np.int64)  # 0, 1, 2, ... as far as frames are long
 
     @property
     def capacity(self) -> int:
@@ -88,24 +89,25 @@ class Keys:
     def intern(self, frame: Frame, stable: int) -> Rows:
         """Ids for the rows of a frame. New ids have their `vs`, nothing else."""
         keys, vs = self.of(frame), frame.vs
-        if len(vs) and vs.max() < stable:  # a laggard: what it says may find a key, not make one
-            ids = self._table.find(keys)
-            first = np.zeros(len(ids), np.bool_)
-            settled = np.flatnonzero(ids < 0)
+        settled = NONE
+        if len(vs) and np.maximum.reduce(vs) < stable:
+            # A laggard: what it says may find a key, not make one.
+            ids, new = self._table.find(keys), NONE
+            if np.minimum.reduce(ids) < 0:
+                settled = np.flatnonzero(ids < 0)
         else:
             ids, first = self._table.intern(keys)
-            late = np.flatnonzero(first & (vs < stable))
-            settled = NONE
+            new = np.flatnonzero(first)
+            late = new[vs[new] < stable]
             if len(late):
                 self._table.release(ids[late])
                 settled = np.flatnonzero(np.isin(ids, ids[late]))
-        rows = Rows(ids, first, vs, frame.ve, frame.is_insert, frame.was, None, settled, False)
+        rows = Rows(ids, new, vs, frame.ve, frame.is_insert, frame.was, None, settled, False)
         if len(settled):
             rows = self._without_settled(rows)
-        new = np.flatnonzero(rows.first)
-        if len(new):
-            self.vs.fit(self.capacity)[rows.ids[new]] = rows.vs[new]
-        rows.repeats = len(new) < len(rows.ids) and self._repeats(rows.ids)
+        if len(rows.new):
+            self.vs.fit(self.capacity)[rows.ids[rows.new]] = rows.vs[rows.new]
+        rows.repeats = len(rows.new) < len(rows.ids) and self._repeats(rows.ids)
         return rows
 
     @staticmethod
@@ -113,9 +115,11 @@ class Keys:
         live = np.ones(len(rows.ids), np.bool_)
         live[rows.settled] = False
         here = np.flatnonzero(live)
+        new = np.zeros(len(rows.ids), np.bool_)
+        new[rows.new] = True
         return Rows(
             rows.ids[here],
-            rows.first[here],
+            np.flatnonzero(new[here]),
             rows.vs[here],
             rows.ve[here],
             rows.is_insert[here],
@@ -128,9 +132,11 @@ class Keys:
     def _repeats(self, ids: Ids) -> bool:
         if len(self._scratch) < self.capacity:
             self._scratch = np.empty(len(self.vs.values), np.int64)
-        position = np.arange(len(ids))
+        if len(self._counting) < len(ids):
+            self._counting = np.arange(2 * len(ids))
+        position = self._counting[: len(ids)]
         self._scratch[ids] = position
-        return bool((self._scratch[ids] != position).any())
+        return np.count_nonzero(self._scratch[ids] != position) > 0
 
     def rows(self, ids: Ids) -> pa.RecordBatch:
         """`_vs` and the payload of live ids."""

@@ -142,6 +142,8 @@ class LMerge:
         self._rescued: list[Frame] = []  # by a step between two pushes; goes out with the next
         self._members = Membership()
         self._put_out = _Output()
+        self._nothing = Frame.empty(schema)
+        self._follows_all = Favour(insert=True, adjust=self.policy.adjust == "at_once")
 
     def _needed(self, properties: Sequence[StreamProperties]) -> CaseName:
         case, _ = choose(properties)
@@ -160,7 +162,11 @@ class LMerge:
         if self._adapts:
             needed = self._needed([*self._declared.values(), properties or OBSERVED])
             if needed > self.case:
-                why = f"an input attaches that is {properties}" if properties else "of an unknown input"
+                why = (
+                    f"an input attaches that is {properties}"
+                    if properties
+                    else "of an unknown input"
+                )
                 self._rescued += self._step(LADDER.index(needed), why)
         number = self._members.attach(join_at).number
         if self._adapts:
@@ -217,7 +223,7 @@ class LMerge:
                 drawn.frames = self._rescued + self._take(entry, frame)
         except (StreamViolation, SchemaError) as reason:
             self.detach(number, reason)
-            return Frame.empty(self.schema)
+            return self._nothing
         self._rescued = []
         if frame.stable is not None:
             self._promise(entry, frame.stable, drawn)
@@ -236,7 +242,7 @@ class LMerge:
         if frame.stable is not None and frame.stable < stable:
             text = f"stable({format_time(frame.stable)})"
             raise StreamViolation(text, f"stables never go back, and {promised}")
-        if not len(frame) or (frame.insert_only and frame.vs.min() >= stable):
+        if not len(frame) or (frame.insert_only and np.minimum.reduce(frame.vs) >= stable):
             return
         floor = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve))
         bad = floor < stable
@@ -310,7 +316,9 @@ class LMerge:
         """One frame of all that came of a push."""
         frames = drawn.frames
         if not frames:
-            return Frame.empty(self.schema, drawn.stable)
+            return (
+                self._nothing if drawn.stable is None else self._nothing.with_stable(drawn.stable)
+            )
         self._put_out.count(frames)
         return (frames[0] if len(frames) == 1 else Frame.concat(frames)).with_stable(drawn.stable)
 
@@ -319,6 +327,10 @@ class LMerge:
     def _favour(self, entry: Input, highest: int) -> Favour:
         """What the policy allows the rows of a frame of `entry`."""
         policy = self.policy
+        if policy.adjust != "leading" and (
+            policy.insert == "first" or isinstance(policy.insert, Quorum)
+        ):
+            return self._follows_all
         match policy.insert:
             case "first" | Quorum():
                 insert = True

@@ -85,14 +85,11 @@ class R3(Case):
     def _intern(self, frame: Frame, stable: int) -> Rows:
         """Ids for the rows; in the columns of a new one, no event is there."""
         rows = self._keys.intern(frame, stable)
-        if not rows.first.any():
-            return rows
-        capacity = self._keys.capacity
-        new, starts = (
-            (rows.ids, rows.vs) if rows.first.all() else (rows.ids[rows.first], rows.vs[rows.first])
-        )
-        for column in (self._out, *self._ve.values()):
-            column.fit(capacity)[new] = starts
+        if len(rows.new):
+            capacity = self._keys.capacity
+            new, starts = rows.ids[rows.new], rows.vs[rows.new]
+            for column in (self._out, *self._ve.values()):
+                column.fit(capacity)[new] = starts
         return rows
 
     def _check(self, number: int, frame: Frame, rows: Rows, column: Ids) -> None:
@@ -105,12 +102,12 @@ class R3(Case):
             before[order[follows + 1]] = rows.ve[order[follows]]
         expected = rows.vs if frame.insert_only else np.where(rows.is_insert, rows.vs, rows.was)
         bad = before != expected
-        if not bad.any():
+        if not np.count_nonzero(bad):
             return
         row = int(bad.argmax())
         place = int(rows.places(np.array([row]))[0])
         held = int(before[row])
-        self._forget(rows.ids[rows.first])
+        self._forget(rows.ids[rows.new])
         if rows.is_insert[row]:
             rule = f"(vs, payload) is a key, and input {number} has it with end {format_time(held)}"
             raise case_violation(frame, place, rule)
@@ -141,7 +138,7 @@ class R3(Case):
         )
         now = out[ids]
         absent = now == vs
-        if not (favour.adjust or absent.any()):
+        if not (favour.adjust or np.count_nonzero(absent)):
             return []
         goes = absent & is_insert & (vs >= self.stable)
         if not favour.insert:
@@ -156,7 +153,11 @@ class R3(Case):
         out[ids[chosen]] = ve[chosen]
         if len(chosen) == len(frame) and not favour.adjust:
             return [frame.with_stable(None)]
-        picked = frame.take(rows.places(some[chosen]))
+        places = rows.places(some[chosen])
+        if places[-1] - places[0] == len(places) - 1:
+            picked = frame.slice(int(places[0]), len(places))
+        else:
+            picked = frame.take(places)
         if not favour.adjust:
             return [picked]
         was = np.where(absent[chosen], BEGIN, now[chosen])
@@ -191,27 +192,34 @@ class R3(Case):
         frames = []
         if self.policy.insert == "fully_frozen":
             frames += self._put_out_frozen(number, promised)
-        vs, out, mine = self._columns(number)
-        live = vs < t
-        lower = np.minimum(mine, out)
-        differs = (mine != out) & live
-        if t != INF:
-            differs &= lower < t
-        if self.policy.adjust == "leading":
-            differs |= (mine != out) & (mine != vs) & (out != vs) & (lower >= self.stable)
-        ids = np.flatnonzero(differs)
+        ids = self._wrong(number, t)
         if len(ids):
-            can = lower[ids] >= self.stable
-            if not can.all():
+            _, out, mine = self._columns(number)
+            can = np.minimum(mine[ids], out[ids]) >= self.stable
+            if np.count_nonzero(can) < len(ids):
                 wrong = ids[~can]
                 self.divergences.record(number, self._keys.rows(wrong), mine[wrong], out[wrong])
                 ids = ids[can]
             frames += self._set_out(number, ids)
-        gone = np.flatnonzero(live if t == INF else live & (out < t))
-        self._compare(number, gone)
-        self._forget(gone)
+        vs, out, _ = self._columns(number)
+        # A missing event ends where it starts, a free id at INF: so out < t says it all below INF.
+        gone = np.flatnonzero(vs < t if t == INF else out < t)
+        if len(gone):
+            self._compare(number, gone)
+            self._forget(gone)
         self.stable = t
         return frames
+
+    def _wrong(self, number: int, t: int) -> Ids:
+        """Live keys whose ends differ so that t would freeze the output wrong."""
+        vs, out, mine = self._columns(number)
+        ids = np.flatnonzero(mine != out)
+        vs, out, mine = vs[ids], out[ids], mine[ids]
+        lower = np.minimum(mine, out)
+        wrong = vs < t if t == INF else (vs < t) & (lower < t)
+        if self.policy.adjust == "leading":
+            wrong |= (mine != vs) & (out != vs) & (lower >= self.stable)
+        return ids[wrong]
 
     def _columns(self, number: int) -> tuple[Ids, Ids, Ids]:
         """Starts, the output's ends, an input's ends, over all ids."""
@@ -246,13 +254,13 @@ class R3(Case):
 
     def _compare(self, acting: int, gone: Ids) -> None:
         """Asks the other inputs that had told a settled key otherwise."""
-        ours = self._out.values[gone]
+        ours, starts = self._out.values[gone], self._keys.vs.values[gone]
         for number, column in self._ve.items():
             if number == acting:
                 continue
             theirs = column.values[gone]
-            other = (theirs != ours) & (theirs != self._keys.vs.values[gone])
-            if other.any():
+            other = (theirs != ours) & (theirs != starts)
+            if np.count_nonzero(other):
                 ids = gone[other]
                 self._questions.ask(number, self._keys.rows(ids), theirs[other], ours[other])
                 self._questions.promised(number, self._promised[number])
@@ -265,8 +273,9 @@ class R3(Case):
         for column in columns:
             column.values[ids] = INF
         self._keys.release(ids)
+        capacity = self._keys.capacity
         for column in columns:
-            column.fit(self._keys.capacity)
+            column.fit(capacity)
 
     # -- the state as tables ------------------------------------------------------------------
 

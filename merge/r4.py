@@ -165,7 +165,7 @@ class R4(Case):
         place = int(rows.places(np.array([row]))[0])
         was = format_time(int(rows.was[row]))
         self._release_pairs(new)
-        self._keys.release(rows.ids[rows.first])
+        self._keys.release(rows.ids[rows.new])
         self._make_room()
         raise violation(frame, place, f"an adjust is of what is there; input {number} has no {was}")
 

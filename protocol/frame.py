@@ -80,6 +80,7 @@ class Frame:
             check_stable(stable)
         frame = object.__new__(Frame)
         frame._fill(batch, stable, self._schema)
+        frame._insert_only = self._insert_only or None  # rows of inserts are inserts
         return frame
 
     def _check_rows(self) -> None:
@@ -121,6 +122,7 @@ class Frame:
     ) -> Frame:
         """A frame from arrays; all rows are inserts where `was` is None."""
         columns = payload.columns if isinstance(payload, pa.RecordBatch) else payload
+        insert_only = was is None
         if was is None:
             was = np.full(len(vs), BEGIN, np.int64)
         try:
@@ -129,7 +131,9 @@ class Frame:
             )
         except (pa.ArrowException, TypeError, ValueError) as e:
             raise FrameError(f"the columns do not make a batch of {schema}: {e}") from None
-        return Frame(batch, stable, schema)
+        frame = Frame(batch, stable, schema)
+        frame._insert_only = insert_only or None
+        return frame
 
     @staticmethod
     def from_elements(schema: StreamSchema, elements: Iterable[Element]) -> Frame:
@@ -202,7 +206,9 @@ class Frame:
 
     def with_stable(self, stable: int | None) -> Frame:
         """The same rows, followed by `stable`."""
-        return self._derive(self.batch, stable)
+        frame = self._derive(self.batch, stable)
+        frame._times = self._times
+        return frame
 
     # -- looking at one -----------------------------------------------------------------------
 
