@@ -24,7 +24,9 @@ from typing import Literal, Protocol, SupportsInt
 
 import numpy as np
 
+from gapless.merge.choose import CaseName, StreamProperties
 from gapless.merge.compatible import check_compatible
+from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import Policy
 from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Payload, Stable, format_time
 from gapless.protocol.errors import BadData, GaplessError, Misuse
@@ -34,19 +36,23 @@ from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format
 from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
 
-CaseName = Literal["r0", "r1", "r2", "r3", "r4"]
+TrialCase = CaseName | Literal["auto"]
 
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]
 EVENTS, SPAN = 20, 40
 """Of a drawn table: few enough to check every step, enough that no two tellings are alike."""
-DENSE_SPAN = 12
-"""Where the events of a table with duplicates start, so that it has some."""
+DENSE_PAYLOADS, DENSE_SPAN = PAYLOADS[:2], 8
+"""Of a table with duplicates: so few that most events share payload and start with another."""
 INPUTS = 3
 """Inputs at the beginning; more join later."""
 FAULTS = Counter(join=3, crash=2, all_but_one=1, everybody=1)
 """Most faults of each kind in one trial."""
-FAULT_RATE = 0.08
+AHEAD = 12
+"""How far ahead of the output an input may join and still matter before the streams end."""
+FAULT_RATE = 0.15
 """Of the steps; on average a trial sees most of its faults before its streams end."""
+PACES = (1, 2, 6)
+"""How often an input speaks, in relation to others: some run ahead, most fall behind."""
 
 
 class Merging(Protocol):
@@ -64,8 +70,8 @@ class Merging(Protocol):
     def divergences(self) -> SupportsInt:
         """How often inputs contradicted each other."""
 
-    def attach(self, join_at: int = BEGIN) -> int:
-        """A new input's number."""
+    def attach(self, join_at: int = BEGIN, properties: StreamProperties | None = None) -> int:
+        """The number of a new input, that declares to be of some `properties`."""
 
     def push(self, number: int, frame: Frame) -> Frame:
         """What a frame adds to the output."""
@@ -80,7 +86,7 @@ class Merging(Protocol):
         """Raises where an invariant is broken."""
 
 
-Maker = Callable[[StreamSchema, CaseName, Policy], Merging]
+Maker = Callable[[StreamSchema, TrialCase, Policy], Merging]
 
 
 class TrialFailed(BadData):
@@ -92,7 +98,7 @@ class TrialFailed(BadData):
 Row = Insert | Adjust
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Story:
     """The rows of one stream that lead to one event, or to none."""
 
@@ -117,10 +123,19 @@ class Teller:
         self.complete_from = join_at
         """It tells every event with an end from here on; feedback that it obeyed raises this."""
         self.key = key
+        self.pace = 1
+        """How often it speaks, in relation to others."""
+        self.properties: StreamProperties | None = None
+        """What it declares to be."""
         self._left = list(zip(frames, _stories(frames), strict=True))[::-1]
         self._said = Tdb(frames[0].schema)
         self._withdrawn: set[tuple[Payload, int]] = set()
         self._feedback = BEGIN
+
+    @property
+    def schema(self) -> StreamSchema:
+        """The schema of its stream."""
+        return self._said.schema
 
     @property
     def done(self) -> bool:
@@ -184,9 +199,10 @@ def _stories(frames: Sequence[Frame]) -> list[list[tuple[Row, Story]]]:
                 story = Story()
                 stories.append(story)
             else:
-                story = next(s for s in stories if s.end == row.was)
+                # An adjust of nothing is illegal: it begins a story, and fails when it is told.
+                story = next((s for s in stories if s.end == row.was), Story())
             story.end = None if row.ve == row.vs else row.ve
-            if story.end is None:
+            if story.end is None and story in stories:
                 stories.remove(story)
             rows.append((row, story))
         told.append(rows)
@@ -209,7 +225,9 @@ class Trial:
         self.trace: list[str] = []
         """What happened, a line each: who joined, spoke, left."""
         self.present: dict[int, Teller] = {}
-        self._past: list[Teller] = []
+        self.past: list[Teller] = []
+        self.lost_all = False
+        """Whether at some time nobody was there."""
 
     @property
     def speakers(self) -> list[int]:
@@ -223,7 +241,7 @@ class Trial:
 
     def attach(self, teller: Teller) -> int:
         """Lets a teller join; its number."""
-        number = self.merge.attach(teller.join_at)
+        number = self.merge.attach(teller.join_at, teller.properties)
         self.present[number] = teller
         self.trace.append(f"attach {number} join {format_time(teller.join_at)}")
         return number
@@ -231,7 +249,8 @@ class Trial:
     def detach(self, number: int) -> None:
         """Lets a teller crash: it is not heard again. What it said stays said."""
         self.merge.detach(number)
-        self._past.append(self.present.pop(number))
+        self.past.append(self.present.pop(number))
+        self.lost_all |= not self.present
         self.trace.append(f"detach {number}")
 
     def step(self, number: int, heed: bool = False) -> None:
@@ -239,15 +258,16 @@ class Trial:
         teller = self.present[number]
         if heed:
             teller.heed(self.merge.feedback(number))
-        said = teller.speak()
-        self.trace.append(f"{number}: {format(said.elements())}")
         try:
+            said = teller.speak()
+            self.trace.append(f"{number}: {format(said.elements())}")
             out = self.merge.push(number, said)
             self.trace.append(f"-> {format(out.elements())}")
             self.output.fold(out)
             self.frames.append(out)
             self.merge.validate()
             self._check(number)
+            self._check_policy(out)
         except GaplessError as problem:
             raise TrialFailed(f"step {len(self.trace)}: {problem}") from problem
 
@@ -266,17 +286,28 @@ class Trial:
                 target = self.policy.target(self.present[number].stable)
                 if target > self.merge.stable:
                     raise TrialFailed(f"input {number} could act up to {format_time(target)}")
-        tellers = [*self.present.values(), *self._past]
+        tellers = [*self.present.values(), *self.past]
         claims = [t.claims() for t in tellers]
         since = [t.complete_from for t in tellers]
         check_compatible(claims, self.output, key=False, join_at=since)
         if self.key:
             check_compatible(claims, self.output)
 
+    def _check_policy(self, out: Frame) -> None:
+        """What the policy promises beyond a correct output."""
+        adjusts = out.adjusts
+        insert, adjust = self.policy.insert, self.policy.adjust
+        if adjust == "at_stable" and len(adjusts) and out.stable is None:
+            raise TrialFailed("an adjust without a stable that asks for it")
+        if insert == "fully_frozen" and len(adjusts):
+            raise TrialFailed("what had been put out as final is changed")
+        if insert == "half_frozen" and adjust == "at_stable" and (adjusts.ve == adjusts.vs).any():
+            raise TrialFailed("what had been put out as half frozen is taken back")
+
     def check_end(self, table: Tdb) -> None:
-        """Raises unless the output, as far as it is stable, is `table`."""
-        at = self.output.stable
-        ours, wanted = self.output.frozen(), table.frozen(at)
+        """Raises unless the output is `table`, as far as both are stable."""
+        at = min(self.output.stable, table.stable)
+        ours, wanted = self.output.frozen(at), table.frozen(at)
         if ours != wanted:
             difference = ours.difference(wanted)
             raise TrialFailed(f"at {format_time(at)} the output is not the table:\n{difference}")
@@ -287,25 +318,30 @@ class Trial:
 
 def run_seed(
     seed: int,
-    make: Maker,
-    case: CaseName = "r3",
+    make: Maker = LMerge,
+    case: TrialCase = "r3",
     policy: Policy | None = None,
     teller: type[Teller] = Teller,
 ) -> Trial:
     """One trial of a case, drawn from `seed`: returns when all is said, raises `TrialFailed`.
 
     Inputs crash at any prefix, join at any time, all but one crash at once, all crash and others
-    come at or below the output's stable, and each obeys feedback more or less.
+    come at or below the output's stable, and each obeys feedback more or less. Case auto is fed all
+    kinds of tellings at once, declared or not, so it has to step.
     """
     rng = random.Random(f"trial {seed}")
     policy = policy or Policy()
     key = case in ("r0", "r3") or (case != "r4" and rng.random() < 0.5)
-    table = _table(rng, case, key)
+    table = draw_table(rng, case, key)
     trial = Trial(make(DEFAULT_SCHEMA, case, policy), DEFAULT_SCHEMA, policy, key)
 
     def join(at: int = BEGIN) -> None:
-        telling = _telling(rng, case, None if at == BEGIN else at)
-        trial.attach(teller(tell(table, telling, rng.getrandbits(32)), at, key))
+        telling = draw_telling(rng, case, None if at == BEGIN else at)
+        newcomer = teller(tell(table, telling, rng.getrandbits(32)), at, key)
+        newcomer.pace = rng.choice(PACES)
+        if case == "auto" and rng.random() < 0.9:
+            newcomer.properties = _properties(telling, key)
+        trial.attach(newcomer)
 
     for _ in range(INPUTS):
         join()
@@ -317,32 +353,46 @@ def run_seed(
             faults[fault] -= 1
             _strike(trial, fault, rng, join)
         else:
-            trial.step(rng.choice(trial.speakers), heed=rng.random() < obedience)
+            paces = [trial.present[n].pace for n in trial.speakers]
+            [speaker] = rng.choices(trial.speakers, paces)
+            trial.step(speaker, heed=rng.random() < obedience)
     if trial.merge.stable != INF:
         raise TrialFailed(f"all is said, and the output is at {format_time(trial.merge.stable)}")
+    table.stable = INF
     trial.check_end(table)
     return trial
 
 
-def rehearse(streams: Sequence[Sequence[Frame]], merge: Merging, seed: int, key: bool) -> Trial:
-    """One trial of recorded streams of one table, all from their beginning.
+def rehearse(
+    streams: Sequence[Sequence[Frame]],
+    seed: int,
+    make: Maker = LMerge,
+    case: TrialCase = "auto",
+    policy: Policy | None = None,
+) -> Trial:
+    """One trial of recorded streams of one table, all from its beginning; raises `TrialFailed`.
 
     They are merged in an order drawn from `seed`. Each crashes somewhere, but for one that is heard
-    to its end. `key`: (payload, vs) is a key of the table. Raises `TrialFailed`.
+    to its end; as far as that one is stable the output has to be its table.
     """
     rng = random.Random(f"rehearsal {seed}")
-    trial = Trial(merge, streams[0][0].schema, Policy(), key)
-    numbers = [trial.attach(Teller(frames, key=key)) for frames in streams]
-    survivor = trial.present[rng.choice(numbers)]
-    lives = {n: rng.randint(0, len(frames)) for n, frames in zip(numbers, streams, strict=True)}
+    key = case in ("r0", "r3")
+    tellers = [Teller(frames, key=key) for frames in streams]
+    if not tellers:
+        raise Misuse("a rehearsal needs one stream at least")
+    schema, policy = tellers[0].schema, policy or Policy()
+    trial = Trial(make(schema, case, policy), schema, policy, key)
+    lives = {trial.attach(t): rng.randint(0, len(f)) for t, f in zip(tellers, streams, strict=True)}
+    survivor = rng.choice(list(lives))
+    teller = trial.present[survivor]
     while trial.speakers:
         number = rng.choice(trial.speakers)
-        if lives[number] == 0 and trial.present[number] is not survivor:
+        if lives[number] == 0 and number != survivor:
             trial.detach(number)
             continue
         lives[number] -= 1
         trial.step(number)
-    trial.check_end(survivor.claims())
+    trial.check_end(teller.claims())
     return trial
 
 
@@ -351,7 +401,7 @@ def _strike(trial: Trial, fault: str, rng: random.Random, join: Callable[..., No
     stable = trial.merge.stable
     match fault:
         case "join":
-            join(rng.randrange(SPAN) if stable == BEGIN or rng.random() < 0.7 else stable)
+            join(max(stable, 0) + rng.choice((0, rng.randrange(AHEAD), rng.randrange(SPAN))))
         case "crash":
             victim = rng.choice(list(trial.present))
             if trial.bearers != [victim]:
@@ -367,16 +417,19 @@ def _strike(trial: Trial, fault: str, rng: random.Random, join: Callable[..., No
             join(BEGIN if stable == BEGIN else stable - rng.choice((0, 0, 5)))
 
 
-def _table(rng: random.Random, case: CaseName, key: bool) -> Tdb:
-    span = SPAN if key else DENSE_SPAN
-    table = random_tdb(rng, DEFAULT_SCHEMA, PAYLOADS, EVENTS, span, duplicates=not key)
+def draw_table(rng: random.Random, case: TrialCase, key: bool) -> Tdb:
+    """A table that streams of a case may describe; `key`: (payload, vs) is one of it."""
+    payloads, span = (PAYLOADS, SPAN) if key else (DENSE_PAYLOADS, DENSE_SPAN)
+    table = random_tdb(rng, DEFAULT_SCHEMA, payloads, EVENTS, span, duplicates=not key)
     if case != "r0":
         return table
     return Tdb(DEFAULT_SCHEMA, {e.vs: e for e in table.events}.values())
 
 
-def _telling(rng: random.Random, case: CaseName, join_at: int | None) -> Telling:
+def draw_telling(rng: random.Random, case: TrialCase, join_at: int | None) -> Telling:
     """A way of telling that a case may be fed."""
+    if case == "auto":
+        case = rng.choice(("r0", "r2", "r2", "r3"))  # seldom r3, so that r2 lasts for a while
     if case in ("r3", "r4"):
         return random_telling(rng, join_at)
     return Telling(
@@ -386,3 +439,9 @@ def _telling(rng: random.Random, case: CaseName, join_at: int | None) -> Telling
         join_at=join_at,
         frame_rows=rng.choice((1, 4, 16)),
     )
+
+
+def _properties(telling: Telling, key: bool) -> StreamProperties:
+    """What an honest teller declares."""
+    ordered = telling.order != "any"
+    return StreamProperties(ordered=ordered, insert_only=ordered, key=key)

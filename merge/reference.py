@@ -10,8 +10,7 @@ A frame's rows are checked against what its input holds before any of them is ta
 
 from __future__ import annotations
 
-from typing import Literal
-
+from gapless.merge.choose import StreamProperties
 from gapless.merge.membership import DetachedInput
 from gapless.merge.policy import Policy
 from gapless.merge.reference_case import R0, R1, R2, Case, Input, Row, violation
@@ -22,14 +21,15 @@ from gapless.protocol.errors import Bug, GaplessError, Misuse, SchemaError, Stre
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
-CaseName = Literal["r0", "r1", "r2", "r3", "r4"]
-CASES: dict[CaseName, type[Case]] = {"r0": R0, "r1": R1, "r2": R2, "r3": R3, "r4": R4}
+CASES: dict[str, type[Case]] = {"r0": R0, "r1": R1, "r2": R2, "r3": R3, "r4": R4}
 
 
 class ReferenceMerge:
     """Merges physically different streams of one table into one, slowly."""
 
-    def __init__(self, schema: StreamSchema, case: CaseName, policy: Policy | None = None) -> None:
+    def __init__(self, schema: StreamSchema, case: str, policy: Policy | None = None) -> None:
+        if case not in CASES:
+            raise Misuse(f"case {case!r}: the twin has {', '.join(CASES)}")
         self.schema = schema
         self.policy = policy or Policy()
         self.inputs: dict[int, Input] = {}
@@ -50,7 +50,11 @@ class ReferenceMerge:
 
     # -- membership ---------------------------------------------------------------------------
 
-    def attach(self, join_at: int = BEGIN) -> int:
+    def attach(
+        self,
+        join_at: int = BEGIN,
+        properties: StreamProperties | None = None,  # noqa: ARG002  # its case is given
+    ) -> int:
         """A new input that holds every event with `ve >= join_at`; its number."""
         number = self._attached_ever
         self._attached_ever += 1

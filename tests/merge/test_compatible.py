@@ -1,8 +1,11 @@
 """The paper's own example of section III-B, and each condition broken on its own."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from gapless.merge.compatible import Incompatible, check_compatible, compatible
+from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import frames_of
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, parse
@@ -83,3 +86,79 @@ def test_the_end_of_the_stream_freezes_open_ends() -> None:
 def test_the_error_lists_every_breach() -> None:
     with pytest.raises(Incompatible, match=r"C1: .*\n(.*\n)*C3\.1: "):
         check_compatible([I1, I2], table("stable(20)"))
+
+
+# -- without a key ----------------------------------------------------------------------------
+
+TWICE = table("ins(A,2,6) ins(A,2,6) ins(A,2,20) ins(B,3,30) ins(D,15,20) stable(14)")
+"""At 14: <A, [2,6)> is fully frozen twice, A from 2 and B from 3 are half frozen once each."""
+
+
+def rules_r4(output: str, *inputs: Tdb, join_at: Sequence[int] | None = None) -> set[str]:
+    breaches = compatible(inputs or (TWICE,), table(output), key=False, join_at=join_at)
+    return {breach.rule for breach in breaches}
+
+
+def test_r4_an_output_that_follows_is_compatible_whatever_the_ends_that_may_still_move() -> None:
+    assert rules_r4("ins(A,2,6) ins(A,2,6) ins(A,2,99) ins(B,3,14) stable(14)") == set()
+
+
+def test_r4_unfrozen_events_are_free() -> None:
+    output = "ins(A,2,6) ins(A,2,6) ins(A,2,99) ins(B,3,14) ins(Z,14,15) ins(Z,14,15) stable(14)"
+    assert rules_r4(output) == set()
+    assert rules_r4("ins(Z,1,2) ins(Z,1,2)") == set(), "nothing is frozen before the first stable"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "ins(A,2,6) ins(A,2,99) ins(B,3,14) stable(14)",  # once too few
+        "ins(A,2,6) ins(A,2,6) ins(A,2,6) ins(A,2,99) ins(B,3,14) stable(14)",  # once too often
+        "ins(A,2,6) ins(A,2,7) ins(A,2,99) ins(B,3,14) stable(14)",  # another end
+    ],
+)
+def test_r4_the_fully_frozen_events_are_those_of_the_input_each_as_often(output: str) -> None:
+    assert rules_r4(output) == {"R4"}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "ins(A,2,6) ins(A,2,6) ins(A,2,99) stable(14)",  # no B
+        "ins(A,2,6) ins(A,2,6) ins(A,2,99) ins(B,3,14) ins(B,3,15) stable(14)",  # two
+        "ins(A,2,6) ins(A,2,6) ins(A,2,99) ins(B,4,14) stable(14)",  # from another start
+    ],
+)
+def test_r4_of_each_key_as_many_are_half_frozen_as_in_the_input(output: str) -> None:
+    assert rules_r4(output) == {"R4"}
+
+
+def test_r4_an_output_that_lags_is_measured_at_its_own_stable() -> None:
+    assert rules_r4("ins(A,2,6) ins(A,2,8) ins(A,2,9) stable(3)") == set()
+    assert rules_r4("ins(A,2,6) ins(A,2,8) stable(3)") == {"R4"}
+
+
+def test_r4_an_output_is_no_more_stable_than_an_input_that_knows_the_time() -> None:
+    output = "ins(A,2,6) ins(A,2,6) ins(A,2,99) ins(B,3,14) stable(14)"
+    assert rules_r4("ins(A,2,6) stable(15)") == {"C1", "R4"}
+    assert rules_r4(output, TWICE, table("stable(20)"), join_at=[BEGIN, 15]) == set()
+    assert rules_r4(output, table("stable(20)"), join_at=[15]) == {"R4"}, "nobody knows 14"
+
+
+def test_r4_takes_the_input_that_promises_most() -> None:
+    behind, ahead = table("ins(A,2,9) stable(14)"), table("ins(A,2,9) ins(A,2,9) stable(15)")
+    assert rules_r4("ins(A,2,9) ins(A,2,9) stable(12)", behind, ahead) == set()
+    assert rules_r4("ins(A,2,9) stable(12)", behind, ahead) == {"R4"}
+
+
+def test_r4_of_an_input_that_joined_late_only_later_ends_count() -> None:
+    joined = table("ins(A,2,20) ins(B,3,30) stable(14)")
+    output = "ins(A,2,6) ins(A,2,6) ins(A,2,99) ins(B,3,14) stable(14)"
+    assert rules_r4(output, joined, join_at=[8]) == set()
+    assert rules_r4(output, joined) == {"R4"}
+
+
+def test_r4_the_end_of_the_stream_freezes_open_ends() -> None:
+    ended = table("ins(A,2,inf) ins(A,2,inf) stable(inf)")
+    assert rules_r4("ins(A,2,inf) ins(A,2,inf) stable(inf)", ended) == set()
+    assert rules_r4("ins(A,2,inf) ins(A,2,9) stable(inf)", ended) == {"R4"}
