@@ -32,7 +32,7 @@ import numpy.typing as npt
 from gapless.kernels.columns import Column
 from gapless.merge.case import Case, Favour, Taken, case_violation, violation
 from gapless.merge.divergence import Divergences, OpenQuestions
-from gapless.merge.keys import Keys, Rows
+from gapless.merge.keys import Keys, Rows, positions
 from gapless.merge.policy import Policy, Quorum
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug
@@ -98,7 +98,7 @@ class R3(Case):
         if rows.repeats:
             order = np.argsort(rows.ids, kind="stable")
             grouped = rows.ids[order]
-            follows = np.flatnonzero(grouped[1:] == grouped[:-1])
+            follows = positions(grouped[1:] == grouped[:-1])
             before[order[follows + 1]] = rows.ve[order[follows]]
         expected = rows.vs if frame.insert_only else np.where(rows.is_insert, rows.vs, rows.was)
         bad = before != expected
@@ -147,7 +147,7 @@ class R3(Case):
             goes &= self._holders(number, ids, vs) >= min(self.policy.insert.k, len(self._ve))
         if favour.adjust:
             goes |= ~absent & (ve != now) & (np.minimum(now, ve) >= self.stable)
-        chosen = np.flatnonzero(goes)
+        chosen = positions(goes)
         if not len(chosen):
             return []
         out[ids[chosen]] = ve[chosen]
@@ -177,7 +177,7 @@ class R3(Case):
         """Rows for what the input has and the output lacks, between both stables."""
         vs, out, mine = self._columns(number)
         missing = (out == vs) & (mine != vs) & (vs >= self.stable) & (vs < stable)
-        return self._set_out(number, np.flatnonzero(missing))
+        return self._set_out(number, positions(missing))
 
     def limit(self, number: int, stable: int) -> int:
         """The smallest start of what the input holds that is half frozen, or `stable`."""
@@ -203,7 +203,7 @@ class R3(Case):
             frames += self._set_out(number, ids)
         vs, out, _ = self._columns(number)
         # A missing event ends where it starts, a free id at INF: so out < t says it all below INF.
-        gone = np.flatnonzero(vs < t if t == INF else out < t)
+        gone = positions(vs < t if t == INF else out < t)
         if len(gone):
             self._compare(number, gone)
             self._forget(gone)
@@ -213,7 +213,7 @@ class R3(Case):
     def _wrong(self, number: int, t: int) -> Ids:
         """Live keys whose ends differ so that t would freeze the output wrong."""
         vs, out, mine = self._columns(number)
-        ids = np.flatnonzero(mine != out)
+        ids = positions(mine != out)
         vs, out, mine = vs[ids], out[ids], mine[ids]
         lower = np.minimum(mine, out)
         wrong = vs < t if t == INF else (vs < t) & (lower < t)
@@ -231,7 +231,7 @@ class R3(Case):
         vs, out, mine = self._columns(number)
         missing = (out == vs) & (mine != vs) & (vs >= self.stable)
         missing &= (vs < promised) if promised == INF else (mine < promised)
-        return self._set_out(number, np.flatnonzero(missing))
+        return self._set_out(number, positions(missing))
 
     def _set_out(self, number: int, ids: Ids) -> list[Frame]:
         """Gives the output an input's ends; the rows that say so."""
@@ -289,7 +289,7 @@ class R3(Case):
 
     def _tell(self, column: Column) -> Frame:
         n = self._keys.capacity
-        ids = np.flatnonzero(column.values[:n] != self._keys.vs.values[:n])
+        ids = positions(column.values[:n] != self._keys.vs.values[:n])
         rows = self._keys.rows(ids)
         starts = rows.column(0).to_numpy()
         return Frame.from_columns(self.schema, starts, column.values[ids], rows.columns[1:])

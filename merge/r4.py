@@ -29,7 +29,7 @@ from gapless.kernels import KeyTable
 from gapless.kernels.columns import ROOM_MIN, Column
 from gapless.merge.case import Case, Favour, Taken, violation
 from gapless.merge.divergence import Divergences
-from gapless.merge.keys import Keys, Rows
+from gapless.merge.keys import Keys, Rows, positions
 from gapless.merge.policy import Policy, Quorum
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug
@@ -75,7 +75,7 @@ class _Units:
 
     def ranks(self) -> Ids:
         """The place of each among those of its key."""
-        starts = np.flatnonzero(np.r_[True, self.keys[1:] != self.keys[:-1]])
+        starts = positions(np.r_[True, self.keys[1:] != self.keys[:-1]])
         sizes = np.diff(np.r_[starts, len(self.keys)])
         return np.arange(len(self.keys)) - np.repeat(starts, sizes)
 
@@ -133,7 +133,7 @@ class R4(Case):
         rows = self._keys.intern(frame, self.stable)
         if not len(rows):
             return Taken([], len(frame))
-        adjusts = np.flatnonzero(~rows.is_insert)
+        adjusts = positions(~rows.is_insert)
         n = len(rows)
         # An adjust that removes needs no pair for its end, but a pair for vs does no harm: its
         # count stays 0, and it goes with its key.
@@ -152,7 +152,7 @@ class R4(Case):
 
     def _check(self, number: int, frame: Frame, rows: Rows, up: Ids, down: Ids, new: Ids) -> None:
         """Raises, and undoes the interning, where an adjust finds no event with its `was`."""
-        adjusts = np.flatnonzero(down != NO_PAIR)
+        adjusts = positions(down != NO_PAIR)
         if not len(adjusts):
             return
         have = self._in[number].pairs.values[down[adjusts]]
@@ -173,14 +173,14 @@ class R4(Case):
     def _earlier(rows: Rows, up: Ids, down: Ids, adjusts: Ids) -> Ids:
         """What the rows before each adjust have added to the pair that it takes from."""
         n = len(rows)
-        adds = np.flatnonzero(rows.ve != rows.vs)
+        adds = positions(rows.ve != rows.vs)
         pairs = np.r_[up[adds], down[adjusts]]
         by = np.r_[np.ones(len(adds), np.int64), -np.ones(len(adjusts), np.int64)]
         when = np.r_[2 * adds + 1, 2 * adjusts]
         order = np.lexsort((when, pairs))
         total = np.cumsum(by[order]) - by[order]
         grouped = pairs[order]
-        starts = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]])
+        starts = positions(np.r_[True, grouped[1:] != grouped[:-1]])
         base = np.repeat(total[starts], np.diff(np.r_[starts, len(grouped)]))
         before = np.zeros(n, np.int64)
         take = order >= len(adds)
@@ -213,7 +213,7 @@ class R4(Case):
         if favour.insert and goes.any():
             if isinstance(self.policy.insert, Quorum):
                 goes &= self._holders(ids) >= min(self.policy.insert.k, len(self._in))
-            chosen = np.flatnonzero(goes)
+            chosen = positions(goes)
             if len(chosen):
                 out.keys.values[ids[chosen]] += 1
                 out.pairs.values[up[chosen]] += 1
@@ -221,7 +221,7 @@ class R4(Case):
                 places = rows.places(some[chosen])
                 frames.append(frame.with_stable(None) if whole else frame.take(places))
         if favour.adjust and adjusts.any():
-            at = np.flatnonzero(adjusts)
+            at = positions(adjusts)
             frames += self._follow(mine, frame, rows, some[at], up[at], down[at])
         return frames
 
@@ -242,7 +242,7 @@ class R4(Case):
         goes = out.pairs.values[down] > mine.pairs.values[down]
         goes &= removes | (out.pairs.values[up] < mine.pairs.values[up])
         goes &= np.minimum(was, ve) >= self.stable
-        chosen = np.flatnonzero(goes)
+        chosen = positions(goes)
         if not len(chosen):
             return []
         out.pairs.values[down[chosen]] -= 1
@@ -257,7 +257,7 @@ class R4(Case):
         """Rows for what the input has more of, between both stables."""
         deficits, _ = self._differences(number, stable)
         open_keys = self._keys.vs.values[deficits.keys] >= self.stable
-        deficits = deficits[np.flatnonzero(open_keys)]
+        deficits = deficits[positions(open_keys)]
         return self._insert(self._lacking(number, deficits))
 
     def limit(self, number: int, stable: int) -> int:
@@ -286,7 +286,7 @@ class R4(Case):
         """
         diff = self._in[number].pairs.values - self._out.pairs.values
         active = (diff != 0) & (self._start.values < t) & (self._end.values >= self.stable)
-        pairs = np.flatnonzero(active)
+        pairs = positions(active)
         keys, ends = self._key.values[pairs], self._end.values[pairs]
         order = np.lexsort((ends, keys))
         pairs, keys = pairs[order], keys[order]
@@ -300,7 +300,7 @@ class R4(Case):
     def _lacking(self, number: int, deficits: _Units) -> _Units:
         """The first deficits of each key, as many as the input has more events in all."""
         more = self._in[number].keys.values - self._out.keys.values
-        return deficits[np.flatnonzero(deficits.ranks() < more[deficits.keys])]
+        return deficits[positions(deficits.ranks() < more[deficits.keys])]
 
     def _put_right(self, number: int, t: int, deficits: _Units, surplus: _Units) -> list[Frame]:
         n = self._keys.capacity
@@ -311,17 +311,17 @@ class R4(Case):
         deficit_rank, surplus_rank = deficits.ranks(), surplus.ranks()
         new = deficit_rank < lacking[deficits.keys]
         gone = surplus_rank < cancelled[surplus.keys]
-        frames = self._insert(deficits[np.flatnonzero(new)])
-        frames += self._remove(surplus[np.flatnonzero(gone)])
+        frames = self._insert(deficits[positions(new)])
+        frames += self._remove(surplus[positions(gone)])
         pairs = np.minimum(
             np.bincount(deficits.keys, minlength=n) - lacking,
             np.bincount(surplus.keys, minlength=n) - cancelled,
         )
         to = deficits[
-            np.flatnonzero(~new & (deficit_rank - lacking[deficits.keys] < pairs[deficits.keys]))
+            positions(~new & (deficit_rank - lacking[deficits.keys] < pairs[deficits.keys]))
         ]
         source = surplus[
-            np.flatnonzero(~gone & (surplus_rank - cancelled[surplus.keys] < pairs[surplus.keys]))
+            positions(~gone & (surplus_rank - cancelled[surplus.keys] < pairs[surplus.keys]))
         ]
         frames += self._turn(t, source, to)
         self._diverge(number, np.where(open_keys, 0, more))
@@ -330,7 +330,7 @@ class R4(Case):
     def _turn(self, t: int, source: _Units, to: _Units) -> list[Frame]:
         """Adjusts from surplus ends to missing ones, where t would freeze one of the two."""
         was, ve = self._end.values[source.pairs], self._end.values[to.pairs]
-        needed = np.flatnonzero(np.minimum(was, ve) < t if t != INF else was != ve)
+        needed = positions(np.minimum(was, ve) < t if t != INF else was != ve)
         if not len(needed):
             return []
         np.add.at(self._out.pairs.values, source.pairs[needed], -1)
@@ -364,7 +364,7 @@ class R4(Case):
         frozen = self._keys.vs.values[deficits.keys] >= self.stable
         if promised != INF:
             frozen &= self._end.values[deficits.pairs] < promised
-        return self._insert(deficits[np.flatnonzero(frozen)])
+        return self._insert(deficits[positions(frozen)])
 
     def _diverge(self, number: int, more: Ids) -> None:
         """Counts events that can no longer be inserted or removed, one by one."""
@@ -385,12 +385,12 @@ class R4(Case):
         gone = self._keys.vs.values[:n] < t
         if t != INF:
             stays = (self._out.pairs.values > 0) & (self._end.values >= t)
-            gone[self._key.values[np.flatnonzero(stays)]] = False
-        ids = np.flatnonzero(gone)
+            gone[self._key.values[positions(stays)]] = False
+        ids = positions(gone)
         if not len(ids):
             return
         key = self._key.values
-        pairs = np.flatnonzero(key != NO_PAIR)
+        pairs = positions(key != NO_PAIR)
         self._release_pairs(pairs[gone[key[pairs]]])
         for counts in self._counts():
             counts.keys.values[ids] = 0
@@ -418,7 +418,7 @@ class R4(Case):
         return self._tell(self._in[number])
 
     def _tell(self, counts: Counts) -> Frame:
-        held = np.flatnonzero(counts.pairs.values > 0)
+        held = positions(counts.pairs.values > 0)
         pairs = np.repeat(held, counts.pairs.values[held])
         if not len(pairs):
             return Frame.empty(self.schema)

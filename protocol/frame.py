@@ -46,7 +46,7 @@ Mask = npt.NDArray[np.bool_]
 class Frame:
     """Rows (inserts and adjusts) in element order, then at most one stable."""
 
-    __slots__ = ("_insert_only", "_payload", "_schema", "_times", "batch", "stable")
+    __slots__ = ("_insert_only", "_payload", "_rows", "_schema", "_times", "batch", "stable")
 
     batch: pa.RecordBatch
     """`_vs`, `_ve`, `_was`, then the payload columns."""
@@ -69,6 +69,7 @@ class Frame:
     def _fill(self, batch: pa.RecordBatch, stable: int | None, schema: StreamSchema) -> None:
         self.batch = batch
         self.stable = stable
+        self._rows = int(batch.num_rows)
         self._schema = schema
         self._times: tuple[Times, Times, Times] | None = None
         self._payload: pa.RecordBatch | None = None
@@ -292,11 +293,11 @@ class Frame:
         return self.batch.to_pandas()
 
     def __len__(self) -> int:
-        return int(self.batch.num_rows)
+        return self._rows
 
     def __bool__(self) -> bool:
         """False for a frame that says nothing: no rows, no stable."""
-        return self.stable is not None or bool(self.batch.num_rows)
+        return self.stable is not None or self._rows > 0
 
     def __eq__(self, other: object) -> bool:
         """The same elements in the same order."""
