@@ -141,7 +141,7 @@ class Keys:
             self._counting = np.arange(2 * len(ids))
         position = self._counting[: len(ids)]
         self._scratch[ids] = position
-        return np.count_nonzero(self._scratch[ids] != position) > 0
+        return bool(np.count_nonzero(self._scratch[ids] != position))
 
     def rows(self, ids: Ids) -> pa.RecordBatch:
         """`_vs` and the payload of live ids."""

@@ -7,10 +7,10 @@ is a stable of the output. A predicate that gives null does not hold, as in SQL.
 from __future__ import annotations
 
 import pyarrow as pa
-from gapless.protocol.expr import Expr
 
 from gapless.operators.operator import Operator
 from gapless.protocol.errors import ExpressionError
+from gapless.protocol.expr import Expr
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
