@@ -35,6 +35,11 @@ _HOMES = {
     "lit": "gapless.protocol.expr",
     "Frame": "gapless.protocol.frame",
     "StreamSchema": "gapless.protocol.schema",
+    "LMerge": "gapless.merge.lmerge",
+    "Policy": "gapless.merge.policy",
+    "StreamProperties": "gapless.merge.choose",
+    "lag": "gapless.merge.policy",
+    "quorum": "gapless.merge.policy",
     "Event": "gapless.protocol.tdb",
     "Tdb": "gapless.protocol.tdb",
     "format": "gapless.protocol.text",
@@ -43,6 +48,9 @@ _HOMES = {
 """Every public name, and the module that it comes from."""
 
 if TYPE_CHECKING:
+    from gapless.merge.choose import StreamProperties
+    from gapless.merge.lmerge import LMerge
+    from gapless.merge.policy import Policy, lag, quorum
     from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Stable
     from gapless.protocol.errors import BadData, Bug, GaplessError, Misuse
     from gapless.protocol.expr import Expr, call, col, if_else, lit
@@ -62,16 +70,21 @@ __all__ = [
     "Frame",
     "GaplessError",
     "Insert",
+    "LMerge",
     "Misuse",
+    "Policy",
     "Stable",
+    "StreamProperties",
     "StreamSchema",
     "Tdb",
     "call",
     "col",
     "format",
     "if_else",
+    "lag",
     "lit",
     "parse",
+    "quorum",
 ]
 
 

@@ -1,5 +1,8 @@
+import contextlib
+import io
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +27,10 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 
 def test_the_example_of_the_readme_runs() -> None:
-    from pathlib import Path
-
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     example = readme.split("```python\n")[1].split("```")[0]
-    exec(compile(example, "README.md", "exec"), {})  # noqa: S102  # our own text
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example, "README.md", "exec"), {})  # noqa: S102  # our own text
+    shown = [line[2:] for line in example.splitlines() if line.startswith("# ")]
+    assert printed.getvalue().splitlines() == shown
