@@ -32,6 +32,7 @@ from gapless.failover.messages import (
     Token,
 )
 from gapless.merge.lmerge import LMerge
+from gapless.merge.membership import INPUTS_MAX
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 
@@ -102,6 +103,8 @@ class Merger:
             return [self._refuse(session, "a later session is attached")]
         if link is not None:
             self._merge.detach(link.number)
+        elif len(self._links) >= INPUTS_MAX:
+            return [self._refuse(session, f"{INPUTS_MAX} replicas are attached")]
         link = _Link(session, self._merge.attach(event.join_at), 0)
         self._links[session.replica] = link
         return self._take_in(link, event.tail)

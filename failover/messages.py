@@ -18,8 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gapless.protocol.elements import BEGIN
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 
 
@@ -58,6 +59,10 @@ class Attach:
     tail: Frame
     """The sender's output so far, of ve >= join_at, as inserts, and its stable."""
 
+    def __post_init__(self) -> None:
+        if not BEGIN <= self.join_at <= INF:
+            raise Misuse(f"attach: join_at {self.join_at} is no time that a stream can join at")
+
 
 @dataclass(frozen=True, slots=True)
 class Data:
@@ -66,6 +71,10 @@ class Data:
     session: Session
     sequence: int
     frame: Frame
+
+    def __post_init__(self) -> None:
+        if self.sequence < 1:
+            raise Misuse(f"data: sequence {self.sequence}; 0 is the attach, data starts at 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,11 @@ from gapless.protocol.frame import Frame
 
 OUTBOX_FRAMES_MAX = 8
 """Frames sent and not yet acked; the source is not read while the outbox is full."""
+TAIL_ROWS_MAX = 4_000_000
+"""Rows of output that no merger has made durable; beyond it the source is not read. A hundred
+bytes a row make a few hundred megabytes: what a replica may hold for a merger that is away."""
+REATTACH_AFTER_MS = 100
+"""A refused replica attaches again, but no more often than this: it may be refused for good."""
 RESEND_AFTER_MS = 200
 """Without progress for that long, the outbox is sent again: a few round trips."""
 
@@ -63,6 +68,8 @@ class Replica:
         self._outbox: deque[Frame] = deque()
         self._acked = -1
         self._progress_at = 0
+        self._opened_at = 0
+        self._refused = False
         self._position: int | None = None
         self._reading = False
 
@@ -83,16 +90,21 @@ class Replica:
             case Ack() if event.session == self.session:
                 return self._on_ack(event, now)
             case Refused() if event.session == self.session:
-                return self._open_session(now)
+                self._refused = True
+                return self._attach_again(now)
             case Tick():
-                return [*self._resend(now), *self._read_on()]
+                return [*self._attach_again(now), *self._resend(now), *self._read_on()]
         return []  # addressed to a session that is over
 
     # -- the plan -----------------------------------------------------------------------------
 
     def _read_on(self) -> list[Effect]:
         """Asks for the next source frame, where there is credit for its output."""
-        if self._reading or len(self._outbox) >= OUTBOX_FRAMES_MAX:
+        if (
+            self._reading
+            or len(self._outbox) >= OUTBOX_FRAMES_MAX
+            or len(self.tail) >= TAIL_ROWS_MAX
+        ):
             return []
         self._reading = True
         since = self.tail.since
@@ -118,11 +130,19 @@ class Replica:
     def _open_session(self, now: int) -> list[Effect]:
         """A new attachment: everything a merger may lack goes in its first message."""
         self._attempt += 1
+        self._refused = False
+        self._opened_at = now
         self._epoch = None
         self._acked = -1
         self._progress_at = now
         self._outbox = deque([self.retell()])
         return [self._message(0)]
+
+    def _attach_again(self, now: int) -> list[Effect]:
+        """A new session in place of a refused one, as soon as it is time."""
+        if not self._refused or now - self._opened_at < REATTACH_AFTER_MS:
+            return []
+        return self._open_session(now)
 
     def retell(self) -> Frame:
         """All output that a merger may lack."""
@@ -137,7 +157,7 @@ class Replica:
         return Send(self._merger, Data(self.session, sequence, frame))
 
     def _resend(self, now: int) -> list[Effect]:
-        if not self._outbox or now - self._progress_at < RESEND_AFTER_MS:
+        if self._refused or not self._outbox or now - self._progress_at < RESEND_AFTER_MS:
             return []
         self._progress_at = now
         return [self._message(i) for i in range(len(self._outbox))]

@@ -5,10 +5,14 @@ stable of its mergers. When a merger dies and comes back it knows its output up 
 the folded tail, sent as inserts of a stream that joins at `since`, is all it needs to go on at
 once. An ack of a sequence number says only that a frame has arrived: it never trims the tail.
 
-Kept as the frames that were sent, folded when they hold over twice the rows of the last fold.
+Kept as the frames that were sent. The oldest go when all their ends lie below `since` (a later row
+of the same event says its end again); the rest is folded when it holds over twice the rows of the
+last fold.
 """
 
 from __future__ import annotations
+
+from collections import deque
 
 import numpy as np
 import pyarrow as pa
@@ -32,15 +36,14 @@ class Tail:
         self.since = since
         self.stable = BEGIN
         """The last stable of the stream."""
-        self._frames: list[Frame] = []
+        self._frames: deque[tuple[int, Frame]] = deque()  # each behind its largest end
         self._rows = 0
         self._folded_rows = 0
 
     def add(self, frame: Frame) -> None:
         """Takes the next frame of the stream."""
         if len(frame):
-            self._frames.append(frame.with_stable(None))
-            self._rows += len(frame)
+            self._append(frame)
         if frame.stable is not None:
             self.stable = frame.stable
         if self._rows > max(FOLD_ROWS_MIN, FOLD_FACTOR * self._folded_rows):
@@ -49,13 +52,15 @@ class Tail:
     def trim(self, since: int) -> None:
         """Forgets, sooner or later, events with `ve < since`."""
         self.since = max(self.since, since)
+        while self._frames and self._frames[0][0] < self.since:
+            self._rows -= len(self._frames.popleft()[1])
 
     def fold(self) -> Frame:
         """Every event with `ve >= since`, as inserts, followed by the stream's stable."""
         stable = None if self.stable == BEGIN else self.stable
         if not self._frames:
             return Frame.empty(self._schema, stable)
-        rows = Frame.concat(self._frames)
+        rows = Frame.concat([frame for _, frame in self._frames])
         columns = rows.batch.columns
         table = KeyTable(pa.schema([self._schema.arrow.field(VS), *self._schema.payload]))
         keys = pa.RecordBatch.from_arrays([columns[0], *columns[3:]], schema=table.schema)
@@ -70,9 +75,16 @@ class Tail:
             self._schema, live.vs, ends[ids[kept]], live.payload, stable=stable
         )
 
+    def _append(self, frame: Frame) -> None:
+        self._frames.append((int(frame.ve.max()), frame.with_stable(None)))
+        self._rows += len(frame)
+
     def _keep(self, folded: Frame) -> None:
-        self._frames = [folded.with_stable(None)]
-        self._rows = self._folded_rows = len(folded)
+        self._frames.clear()
+        self._rows = 0
+        self._folded_rows = len(folded)
+        if len(folded):
+            self._append(folded)
 
     def __len__(self) -> int:
         """Rows held."""

@@ -1,5 +1,9 @@
 """The machines one message at a time: what each answers to repeats, gaps and strangers."""
 
+import pytest
+
+from gapless.failover import merger as merger_module
+from gapless.failover import replica as replica_module
 from gapless.failover.merger import Merger
 from gapless.failover.messages import (
     Ack,
@@ -22,12 +26,18 @@ from gapless.failover.messages import (
     Tick,
     Token,
 )
-from gapless.failover.replica import OUTBOX_FRAMES_MAX, RESEND_AFTER_MS, Replica
+from gapless.failover.replica import (
+    OUTBOX_FRAMES_MAX,
+    REATTACH_AFTER_MS,
+    RESEND_AFTER_MS,
+    Replica,
+)
 from gapless.failover.subscriber import FETCH_AFTER_MS, Subscriber
 from gapless.merge.lmerge import LMerge
 from gapless.operators.filter import Filter
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import col
 from gapless.protocol.frame import Frame
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
@@ -168,8 +178,43 @@ def test_when_it_is_refused_it_attaches_anew_with_all_that_may_be_missing() -> N
     machine = started()
     machine.on(SourceRead(frame("ins(A,1,5) ins(B,9,12) stable(8)"), 64), 0)
     machine.on(Ack(SESSION, 1, 1, 7, 7), 0)
-    (attach,) = sent(machine.on(Refused(SESSION, 2, "no such session"), 0))
+    refused = machine.on(Refused(SESSION, 2, "no such session"), REATTACH_AFTER_MS)
+    (attach,) = sent(refused)
     assert attach == Attach(Session("r1", LIFE, 2), 7, frame("ins(B,9,12) stable(8)"))
+
+
+def test_a_replica_that_is_refused_again_and_again_does_not_hurry() -> None:
+    machine = started()
+    assert sent(machine.on(Refused(SESSION, 1, "bad content"), 1)) == []
+    assert sent(machine.on(Tick(), REATTACH_AFTER_MS - 1)) == []
+    assert len(sent(machine.on(Tick(), REATTACH_AFTER_MS))) == 1
+
+
+def test_it_stops_reading_while_nothing_of_its_output_becomes_durable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replica_module, "TAIL_ROWS_MAX", 2)
+    machine = started()
+    machine.on(SourceRead(frame("ins(A,1,5)"), 64), 0)
+    machine.on(SourceRead(frame("ins(B,9,12) stable(8)"), 128), 0)
+    stuck = machine.on(Ack(SESSION, 1, 2, BEGIN, BEGIN), 0)
+    assert not any(isinstance(e, ReadSource) for e in stuck)
+    durable = machine.on(Ack(SESSION, 1, 2, 8, 8), 0)
+    assert any(isinstance(e, ReadSource) for e in durable)
+
+
+def test_messages_that_mean_nothing_cannot_be_made() -> None:
+    with pytest.raises(Misuse):
+        Attach(SESSION, BEGIN - 1, frame(""))
+    with pytest.raises(Misuse):
+        Data(SESSION, 0, frame(""))
+
+
+def test_more_replicas_than_a_merger_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merger_module, "INPUTS_MAX", 1)
+    stranger = Session("r2", LIFE, 1)
+    (answer,) = sent(attached().on(Attach(stranger, BEGIN, frame("")), 0))
+    assert answer == Refused(stranger, 1, "1 replicas are attached")
 
 
 def test_an_ack_of_frames_does_not_trim_the_tail() -> None:
