@@ -44,6 +44,8 @@ class Case(ABC):
     """The state of one case of LMerge."""
 
     name: ClassVar[CaseName]
+    holds_back: ClassVar[bool] = False
+    """Whether rows of an input that does not qualify yet have to wait; else they are taken in."""
 
     def __init__(self, schema: StreamSchema, policy: Policy, divergences: Divergences) -> None:
         self.schema = schema
@@ -69,7 +71,23 @@ class Case(ABC):
         Raises `StreamViolation` before anything of it counts.
         """
 
+    def hold(self, number: int, frame: Frame) -> None:
+        """Keeps back the rows of an input that does not qualify yet; only where `holds_back`."""
+        raise Bug(f"{self.name} takes in rows at once: input {number}, {len(frame)} rows")
+
+    def held(self, number: int) -> list[Frame]:  # noqa: ARG002  # see `hold`
+        """What is kept back of an input, oldest first."""
+        return []
+
+    def admit(self, number: int) -> list[Frame]:  # noqa: ARG002  # see `hold`
+        """Takes in what was kept back of an input that now qualifies; what goes out."""
+        return []
+
     # -- freezing -----------------------------------------------------------------------------
+
+    def settles(self, number: int) -> None:
+        """An input has been told what is settled: it need not speak of that to its end."""
+        del number  # only a case that waits for last words cares
 
     def promised(self, number: int, stable: int) -> None:
         """An input has promised `stable`; whether it acts is another matter."""

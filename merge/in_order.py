@@ -1,8 +1,12 @@
 """What r0, r1 and r2 share: inserts only, in order of their starts.
 
 Such an output never revises anything, so a stable asks for no work: it is passed on. What an input
-says after the output has gone past it is dropped, and what is put out are slices of the frames that
-came in, not copies.
+says after the output has gone past it is dropped, and what is put out are slices of the frames
+that came in, not copies.
+
+An input that joined ahead of the output is held back until it qualifies. It lacks what ends before
+its join time, so its rows, taken in at once, would carry the output past events that the others are
+still to tell.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gapless.merge.case import Case, Favour, Taken, case_violation
+from gapless.merge.case import Case, Favour, Taken, case_violation, violation
 from gapless.merge.divergence import Divergences
 from gapless.merge.policy import Policy
 from gapless.protocol.elements import BEGIN
@@ -20,9 +24,14 @@ from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.schema import StreamSchema
 
+HELD_ROWS_MAX = 1_000_000
+"""Rows kept back of one input: one that joins further ahead than that had better join later."""
+
 
 class InOrder(Case):
     """Inserts only, `vs` not falling; subclasses say what of a frame is new."""
+
+    holds_back = True
 
     def __init__(self, schema: StreamSchema, policy: Policy, divergences: Divergences) -> None:
         if policy.keeps_events:
@@ -34,6 +43,7 @@ class InOrder(Case):
         self.newest = BEGIN
         """The largest `vs` put out."""
         self._last: dict[int, int] = {}  # the largest `vs` of each input
+        self._held: dict[int, list[Frame]] = {}
 
     def attach(self, number: int) -> None:
         """Opens the state of an input."""
@@ -42,6 +52,27 @@ class InOrder(Case):
     def detach(self, number: int) -> None:
         """Frees the state of an input."""
         del self._last[number]
+        self._held.pop(number, None)
+
+    def hold(self, number: int, frame: Frame) -> None:
+        """Checks the rows, and keeps them back."""
+        rows = len(frame) + sum(map(len, self._held.get(number, [])))
+        if rows > HELD_ROWS_MAX:
+            raise violation(frame, 0, f"at most {HELD_ROWS_MAX} rows before the output gets there")
+        self._check(number, frame, frame.vs)
+        self._last[number] = int(frame.vs[-1])
+        self._held.setdefault(number, []).append(frame.with_stable(None))
+
+    def held(self, number: int) -> list[Frame]:
+        """What is kept back."""
+        return self._held.get(number, [])
+
+    def admit(self, number: int) -> list[Frame]:
+        """Takes in what was kept back."""
+        out = []
+        for frame in self._held.pop(number, []):
+            out += self._pass(number, frame, frame.vs)
+        return out
 
     def take(self, number: int, frame: Frame, favour: Favour) -> Taken:  # noqa: ARG002  # one policy
         """Passes on what is new of a frame."""
@@ -81,8 +112,9 @@ class InOrder(Case):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of state: the newest start, and one for each input."""
-        return 8 * (1 + len(self._last))
+        """Bytes of state: the newest start, one for each input, and what is held back."""
+        held = sum(frame.nbytes for frames in self._held.values() for frame in frames)
+        return 8 * (1 + len(self._last)) + held
 
     def validate(self) -> None:
         """No input is behind BEGIN, none holds more than it may."""

@@ -209,6 +209,7 @@ class LMerge:
     def feedback(self, number: int) -> int:
         """Events with a final `ve` below this time are settled: the input need not send them."""
         self._members.get(number)
+        self._case.settles(number)
         return self.stable
 
     # -- merging ------------------------------------------------------------------------------
@@ -257,6 +258,10 @@ class LMerge:
         else:
             highest = entry.highest
         try:
+            if self._case.holds_back and not entry.qualifies(self.stable):
+                self._case.hold(entry.number, frame)
+                entry.elements += len(frame)
+                return []
             taken = self._case.take(entry.number, frame, self._favour(entry, highest))
         except CaseViolation as why:
             if entry.number not in self._observed or self.case == LADDER[-1]:
@@ -290,6 +295,24 @@ class LMerge:
             self._put_out.stables += 1
             if self._history is not None:
                 self._history.settle(t)
+            if self._case.holds_back:
+                drawn.frames += self._admit()
+
+    def _admit(self) -> list[Frame]:
+        """Takes in what was held back of inputs that now qualify."""
+        out = []
+        for entry in self._members.attached.values():
+            held = self._case.held(entry.number)
+            if not held or not entry.qualifies(self.stable):
+                continue
+            passed = self._case.admit(entry.number)
+            entry.dropped += sum(map(len, held)) - sum(map(len, passed))
+            if self._history is not None:
+                for frame in held:
+                    self._history.said(entry.number, frame)
+                self._history.put_out(passed)
+            out += passed
+        return out
 
     def _acting(self) -> Input | None:
         """The qualified input with the largest target, if that is above the output's stable."""
@@ -383,6 +406,11 @@ class LMerge:
             case.attach(number)
             case.promised(number, entry.stable)
         for number in self._members.attached:
+            for frame in self._case.held(number):
+                if case.holds_back:
+                    case.hold(number, frame)
+                else:
+                    out += case.take(number, frame, Favour(insert=True, adjust=False)).out
             told = source.told(number)
             if not len(told):
                 continue
@@ -419,7 +447,10 @@ class LMerge:
         """All of it as data. Samples of divergences and open questions stay behind."""
         source = self._history or self._case
         tables = {"output": source.live().batch}
-        tables |= {f"input {n}": source.told(n).batch for n in self._members.attached}
+        for number in self._members.attached:
+            tables[f"input {number}"] = source.told(number).batch
+            if held := self._case.held(number):
+                tables[f"held {number}"] = Frame.concat(held).batch
         document = {
             "case": self.case,
             "adapts": self._adapts,
@@ -458,6 +489,8 @@ class LMerge:
             case.promised(number, entry.stable)
         for number in merge._members.attached:
             case.adopt_input(number, tables[f"input {number}"])
+            if f"held {number}" in tables:
+                case.hold(number, tables[f"held {number}"])
         case.adopt_facts(d["facts"])
         if merge._history is not None:
             merge._history.put_out([tables["output"]])

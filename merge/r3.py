@@ -252,6 +252,11 @@ class R3(Case):
         if len(self._questions):
             self._questions.promised(number, stable)
 
+    def settles(self, number: int) -> None:
+        """It may stop in the middle of what is settled, so its open questions have no answer."""
+        if len(self._questions):
+            self._questions.detach(number)
+
     def _compare(self, acting: int, gone: Ids) -> None:
         """Asks the other inputs that had told a settled key otherwise."""
         ours, starts = self._out.values[gone], self._keys.vs.values[gone]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gapless.merge import in_order
 from gapless.merge.choose import StreamProperties
 from gapless.merge.divergence import QUESTIONS_MAX, SAMPLES_MAX
 from gapless.merge.lmerge import LMerge
@@ -231,6 +232,16 @@ def test_an_event_that_only_a_slower_input_has_is_a_divergence_once_it_stays_wit
     assert sample.output_ve == sample.vs
 
 
+def test_an_input_that_was_told_what_is_settled_may_stop_in_the_middle_of_it() -> None:
+    merge = LMerge(DEFAULT_SCHEMA, "r3")
+    a, b = merge.attach(), merge.attach()
+    say(merge, b, "ins(A,1,7)")
+    say(merge, a, "ins(A,1,5) stable(9)")
+    assert merge.feedback(b) == 9
+    say(merge, b, "stable(9)")
+    assert merge.divergences.count == 0
+
+
 def test_a_detached_input_leaves_no_questions() -> None:
     merge = LMerge(DEFAULT_SCHEMA, "r3")
     a, b = merge.attach(), merge.attach()
@@ -299,6 +310,49 @@ def test_a_restored_merger_goes_on_exactly_as_the_first(case: Any) -> None:
         assert second.stable == first.stable
         assert second.case == first.case
         assert second.attach() == first.attach(), "numbers go on, too"
+
+
+# -- joining ahead ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["r0", "r1", "r2"])
+def test_an_input_that_joins_ahead_waits_and_takes_nobody_past_anything(case: Any) -> None:
+    merge = LMerge(DEFAULT_SCHEMA, case)
+    a = merge.attach()
+    say(merge, a, "ins(A,1,5)")
+    ahead = merge.attach(join_at=20)
+    assert say(merge, ahead, "ins(D,15,30) ins(E,25,30)") == ""
+    assert say(merge, a, "ins(B,2,5) ins(C,9,15)") == "ins(B,2,5) ins(C,9,15)"
+    restored = LMerge.restore(DEFAULT_SCHEMA, merge.snapshot())
+    for m in (merge, restored):
+        assert say(m, a, "ins(D,15,30) stable(22)") == "ins(D,15,30) ins(E,25,30) stable(22)"
+        m.validate()
+        assert m.stats.inputs[ahead].dropped == 1
+
+
+def test_what_was_held_back_is_not_lost_in_a_step() -> None:
+    merge = LMerge(DEFAULT_SCHEMA)
+    a = merge.attach(properties=TIES)
+    ahead = merge.attach(join_at=20, properties=TIES)
+    say(merge, ahead, "ins(D,15,30) ins(E,25,30)")
+    free = merge.attach()
+    out = table("")
+    for number, text in [(free, "stable(0)"), (a, "ins(A,1,5)"), (a, "ins(D,15,30) stable(22)")]:
+        out.fold(merge.push(number, frame(text)))
+        merge.validate()
+    assert merge.case == "r4"
+    assert out == table("ins(A,1,5) ins(D,15,30) ins(E,25,30)")
+
+
+def test_how_much_is_held_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_order, "HELD_ROWS_MAX", 3)
+    merge = LMerge(DEFAULT_SCHEMA, "r2")
+    empty = merge.nbytes
+    ahead = merge.attach(join_at=20)
+    say(merge, ahead, "ins(D,15,30) ins(E,25,30)")
+    say(merge, ahead, "ins(F,25,30) ins(G,25,30)")
+    assert "at most 3 rows" in str(merge.detached[ahead])
+    assert merge.nbytes == empty
 
 
 # -- other duties -----------------------------------------------------------------------------
