@@ -401,7 +401,8 @@ def _strike(trial: Trial, fault: str, rng: random.Random, join: Callable[..., No
     stable = trial.merge.stable
     match fault:
         case "join":
-            join(max(stable, 0) + rng.choice((0, rng.randrange(AHEAD), rng.randrange(SPAN))))
+            ahead = rng.choice((0, rng.randrange(AHEAD), rng.randrange(SPAN)))
+            join(min(max(stable, 0) + ahead, INF))
         case "crash":
             victim = rng.choice(list(trial.present))
             if trial.bearers != [victim]:
