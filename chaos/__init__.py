@@ -1,1 +1,1 @@
-"""Faults, on purpose: the simulator, its disk and workload, broken builds."""
+"""Faults, on purpose: the simulator, its disk and workload, broken builds, trials of mergers."""

@@ -15,7 +15,7 @@ FETCH_AFTER_MS = 200
 
 
 class Subscriber:
-    """Reads one merger's output, `deliver="changes"`. Pure: the shell does what the effects say."""
+    """Reads one merger's output, every change. Pure: the shell does what the effects say."""
 
     def __init__(self, name: str, merger: str, token: Token | None = None) -> None:
         self.name = name

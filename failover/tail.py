@@ -1,13 +1,14 @@
 """The tail: what a replica has put out and a merger might still need.
 
-A replica's output restricted to events with `ve >= since`, where `since` is the smallest durable
-stable of its mergers. When a merger dies and comes back it knows its output up to that stable;
+A replica's output restricted to events with `ve >= since`, where `since` is the durable stable of
+its merger. When the merger dies and comes back it knows its output up to that stable;
 the folded tail, sent as inserts of a stream that joins at `since`, is all it needs to go on at
 once. An ack of a sequence number says only that a frame has arrived: it never trims the tail.
 
 Kept as the frames that were sent. The oldest go when all their ends lie below `since` (a later row
 of the same event says its end again); the rest is folded when it holds over twice the rows of the
-last fold.
+last fold. Folding takes (vs, payload) for a key, as case r3 does: of two events that share one, the
+last told stays.
 """
 
 from __future__ import annotations

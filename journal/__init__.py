@@ -1,1 +1,1 @@
-"""Durable partitions: what replicas read, and what mergers deliver."""
+"""Durable files of frames: what replicas read, and what mergers deliver."""

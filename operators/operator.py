@@ -22,7 +22,8 @@ class Operator(ABC):
     schema: StreamSchema
     """Of the output."""
     reach: int = 0
-    """How much time before t it must see, so that every output with `ve >= t` is right."""
+    """How much time before t it must see, so that every output with `ve >= t` is right. INF: all of
+    it, however old."""
 
     @abstractmethod
     def push(self, frame: Frame) -> Frame:

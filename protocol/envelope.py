@@ -48,7 +48,7 @@ from gapless.protocol.schema import StreamSchema
 HEADER_BYTES = 64
 """Bytes of a header, and what an envelope is a multiple of: a cache line, Arrow's alignment."""
 BODY_BYTES_MAX = 64 << 20
-"""Bytes of a body: 64,000 rows, the largest frame that the runtime makes, at 1 KB a row."""
+"""Bytes of a body: 65,536 rows of 1 KB. Whoever has a larger frame cuts it before it is encoded."""
 SCHEMAS_KEPT = 256
 """Schemas whose encoded form is kept: more than one process meets."""
 

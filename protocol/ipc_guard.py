@@ -33,7 +33,7 @@ import pyarrow as pa
 from gapless.protocol.errors import DecodeError
 
 ROWS_MAX = 1 << 20
-"""Rows in one batch: sixteen times the largest frame that the runtime makes."""
+"""Rows in one batch: what the largest envelope holds at 64 bytes a row, 24 of them its times."""
 METADATA_BYTES_MAX = 4 << 20
 """Bytes of one message's flatbuffer: a record batch of 4,096 columns needs a quarter of it."""
 NESTING_MAX = 32
