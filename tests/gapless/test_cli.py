@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,42 +16,14 @@ import typer.main
 
 from gapless.bench import harness
 from gapless.bench.harness import Context, Row
-from gapless.cli import app, main
+from gapless.cli import app
 from gapless.commands import terminal
 from gapless.doctor import Check, Verdict
 from gapless.protocol.errors import Misuse
+from tests.gapless.command import Gapless, Outcome
 
 HEAVY = {"ray", "pyspark", "pandas", "grpc"}
 """Packages that take a second to import, and that no help text needs."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-Gapless = Callable[..., Outcome]
-
-
-@pytest.fixture
-def gapless(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Gapless:
-    """Runs the command line in this process."""
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["gapless", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        code = end.value.code
-        return Outcome(0 if code is None else int(code), captured.out, captured.err)
-
-    return run
 
 
 # -- every command -------------------------------------------------------------------------------

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
 import random
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 import typer
 
-from gapless.cli import main
 from gapless.commands.merge import parse_policy, parse_schema
 from gapless.commands.recorded import Recorder, Recording, interleave
 from gapless.journal.disk import LocalDisk
@@ -31,38 +27,10 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
 from gapless.protocol.variants import random_tdb, random_telling, tell
+from tests.gapless.command import Gapless, Outcome
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "merge"
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-Gapless = Callable[..., Outcome]
-
-
-@pytest.fixture
-def gapless(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Gapless:
-    """Runs the command line in this process."""
-
-    def run(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["gapless", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        code = end.value.code
-        return Outcome(0 if code is None else int(code), captured.out, captured.err)
-
-    return run
 
 
 @pytest.fixture
