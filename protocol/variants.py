@@ -19,13 +19,14 @@ is therefore legal by construction; it is folded and compared all the same, and 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert, Stable
 from gapless.protocol.errors import Bug, Misuse
-from gapless.protocol.frame import Frame
+from gapless.protocol.frame import Frame, frames_of
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
@@ -199,18 +200,10 @@ def _with_stables(steps: Story, telling: Telling, rng: random.Random) -> list[El
     return elements
 
 
-def _cut(schema: StreamSchema, elements: list[Element], rows_max: int) -> list[Frame]:
+def _cut(schema: StreamSchema, elements: list[Element], rows_max: int) -> Iterator[Frame]:
     """Frames of at most `rows_max` rows, each ending at a stable where there is one."""
-    frames: list[Frame] = []
-    run: list[Element] = []
-    for e in elements:
-        if len(run) == rows_max and not isinstance(e, Stable):
-            frames.append(Frame.from_elements(schema, run))
-            run = []
-        run.append(e)
-        if isinstance(e, Stable):
-            frames.append(Frame.from_elements(schema, run))
-            run = []
-    if run:
-        frames.append(Frame.from_elements(schema, run))
-    return frames
+    for frame in frames_of(schema, elements):
+        last = max(len(frame) - 1, 0) // rows_max * rows_max
+        for first in range(0, last, rows_max):
+            yield frame.slice(first, rows_max)
+        yield frame.slice(last, rows_max, frame.stable)
