@@ -45,6 +45,8 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.ipc_guard import ROWS_MAX, BatchReader
 from gapless.protocol.schema import StreamSchema
 
+MAGIC = b"GAPL"
+"""How every envelope, and so every file of them, begins."""
 HEADER_BYTES = 64
 """Bytes of a header, and what an envelope is a multiple of: a cache line, Arrow's alignment."""
 BODY_BYTES_MAX = 64 << 20
@@ -52,7 +54,6 @@ BODY_BYTES_MAX = 64 << 20
 SCHEMAS_KEPT = 256
 """Schemas whose encoded form is kept: more than one process meets."""
 
-_MAGIC = b"GAPL"
 _VERSION = 1
 _HEADER = struct.Struct("<4sBBHIIQq16sQI")
 _CRC = struct.Struct("<I")
@@ -174,8 +175,8 @@ def peek_header(data: Data, offset: int = 0, *, max_bytes: int = BODY_BYTES_MAX)
     there is for the caller to see; decoding would raise `Truncated`, too.
     """
     view = memoryview(data)[offset : offset + HEADER_BYTES]
-    if bytes(view[:4]) != _MAGIC[: len(view)]:
-        raise DecodeError("magic", bytes(view[:4]).hex(), _MAGIC.hex())
+    if bytes(view[:4]) != MAGIC[: len(view)]:
+        raise DecodeError("magic", bytes(view[:4]).hex(), MAGIC.hex())
     if len(view) < HEADER_BYTES:
         raise Truncated("header", f"{len(view)} bytes", HEADER_BYTES)
     return _read_header(view, max_bytes)
@@ -241,7 +242,7 @@ def _seal(
         raise Misuse(f"a body of {body_bytes} bytes: cut it, {BODY_BYTES_MAX} is the most")
     padding = bytes(_padded(body_bytes) - body_bytes)
     header = _HEADER.pack(
-        _MAGIC,
+        MAGIC,
         _VERSION,
         kind,
         0,

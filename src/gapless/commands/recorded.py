@@ -23,7 +23,7 @@ import pyarrow as pa
 from gapless.journal.disk import LocalDisk
 from gapless.journal.file import JournalFile
 from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.envelope import HEADER_BYTES, peek_header
+from gapless.protocol.envelope import HEADER_BYTES, MAGIC, peek_header
 from gapless.protocol.errors import (
     BadData,
     DecodeError,
@@ -37,7 +37,6 @@ from gapless.protocol.ipc_guard import ROWS_MAX, read_schema
 from gapless.protocol.schema import StreamSchema
 
 STABLE_KEY = b"gapless.stable"
-_ENVELOPE_MAGIC = b"GAPL"
 _ARROW_FILE_MAGIC = b"ARROW1"
 _MESSAGE_PREFIX = struct.Struct("<II")
 """What an Arrow message starts with: a mark, and the bytes of its metadata."""
@@ -60,7 +59,7 @@ class Recording:
             raise Misuse(f"{path}: cannot be read: {e.strerror}") from None
         if not head:
             raise BadData(f"{path}: is empty")
-        self._is_journal = head.startswith(_ENVELOPE_MAGIC)
+        self._is_journal = head.startswith(MAGIC)
         try:
             if self._is_journal:
                 self.schema = _journal_schema(path, head)
