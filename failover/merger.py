@@ -130,7 +130,7 @@ class Merger:
 
     def _ack(self, link: _Link) -> Send:
         durable = self.durable_stable
-        feedback = min(durable, self._merge.feedback(link.number))
+        feedback = self._merge.feedback(link.number, at_most=durable)
         ack = Ack(link.session, self.epoch, link.taken_in, durable, feedback)
         return Send(link.session.replica, ack)
 

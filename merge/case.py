@@ -85,9 +85,9 @@ class Case(ABC):
 
     # -- freezing -----------------------------------------------------------------------------
 
-    def settles(self, number: int) -> None:
-        """An input has been told what is settled: it need not speak of that to its end."""
-        del number  # only a case that waits for last words cares
+    def settles(self, number: int, before: int) -> None:
+        """An input is told that what ends before a time is settled: it may stop speaking of it."""
+        del number, before  # only a case that waits for last words cares
 
     def promised(self, number: int, stable: int) -> None:
         """An input has promised `stable`; whether it acts is another matter."""

@@ -128,6 +128,10 @@ class OpenQuestions:
             self._divergences.record(number, keys, theirs[differ], ours[differ])
         self._forget(final)
 
+    def close(self, number: int, before: int) -> None:
+        """An input need not speak any more of what the output has ending before a time."""
+        self._forget(np.flatnonzero((self._input.values == number) & (self._ours.values < before)))
+
     def detach(self, number: int) -> None:
         """An input has left: its questions will not be answered."""
         self._forget(np.flatnonzero(self._input.values == number))

@@ -162,11 +162,8 @@ class LMerge:
         if self._adapts:
             needed = self._needed([*self._declared.values(), properties or OBSERVED])
             if needed > self.case:
-                why = (
-                    f"an input attaches that is {properties}"
-                    if properties
-                    else "of an unknown input"
-                )
+                declares = "nothing" if properties is None else str(properties)
+                why = f"an input attaches that declares {declares}"
                 self._rescued += self._step(LADDER.index(needed), why)
         number = self._members.attach(join_at).number
         if self._adapts:
@@ -206,11 +203,16 @@ class LMerge:
         """The last stable that an attached input promised."""
         return self._members.get(number).stable
 
-    def feedback(self, number: int) -> int:
-        """Events with a final `ve` below this time are settled: the input need not send them."""
+    def feedback(self, number: int, at_most: int = INF) -> int:
+        """Events with a final `ve` below this time are settled: the input need not send them.
+
+        Ask only to pass the answer on: what the input may now leave out is no longer held against
+        it as a divergence. `at_most` caps the answer, say at what is durable.
+        """
         self._members.get(number)
-        self._case.settles(number)
-        return self.stable
+        settled = min(self.stable, at_most)
+        self._case.settles(number, settled)
+        return settled
 
     # -- merging ------------------------------------------------------------------------------
 
@@ -447,6 +449,8 @@ class LMerge:
         """All of it as data. Samples of divergences and open questions stay behind."""
         source = self._history or self._case
         tables = {"output": source.live().batch}
+        if self._rescued:
+            tables["rescued"] = Frame.concat(self._rescued).batch
         for number in self._members.attached:
             tables[f"input {number}"] = source.told(number).batch
             if held := self._case.held(number):
@@ -484,6 +488,7 @@ class LMerge:
             merge._history = History(schema)
         tables = {name: Frame(batch, None, schema) for name, batch in snapshot.tables.items()}
         case.adopt_output(tables["output"])
+        merge._rescued = [tables["rescued"]] if "rescued" in tables else []
         for number, entry in merge._members.attached.items():
             case.attach(number)
             case.promised(number, entry.stable)

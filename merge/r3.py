@@ -252,10 +252,10 @@ class R3(Case):
         if len(self._questions):
             self._questions.promised(number, stable)
 
-    def settles(self, number: int) -> None:
-        """It may stop in the middle of what is settled, so its open questions have no answer."""
+    def settles(self, number: int, before: int) -> None:
+        """It may stop in the middle of what is settled: questions about that have no answer."""
         if len(self._questions):
-            self._questions.detach(number)
+            self._questions.close(number, before)
 
     def _compare(self, acting: int, gone: Ids) -> None:
         """Asks the other inputs that had told a settled key otherwise."""

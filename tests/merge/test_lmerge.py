@@ -101,8 +101,9 @@ def test_what_the_order_had_passed_over_is_rescued_by_a_step() -> None:
     say(merge, a, "ins(A,1,50) ins(C,9,50)")  # B is missing here
     assert say(merge, b, "ins(A,1,50) ins(B,5,50)") == "", "r0 has gone past 5"
     c = merge.attach()
-    out = say(merge, c, "stable(0)")
-    assert out == "ins(B,5,50) stable(0)"
+    restored = LMerge.restore(DEFAULT_SCHEMA, merge.snapshot())
+    for m in (merge, restored):
+        assert say(m, c, "stable(0)") == "ins(B,5,50) stable(0)"
 
 
 def test_what_cannot_be_seen_in_time() -> None:
@@ -240,6 +241,17 @@ def test_an_input_that_was_told_what_is_settled_may_stop_in_the_middle_of_it() -
     assert merge.feedback(b) == 9
     say(merge, b, "stable(9)")
     assert merge.divergences.count == 0
+
+
+def test_feedback_that_is_capped_excuses_only_what_it_covers() -> None:
+    merge = LMerge(DEFAULT_SCHEMA, "r3")
+    a, b = merge.attach(), merge.attach()
+    say(merge, b, "ins(A,1,4) ins(B,1,7)")
+    say(merge, a, "ins(A,1,3) ins(B,1,6) stable(9)")
+    assert merge.feedback(b, at_most=5) == 5
+    say(merge, b, "stable(9)")
+    (sample,) = merge.divergences.samples
+    assert sample.payload == ("B",)
 
 
 def test_a_detached_input_leaves_no_questions() -> None:
