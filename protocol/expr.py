@@ -34,7 +34,6 @@ from gapless.protocol.documents import Document, pack
 from gapless.protocol.errors import DecodeError, ExpressionError, FrameError, SchemaError
 from gapless.protocol.functions import (
     ARROW_ERRORS,
-    PLAIN,
     arrow_function,
     build_options,
     evaluate,
@@ -44,6 +43,7 @@ from gapless.protocol.functions import (
     option_to_plain,
 )
 from gapless.protocol.plain import (
+    PLAIN,
     column,
     type_from_plain,
     type_to_plain,

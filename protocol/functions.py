@@ -21,6 +21,7 @@ from gapless.protocol.columns import without_views
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import DecodeError, ExpressionError
 from gapless.protocol.plain import (
+    PLAIN,
     column,
     type_from_plain,
     type_to_plain,
@@ -55,8 +56,6 @@ _CAST = frozenset(("type", "safe"))
 FUNCTIONS = frozenset(_ARROW) | _OURS.keys()
 """All that an expression may name."""
 
-PLAIN = (bool, int, float, str, bytes)
-"""Types of values that are themselves in a document."""
 ARROW_ERRORS = (
     pa.ArrowException,
     TypeError,

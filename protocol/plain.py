@@ -23,6 +23,8 @@ from gapless.protocol.ipc_guard import read_schema
 from gapless.protocol.schema import check_type
 from gapless.protocol.values import canonical_float, from_values
 
+PLAIN = (bool, int, float, str, bytes)
+"""Types of values that are themselves in a document."""
 DECIMAL_CHARS_MAX = 160
 """Characters of a decimal: 76 digits is the widest type; an exponent may say the rest."""
 DECIMAL_EXPONENT_MAX = 128
@@ -69,7 +71,7 @@ def value_to_plain(value: Any) -> Document:
         return {"struct": [value_to_plain(v) for v in value]}
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
-    if value is None or isinstance(value, bool | int | float | str | bytes):
+    if value is None or isinstance(value, PLAIN):
         return value
     raise Misuse(f"{value!r} is no payload value")
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,13 +28,12 @@ from gapless.protocol.columns import without_views
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import DecodeError, FrameError, Misuse
+from gapless.protocol.frame import Mask
 from gapless.protocol.plain import value_from_plain, value_to_plain
-from gapless.protocol.values import canonical_float, from_values
+from gapless.protocol.values import canonical_float, from_values, ticks_type
 
 CONDITIONS_MAX = 256
 """Bounds and group columns of one punctuation: a join of many inputs has one an input."""
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +136,9 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def _below(column: pa.Array, name: str, t: int) -> Mask:
     """True where an attribute is below `t`; false where it is null."""
-    bits = column.type.bit_width if pa.types.is_primitive(column.type) else 0
-    if pa.types.is_temporal(column.type) and bits in (32, 64):
-        column = column.view(pa.int32() if bits == 32 else pa.int64())
+    ticks = ticks_type(column.type)
+    if ticks is not None:
+        column = column.view(ticks)
     if not pa.types.is_signed_integer(column.type):
         raise Misuse(f"punctuation: {name} is {column.type}; a bound needs integers or times")
     return _as_mask(pc.less(column, pa.scalar(t, pa.int64())))

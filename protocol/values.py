@@ -27,7 +27,7 @@ def canonical_float(x: float) -> float:
     return math.nan if x != x else x + 0.0  # -0.0 + 0.0 is 0.0
 
 
-def _ticks_type(t: pa.DataType) -> pa.DataType | None:
+def ticks_type(t: pa.DataType) -> pa.DataType | None:
     """The integer type that holds the ticks of a temporal type; None where `t` is not one."""
     if not pa.types.is_temporal(t) or pa.types.is_interval(t):
         return None
@@ -37,7 +37,7 @@ def _ticks_type(t: pa.DataType) -> pa.DataType | None:
 def to_values(array: pa.Array) -> list[Any]:
     """The rows of `array` as canonical Python values."""
     t = array.type
-    ticks = _ticks_type(t)
+    ticks = ticks_type(t)
     if ticks is not None:
         return list(array.view(ticks).to_pylist())
     if pa.types.is_dictionary(t):
@@ -64,7 +64,7 @@ def from_values(values: Sequence[Any], t: pa.DataType, name: str = "value") -> p
 
 
 def _from_values(values: Sequence[Any], t: pa.DataType) -> pa.Array:
-    ticks = _ticks_type(t)
+    ticks = ticks_type(t)
     if ticks is not None or pa.types.is_integer(t):
         for v in values:
             if isinstance(v, Decimal):
