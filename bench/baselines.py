@@ -18,19 +18,15 @@ legal, so nothing here checks a frame again.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.kernels import KeyTable
-from gapless.kernels.columns import Column
+from gapless.kernels.columns import Column, Ints
 from gapless.merge.lmerge import LMerge
 from gapless.operators.cleanse import Cleanse
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.frame import Frame
+from gapless.protocol.frame import Frame, Mask
 from gapless.protocol.schema import VS, StreamSchema
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Index:

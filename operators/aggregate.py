@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
+from gapless.kernels.keys import Ids
 from gapless.operators.operator import Operator
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF
@@ -118,7 +118,7 @@ class CountByWindow(Operator):
         self._forget(np.flatnonzero(self._windows.values < self._wanted))
         return self._window.rows_needed_from(t)
 
-    def _forget(self, ids: npt.NDArray[np.int64]) -> None:
+    def _forget(self, ids: Ids) -> None:
         if not len(ids):
             return
         self._table.release(ids)

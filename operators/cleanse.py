@@ -25,11 +25,11 @@ themselves, and equal events are counted.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
+from gapless.kernels.keys import Ids
 from gapless.operators.operator import Operator
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.payloads import Payloads
@@ -38,8 +38,6 @@ from gapless.protocol.errors import Bug, StreamViolation
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.text import format_element
-
-Ids = npt.NDArray[np.int64]
 
 _EVENT = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("payload", "vs", "ve")])
 

@@ -40,11 +40,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.kernels import Chains, KeyTable
 from gapless.kernels.columns import Column
+from gapless.kernels.keys import Ids
 from gapless.operators.operator import Operator
 from gapless.operators.payloads import Payloads
 from gapless.protocol.elements import BEGIN, INF, format_time
@@ -52,8 +52,6 @@ from gapless.protocol.errors import Bug, StreamViolation
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.text import format_element
-
-Ids = npt.NDArray[np.int64]
 
 _BOUNDARY = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("payload", "time")])
 

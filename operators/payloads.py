@@ -10,14 +10,12 @@ again, and stores a long string once. What is used by nothing any more is forgot
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
+from gapless.kernels.keys import Ids
 from gapless.protocol.errors import Bug
-
-Ids = npt.NDArray[np.int64]
 
 
 class Payloads:
