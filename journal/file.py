@@ -42,9 +42,10 @@ class JournalFile:
 
         A writer calls it once, before it appends.
         """
-        ends = [behind for _, behind in self.frames()]
-        self._next = len(ends)
-        offset = ends[-1] if ends else 0
+        self._next = offset = 0
+        for _, behind in self.frames():
+            self._next += 1
+            offset = behind
         if offset < self._disk.size(self._name):
             self._disk.truncate(self._name, offset)
         return offset
