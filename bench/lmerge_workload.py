@@ -90,11 +90,6 @@ class Workload:
         """How late, in event time, an element comes at most."""
         return self.lifetime_mean // LATENESS_SHARE
 
-    @property
-    def adjust_share(self) -> float:
-        """Share of the rows that are adjusts."""
-        return self.revisions / (1 + self.revisions)
-
     @cached_property
     def schema(self) -> StreamSchema:
         """Of every stream of this workload."""
