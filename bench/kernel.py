@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.bench.harness import Context, Row, best_of
+from gapless.bench.harness import REPEAT, Context, Row, best_of
 from gapless.kernels import KERNEL, twin_key_table
 from gapless.protocol.envelope import Incarnation, decode_frame, encode_frame
 from gapless.protocol.errors import Misuse
@@ -41,7 +41,8 @@ def run(context: Context) -> Iterator[Row]:
             f"this bench compares the native kernel with its twin, and the {KERNEL} is in use: "
             "install a C++ compiler and Gapless again, and leave GAPLESS_KERNEL unset"
         )
-    bench = _Bench(live=LIVE_KEYS // (10 if context.quick else 1), repeat=1 if context.quick else 5)
+    live, repeat = (LIVE_KEYS // 10, 1) if context.quick else (LIVE_KEYS, REPEAT)
+    bench = _Bench(live, repeat)
     yield from bench.two_int64()
     yield from bench.text()
     yield from bench.short_frames()
