@@ -17,6 +17,7 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from gapless.chaos import workload
@@ -55,7 +56,15 @@ REPLICAS = ("r1", "r2")
 MERGER, SUBSCRIBER = "m1", "s1"
 SOURCE_LOG, OUTPUT_LOG = "source.log", "output.log"
 TICK_MS = 50
+"""A quarter of the silence after which machines speak again: they notice it soon."""
 SOURCE_FRAMES = 60
+SOURCE_EVERY_MS = 20
+"""A frame comes at this pace, so the source, and with it the faults, spans 1.2 s: time for half a
+dozen resends, and for each of the killed to come back."""
+READ_MS_MAX, SYNC_MS_MAX = 10, 30
+"""How long the disk takes at most. Syncs may take longer than a frame's pace, so they queue."""
+REPLICA_DOWN_MS, MERGER_DOWN_MS = (50, 400), (20, 400)
+"""How long a killed machine stays away: less and more than the silence that others bear."""
 STEPS_MAX = 20_000
 """A run that has not ended by then never will: about ten times what the longest good run takes."""
 
@@ -114,8 +123,7 @@ class Simulation:
         self._delay_ms = self._rng.choice((5, 40, 150))
 
         self._disk: Disk = disk if disk is not None else SimulatedDisk()
-        frames = workload.source_frames(self._rng, SOURCE_FRAMES)
-        self._rows = frames
+        self._frames = workload.source_frames(self._rng, SOURCE_FRAMES)  # of the source
         self._source = JournalFile(self._disk, SOURCE_LOG, workload.SOURCE)
         self._source_stable = BEGIN
         self._schema = workload.plan().schema
@@ -131,8 +139,8 @@ class Simulation:
 
     def run(self) -> None:
         """Runs the schedule to its end; raises where a promise breaks."""
-        for i, frame in enumerate(self._rows):
-            self._at(20 * i, lambda frame=frame: self._write_source(frame))  # type: ignore[misc]  # a lambda's default has no type
+        for i, frame in enumerate(self._frames):
+            self._at(SOURCE_EVERY_MS * i, partial(self._write_source, frame))
         self._start_merger()
         for name in REPLICAS:
             self._start_replica(name, BEGIN)
@@ -144,14 +152,14 @@ class Simulation:
             self.now, _, action = heapq.heappop(self._agenda)
             self.steps += 1
             action()
-        wanted = workload.expected(self._rows)
+        wanted = workload.expected(self._frames)
         if self._seen != wanted:
             raise Broken(
                 f"the output is not the table (left: output):\n{self._seen.difference(wanted)}"
             )
 
     def _plan_faults(self) -> None:
-        end = 20 * SOURCE_FRAMES
+        end = SOURCE_EVERY_MS * SOURCE_FRAMES
         victim = self._rng.choice(REPLICAS)
         self._at(self._rng.randrange(end), lambda: self._kill_replica(victim))
         for _ in range(self._rng.randint(1, 2)):
@@ -201,7 +209,7 @@ class Simulation:
                 self._merged.fold(frame)
                 offset = self._output.append(frame, Incarnation(0, life))
                 done = Appended(offset, stable)
-                self._synced_at = max(self._synced_at, self.now + self._rng.randint(1, 30))
+                self._synced_at = max(self._synced_at, self.now + self._rng.randint(1, SYNC_MS_MAX))
                 self._at(self._synced_at, lambda: self._synced(name, life, done))
             case ReadOutput(subscriber, after):
                 record = self._output.read(after)
@@ -215,7 +223,8 @@ class Simulation:
         at = self._source.seek(since) if position is None else position
         record = self._source.read(at)
         read = SourceRead(None, at) if record is None else SourceRead(*record)
-        self._at(self.now + self._rng.randint(1, 10), lambda: self._happens(name, life, read))
+        when = self.now + self._rng.randint(1, READ_MS_MAX)
+        self._at(when, lambda: self._happens(name, life, read))
 
     def _synced(self, name: str, life: int, done: Appended) -> None:
         if self._lives[name] == life and name in self._machines:
@@ -255,7 +264,7 @@ class Simulation:
     def _kill_replica(self, name: str) -> None:
         self.trace.append(f"{self.now:>6} kill {name}")
         del self._machines[name]
-        self._at(self.now + self._rng.randint(50, 400), lambda: self._rejoin(name))
+        self._at(self.now + self._rng.randint(*REPLICA_DOWN_MS), lambda: self._rejoin(name))
 
     def _rejoin(self, name: str) -> None:
         """Back at the durable stable, or ahead of it, where it may not act before the output."""
@@ -289,7 +298,7 @@ class Simulation:
         del self._machines[MERGER]
         if isinstance(self._disk, SimulatedDisk):
             self._disk.crash(OUTPUT_LOG, self._rng)
-        self._at(self.now + self._rng.randint(20, 400), self._start_merger)
+        self._at(self.now + self._rng.randint(*MERGER_DOWN_MS), self._start_merger)
 
 
 def run_seed(seed: int, build: Build = PRODUCTION) -> SimResult:
