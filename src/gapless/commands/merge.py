@@ -50,7 +50,8 @@ def merge(
         list[Path], typer.Argument(metavar="SCRIPT...", help="Scripts; - is standard input.")
     ],
     case: Annotated[
-        CaseChoice, typer.Option(help="The case of LMerge; auto watches the inputs.")
+        CaseChoice,
+        typer.Option(help="The case of LMerge; auto: r3, then r4 if an input has a key twice."),
     ] = CaseChoice.AUTO,
     policy: Annotated[
         str,
