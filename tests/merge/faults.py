@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gapless.chaos.broken import NoJoinGate
 from gapless.chaos.trials import Maker, Row, Story, Teller
 from gapless.merge.choose import CaseName, StreamProperties
 from gapless.merge.lmerge import LMerge
-from gapless.merge.membership import Input as FastInput
 from gapless.merge.policy import Lag, Policy, lag
 from gapless.merge.reference import ReferenceMerge
 from gapless.merge.reference_case import OUT, R0, R1, R2, Case, Input, Key
@@ -48,18 +48,11 @@ def twin(broken: type[Case]) -> Maker:
 # -- the front --------------------------------------------------------------------------------
 
 
-class NoJoinGate(LMerge):
-    """Lets an input act that does not know the time yet."""
-
-    def _may_act(self, entry: FastInput) -> bool:  # noqa: ARG002  # that is the fault
-        return True
-
-
 class FeedbackAhead(LMerge):
     """Tells inputs that the leader's promise is settled already."""
 
-    def feedback(self, number: int) -> int:
-        super().feedback(number)
+    def feedback(self, number: int, at_most: int = INF) -> int:
+        super().feedback(number, at_most)
         return max(self.input_stable(n) for n in self.inputs)
 
 
