@@ -2,6 +2,7 @@
 
     table = KeyTable(schema)
     ids, first_seen = table.intern(batch)     # same row, same id; new rows get the lowest free one
+    table.intern_since(batch, times, since)   # rows before that time get no new id
     table.find(batch)                         # -1 where absent
     table.rows(ids)                           # the columns back
     table.release(ids)                        # forgotten; the ids will be used again
@@ -11,11 +12,13 @@
     probe_row, stored_row = chains.probe(ids) # all pairs
     chains.remove(rows)
 
-Everything else (LMerge, aggregates, joins, distinct) is numpy over those ids: an array of length
-`table.capacity` (a `columns.Column`) has a place for each live one. Equality is exact, null is a
-value, NaN equals NaN and -0.0 equals 0.0; a null struct differs from a struct of nulls; two
-dictionaries of the same values are the same. Both give memory back after a peak. What errors mean
-stands in `keys.py`.
+Everything else (aggregates, joins, distinct) is numpy over those ids: an array of length
+`table.capacity` (a `columns.Column`) has a place for each live one. For what LMerge does with every
+element numpy took too many passes, so that is in the kernel, too (`ends.py`).
+
+Equality is exact, null is a value, NaN equals NaN and -0.0 equals 0.0; a null struct differs from a
+struct of nulls; two dictionaries of the same values are the same. Both give memory back after a
+peak. What errors mean stands in `keys.py`.
 
 There are two of each: C++ (`native.py`), and plain Python (`twin_*.py`) with the same answers, down
 to which id a row gets. The twin is the oracle in tests, and it serves, with one warning, where no

@@ -10,6 +10,14 @@ class KeyTable:
     def intern(
         self, batch: pa.RecordBatch, ids: NDArray[np.int64], first_seen: NDArray[np.bool_]
     ) -> None: ...
+    def intern_since(
+        self,
+        batch: pa.RecordBatch,
+        times: NDArray[np.int64],
+        since: int,
+        ids: NDArray[np.int64],
+        first_seen: NDArray[np.bool_],
+    ) -> None: ...
     def find(self, batch: pa.RecordBatch, ids: NDArray[np.int64]) -> None: ...
     def release(self, ids: NDArray[np.int64]) -> None: ...
     def rows(self, ids: NDArray[np.int64]) -> object: ...
@@ -29,3 +37,27 @@ class Chains:
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
+
+def take_ends(
+    ends: NDArray[np.int64],
+    mine: int,
+    ids: NDArray[np.int64],
+    first: NDArray[np.bool_],
+    vs: NDArray[np.int64],
+    ve: NDArray[np.int64],
+    was: NDArray[np.int64],
+    stable: int,
+    quorum: int,
+    adjusts: bool,
+    found: NDArray[np.int64],
+) -> tuple[int, int, int, int]: ...
+def sweep_ends(
+    ends: NDArray[np.int64],
+    count: int,
+    mine: int,
+    t: int,
+    stable: int,
+    follow: bool,
+    found: NDArray[np.int64],
+) -> tuple[int, int, bool]: ...
+def clear_ends(ends: NDArray[np.int64], ids: NDArray[np.int64]) -> None: ...

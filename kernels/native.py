@@ -59,6 +59,14 @@ class KeyTable:
         self._table.intern(batch, ids, first_seen)
         return ids, first_seen
 
+    def intern_since(self, batch: pa.RecordBatch, times: Ids, since: int) -> tuple[Ids, Mask]:
+        """The same, but rows with a time below `since` get no new id: -1 where they have none."""
+        self._gate.check(batch)
+        n = batch.num_rows
+        ids, first_seen = np.empty(n, np.int64), np.empty(n, np.bool_)
+        self._table.intern_since(batch, times, since, ids, first_seen)
+        return ids, first_seen
+
     def find(self, batch: pa.RecordBatch) -> Ids:
         """The id of each row, -1 where it has none."""
         self._gate.check(batch)

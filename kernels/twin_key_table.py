@@ -40,6 +40,18 @@ class KeyTable:
     def intern(self, batch: pa.RecordBatch) -> tuple[Ids, Mask]:
         """The id of each row, and where the row was new and got one."""
         self._gate.check(batch)
+        return self._intern(batch, np.ones(batch.num_rows, np.bool_))
+
+    def intern_since(self, batch: pa.RecordBatch, times: Ids, since: int) -> tuple[Ids, Mask]:
+        """The same, but rows with a time below `since` get no new id: -1 where they have none."""
+        self._gate.check(batch)
+        if as_int64("times", times) is not times:
+            raise TypeError("times: needs a contiguous int64 array")
+        if len(times) != batch.num_rows:
+            raise ValueError("the arrays of one call need the same length")
+        return self._intern(batch, times >= since)
+
+    def _intern(self, batch: pa.RecordBatch, may_be_new: Mask) -> tuple[Ids, Mask]:
         rows = rows_of(batch)
         first_seen = np.zeros(len(rows), np.bool_)
         with self._lock:
@@ -49,11 +61,11 @@ class KeyTable:
                     continue
                 row = rows[i]
                 ids[i] = self._ids.get(row)  # it may have come earlier in this batch
-                if ids[i] is None:
+                if ids[i] is None and may_be_new[i]:
                     ids[i] = self._add(row)
                     first_seen[i] = True
             self._peak = max(self._peak, len(self._ids))
-        return np.array(ids, np.int64), first_seen
+        return np.array([-1 if key_id is None else key_id for key_id in ids], np.int64), first_seen
 
     def _add(self, row: Row) -> int:
         key_id = self._lowest_free()

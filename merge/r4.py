@@ -29,8 +29,8 @@ from gapless.kernels import KeyTable
 from gapless.kernels.columns import ROOM_MIN, Column
 from gapless.merge.case import Case, Favour, Taken, violation
 from gapless.merge.divergence import Divergences
-from gapless.merge.keys import Keys, Rows, positions
 from gapless.merge.policy import Policy, Quorum
+from gapless.merge.rows import Keys, Rows, positions
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame, Times

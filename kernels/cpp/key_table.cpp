@@ -77,11 +77,13 @@ void KeyTable::look_up_blocks(const ArrowArray& array, int64_t* ids, Missing mis
   }
 }
 
-void KeyTable::intern(const ArrowArray& batch, int64_t* ids, bool* first_seen) {
+void KeyTable::intern(const ArrowArray& batch, int64_t* ids, bool* first_seen,
+                      const int64_t* times, int64_t since) {
   const auto rows = static_cast<size_t>(batch.length);
   std::fill_n(first_seen, rows, false);
   try {
     look_up_blocks(batch, ids, [&](const Block& block, size_t i, size_t at) {
+      if (times != nullptr && times[at] < since) return ABSENT;
       const int64_t id = add(block, i);
       first_seen[at] = true;
       ids[at] = id;  // so that the rollback below finds it

@@ -25,8 +25,9 @@ class KeyTable {
   explicit KeyTable(const ArrowSchema& schema) : layout_(schema), store_(layout_) {}
 
   // The id of each row; new ids, marked in `first_seen`, for rows that have none. Changes nothing
-  // when it throws.
-  void intern(const ArrowArray& batch, int64_t* ids, bool* first_seen);
+  // when it throws. With `times`, rows whose time lies below `since` get no new id but -1.
+  void intern(const ArrowArray& batch, int64_t* ids, bool* first_seen,
+              const int64_t* times = nullptr, int64_t since = 0);
   // The id of each row, or -1.
   void find(const ArrowArray& batch, int64_t* ids);
   // Forgets rows. Throws, and changes nothing, where an id is not live or comes twice.

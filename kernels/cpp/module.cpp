@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "chains.hpp"
+#include "ends.hpp"
 #include "key_table.hpp"
 #include "python_bridge.hpp"
 
@@ -34,6 +35,21 @@ class PyKeyTable {
     same_length(out.size(), rows);
     same_length(first.size(), rows);
     locked(mutex_, rows, [&] { table_.intern(array, out.data(), first.data()); });
+  }
+
+  void intern_since(nb::handle batch, nb::handle times, int64_t since, nb::handle ids,
+                    nb::handle first_seen) {
+    nb::object keep;
+    const ArrowArray& array = array_of(batch, keep);
+    const View<const int64_t> when(times, false);
+    const View<int64_t> out(ids, true);
+    const View<bool> first(first_seen, true);
+    const auto rows = static_cast<size_t>(array.length);
+    same_length(when.size(), rows);
+    same_length(out.size(), rows);
+    same_length(first.size(), rows);
+    locked(mutex_, rows,
+           [&] { table_.intern(array, out.data(), first.data(), when.data(), since); });
   }
 
   void find(nb::handle batch, nb::handle ids) {
@@ -106,6 +122,45 @@ class PyChains {
   Chains chains_;
 };
 
+// -- ends -----------------------------------------------------------------------------------------
+
+EndsTable table_of(const View<int64_t, 2>& ends) {
+  return {ends.data(), ends.length(0), ends.length(1)};
+}
+
+nb::tuple py_take_ends(nb::handle ends, size_t mine, nb::handle ids, nb::handle first,
+                       nb::handle vs, nb::handle ve, nb::handle was, int64_t stable,
+                       size_t quorum, bool adjusts, nb::handle found) {
+  const View<int64_t, 2> table(ends, true), out(found, true);
+  const View<const int64_t> id(ids, false), start(vs, false), end(ve, false), before(was, false);
+  const View<const bool> is_new(first, false);
+  const size_t n = id.size();
+  for (size_t other : {start.size(), end.size(), before.size(), is_new.size(), out.length(1)})
+    same_length(other, n);
+  if (out.length(0) != 3) throw nb::value_error("take finds three things of each row");
+  Taken taken{out.data(), out.data() + n, out.data() + 2 * n};
+  take_ends(table_of(table), mine,
+            {id.data(), is_new.data(), start.data(), end.data(), before.data(), n},
+            {stable, quorum, adjusts}, taken);
+  return nb::make_tuple(taken.chosen_count, taken.settled_count, taken.bad, taken.held);
+}
+
+nb::tuple py_sweep_ends(nb::handle ends, size_t count, size_t mine, int64_t t, int64_t stable,
+                        bool follow, nb::handle found) {
+  const View<int64_t, 2> table(ends, false), out(found, true);
+  if (out.length(0) != 2 || out.length(1) < count)
+    throw nb::value_error("sweep finds two things of each id");
+  Swept swept{out.data(), out.data() + out.length(1)};
+  sweep_ends(table_of(table), count, mine, t, stable, follow, swept);
+  return nb::make_tuple(swept.wrong_count, swept.gone_count, swept.contested);
+}
+
+void py_clear_ends(nb::handle ends, nb::handle ids) {
+  const View<int64_t, 2> table(ends, true);
+  const View<const int64_t> gone(ids, false);
+  clear_ends(table_of(table), gone.data(), gone.size());
+}
+
 }  // namespace
 }  // namespace gapless
 
@@ -117,6 +172,9 @@ NB_MODULE(_native, m) {
       .def(nb::init<nb::object>(), nb::arg("schema"))
       .def("intern", &PyKeyTable::intern, nb::arg("batch"), nb::arg("ids"), nb::arg("first_seen"),
            "Fills `ids` and `first_seen`, one element a row.")
+      .def("intern_since", &PyKeyTable::intern_since, nb::arg("batch"), nb::arg("times"),
+           nb::arg("since"), nb::arg("ids"), nb::arg("first_seen"),
+           "The same, but rows with a time below `since` get no new id: -1.")
       .def("find", &PyKeyTable::find, nb::arg("batch"), nb::arg("ids"),
            "Fills `ids`, one element a row, -1 where a row is absent.")
       .def("release", &PyKeyTable::release, nb::arg("ids"), "Forgets the rows of live ids.")
@@ -136,4 +194,12 @@ NB_MODULE(_native, m) {
       .def("validate", &PyChains::validate, "Raises RuntimeError where an invariant is broken.")
       .def("__len__", &PyChains::size)
       .def_prop_ro("nbytes", &PyChains::nbytes, "Bytes held.");
+  m.def("take_ends", &py_take_ends, nb::arg("ends"), nb::arg("mine"), nb::arg("ids"),
+        nb::arg("first"), nb::arg("vs"), nb::arg("ve"), nb::arg("was"), nb::arg("stable"),
+        nb::arg("quorum"), nb::arg("adjusts"), nb::arg("found"),
+        "Fills `found`; how many go out, how many are settled, the first bad row, its end.");
+  m.def("sweep_ends", &py_sweep_ends, nb::arg("ends"), nb::arg("count"), nb::arg("mine"),
+        nb::arg("t"), nb::arg("stable"), nb::arg("follow"), nb::arg("found"),
+        "Fills `found`; how many are wrong, how many gone, whether an input says otherwise.");
+  m.def("clear_ends", &py_clear_ends, nb::arg("ends"), nb::arg("ids"), "Frees columns.");
 }

@@ -31,16 +31,27 @@ auto locked(std::mutex& mutex, size_t rows, Work work) {
   return work();
 }
 
-// A one-dimensional contiguous buffer (a numpy array), held for the time of a call.
-template <class T>
+// Whether a buffer's format is that of int64 (which C has two names for) or of bool.
+inline bool is_format(const char* format, const int64_t*) {
+  if (format == nullptr || format[0] == '\0' || format[1] != '\0') return false;
+  return format[0] == 'q' || (format[0] == 'l' && sizeof(long) == 8);
+}
+inline bool is_format(const char* format, const bool*) {
+  return format != nullptr && format[0] == '?' && format[1] == '\0';
+}
+
+// A contiguous buffer (a numpy array) of `Dimensions` dimensions, held for the time of a call.
+template <class T, int Dimensions = 1>
 class View {
  public:
   View(nb::handle object, bool writable) {
-    const int flags = PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
     if (PyObject_GetBuffer(object.ptr(), &buffer_, flags) != 0) throw nb::python_error();
-    if (buffer_.ndim == 1 && buffer_.itemsize == sizeof(T)) return;
+    if (buffer_.ndim == Dimensions && buffer_.itemsize == sizeof(T) &&
+        is_format(buffer_.format, static_cast<const T*>(nullptr)))
+      return;
     PyBuffer_Release(&buffer_);
-    throw nb::type_error("a one-dimensional array of the element size of this argument is needed");
+    throw nb::type_error("an array of the dimensions and element type of this argument is needed");
   }
   ~View() { PyBuffer_Release(&buffer_); }
   View(const View&) = delete;
@@ -48,6 +59,7 @@ class View {
 
   T* data() const { return static_cast<T*>(buffer_.buf); }
   size_t size() const { return static_cast<size_t>(buffer_.len) / sizeof(T); }
+  size_t length(int dimension) const { return static_cast<size_t>(buffer_.shape[dimension]); }
 
  private:
   Py_buffer buffer_;

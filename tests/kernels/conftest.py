@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gapless.kernels import twin_chains, twin_key_table
+from gapless.kernels import twin_chains, twin_ends, twin_key_table
 
 NATIVE_MISSING = pytest.mark.skipif(
     find_spec("gapless.kernels._native") is None,
@@ -23,14 +23,16 @@ class Kernel:
     name: str
     KeyTable: Any
     Chains: Any
+    ends: Any
+    """Where its functions over ends are."""
 
 
 def load(name: str) -> Kernel:
     if name == "twin":
-        return Kernel(name, twin_key_table.KeyTable, twin_chains.Chains)
-    from gapless.kernels import native
+        return Kernel(name, twin_key_table.KeyTable, twin_chains.Chains, twin_ends)
+    from gapless.kernels import _native, native
 
-    return Kernel(name, native.KeyTable, native.Chains)
+    return Kernel(name, native.KeyTable, native.Chains, _native)
 
 
 @pytest.fixture(params=[pytest.param("native", marks=NATIVE_MISSING), "twin"], scope="session")

@@ -105,7 +105,7 @@ def test_the_stub_has_the_names_of_the_native_module(native: Kernel) -> None:
 
     names = stub_names()
     assert names[""] == public(_native)
-    for name in names[""] - {"GIL_FREE_ROWS_MIN"}:
+    for name in names.keys() - {""}:
         assert names[name] == public(getattr(_native, name)), name
     assert native.KeyTable is not _native.KeyTable
 

@@ -92,6 +92,29 @@ def test_find_adds_nothing_and_gives_minus_one_where_absent(kernel: Kernel) -> N
     assert len(table) == 3
 
 
+def test_rows_before_a_time_find_an_id_and_make_none(kernel: Kernel) -> None:
+    table = kernel.KeyTable(TWO)
+    table.intern(two([1]))
+    ids, first_seen = table.intern_since(two([1, 2, 2, 3, 2]), np.array([4, 4, 5, 6, 4]), 5)
+    assert ids.tolist() == [0, -1, 1, 2, 1]
+    assert first_seen.tolist() == [False, False, True, True, False]
+    assert len(table) == 3
+    table.validate()
+
+
+@pytest.mark.parametrize(
+    ("times", "error"),
+    [(np.zeros(3), TypeError), (np.zeros(3, np.int32), TypeError), (np.arange(2), ValueError)],
+)
+def test_times_are_int64_and_one_a_row(
+    kernel: Kernel, times: object, error: type[Exception]
+) -> None:
+    table = kernel.KeyTable(TWO)
+    with pytest.raises(error):
+        table.intern_since(two([1, 2, 3]), times, 0)
+    assert len(table) == 0
+
+
 def test_a_released_row_is_absent_and_new_when_it_comes_again(kernel: Kernel) -> None:
     table = kernel.KeyTable(TWO)
     table.intern(two([1, 2]))

@@ -1,0 +1,144 @@
+"""When events end, by whom: a table with a column for each key's id and a row for each teller.
+
+             id   0    1    2
+    row 0  starts  6    7   INF      an end equal to the start says "no such event";
+    row 1  output 20   14   INF      a free id holds INF everywhere
+    row 2  input  30    7   INF
+    row 3  input  25   14   INF
+
+This is the paper's index in2t, and what LMerge's case R3 does for each element happens here, in the
+kernel: `take` is its Insert and Adjust, `sweep` finds what its Stable has to put right. One call a
+frame, one a stable: in numpy the same took a sort where a key came twice, and fifteen passes over
+the rows and the table else. `values` is the table itself, for whatever is done less often.
+
+Ids come from a `KeyTable`. Errors are those of `keys.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from gapless.kernels import KERNEL
+from gapless.kernels.columns import ROOM_MIN, SPARE_SHARE
+from gapless.kernels.keys import Ids, Mask
+
+if TYPE_CHECKING or KERNEL == "native":
+    from gapless.kernels._native import clear_ends, sweep_ends, take_ends
+else:
+    from gapless.kernels.twin_ends import clear_ends, sweep_ends, take_ends
+
+STARTS, OUTPUT, INPUTS = 0, 1, 2
+"""Rows; inputs have all from `INPUTS` on."""
+INF = np.iinfo(np.int64).max
+
+
+class Taken(NamedTuple):
+    """What came of the rows of a frame."""
+
+    chosen: Ids
+    """Positions of those that go out."""
+    was: Ids
+    """The end that the output had for each of them; the smallest int64 where it had no event."""
+    settled: Ids
+    """Positions of those whose key has no id."""
+
+
+class Misfit(NamedTuple):
+    """The first row of a frame that does not fit what its input has said; nothing was changed."""
+
+    row: int
+    held: int
+    """The end that the input has for the event."""
+
+
+class Swept(NamedTuple):
+    """What a stable finds. Good until the next sweep."""
+
+    wrong: Ids
+    """Ids for which the input's end and the output's differ so that it would freeze wrong."""
+    gone: Ids
+    """Ids that are settled, once those of `wrong` that can be put right have been."""
+    contested: bool
+    """Another input has told one of `gone` otherwise."""
+
+
+class Ends:
+    """Starts, the output's ends and those of each input, for every id of a `KeyTable`."""
+
+    __slots__ = ("_found", "values")
+
+    values: Ids
+    """Rows by columns."""
+
+    def __init__(self) -> None:
+        self.values = np.full((INPUTS, ROOM_MIN), INF, np.int64)
+        self._found = np.empty((2, ROOM_MIN), np.int64)
+
+    def add_row(self) -> int:
+        """A row in which no event is there; its number, the largest."""
+        self.values = np.vstack((self.values, self.values[STARTS]))
+        return len(self.values) - 1
+
+    def drop_row(self, row: int) -> None:
+        """Frees a row; those behind it move up."""
+        self.values = np.delete(self.values, row, axis=0)
+
+    def fit(self, capacity: int) -> None:
+        """Makes room for ids below `capacity`, and gives back what is far beyond: see `Column`."""
+        room = self.values.shape[1]
+        if capacity <= room <= max(ROOM_MIN, SPARE_SHARE * capacity):
+            return
+        wanted = max(ROOM_MIN, capacity + capacity // SPARE_SHARE)
+        resized = np.full((len(self.values), wanted), INF, np.int64)
+        kept = min(room, wanted)
+        resized[:, :kept] = self.values[:, :kept]
+        self.values = resized
+        self._found = np.empty((2, wanted), np.int64)
+
+    def take(
+        self,
+        mine: int,
+        ids: Ids,
+        first: Mask,
+        vs: Ids,
+        ve: Ids,
+        was: Ids,
+        stable: int,
+        quorum: int,
+        adjusts: bool,
+    ) -> Taken | Misfit:
+        """Takes in what the input of row `mine` says, in order, and gives the output what may go.
+
+        An id below 0 is of a settled key, and passed over; where `first` is true a column begins.
+        An insert goes out if the output lacks it, `quorum` inputs or more hold it (0: none does
+        go) and it starts at `stable` or later; with `adjusts`, any row whose event the output has
+        with another end, while both ends are at `stable` or later.
+        """
+        found = np.empty((3, len(ids)), np.int64)
+        chosen, settled, bad, held = take_ends(
+            self.values, mine, ids, first, vs, ve, was, stable, quorum, adjusts, found
+        )
+        if bad < len(ids):
+            return Misfit(bad, held)
+        return Taken(found[0, :chosen], found[1, :chosen], found[2, :settled])
+
+    def sweep(self, count: int, mine: int, t: int, stable: int, follow: bool) -> Swept:
+        """Looks, over the ids below `count`, at what stable t of the input of row `mine` freezes.
+
+        `stable` is the old one: ends below it cannot be put right any more. With `follow` ids are
+        wrong, too, that both have with different ends, at `stable` or later, whatever t is.
+        """
+        found = self._found
+        wrong, gone, contested = sweep_ends(self.values, count, mine, t, stable, follow, found)
+        return Swept(found[0, :wrong], found[1, :gone], contested)
+
+    def clear(self, ids: Ids) -> None:
+        """Frees columns."""
+        clear_ends(self.values, ids)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.values.nbytes + self._found.nbytes

@@ -1,0 +1,244 @@
+"""The table of ends: what a frame writes to it, what a stable finds in it, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.kernels import KERNEL, ends, twin_ends
+from gapless.kernels.ends import INF, INPUTS, OUTPUT, STARTS, Ends
+from tests.kernels.conftest import Kernel
+
+Ints = npt.NDArray[np.int64]
+SEEDS = st.integers(0, 2**32 - 1)
+BEGIN = int(np.iinfo(np.int64).min)
+
+
+def a_table(rng: np.random.Generator, inputs: int, room: int) -> Ints:
+    """Some ids live, some free; ends near each other, so that comparisons fall both ways."""
+    table = np.full((INPUTS + inputs, room), INF, np.int64)
+    live = np.flatnonzero(rng.random(room) < 0.7)
+    starts = rng.integers(0, 8, len(live))
+    table[:, live] = starts + rng.integers(0, 5, (len(table), len(live)))
+    table[:, live][1:, rng.random(len(live)) < 0.1] = INF
+    table[STARTS, live] = starts
+    return table
+
+
+def some_rows(rng: np.random.Generator, table: Ints, mine: int, count: int) -> tuple[Any, ...]:
+    """Rows that fit what the input has said, but for a few: ids, first, vs, ve, was."""
+    now = table[[STARTS, mine]].copy()
+    ids = rng.integers(-1, table.shape[1], count)
+    first = np.zeros(count, np.bool_)
+    vs, ve, was = (np.zeros(count, np.int64) for _ in range(3))
+    for i, key in enumerate(ids):
+        if key < 0:
+            continue
+        if now[0, key] == INF:
+            first[i] = True
+            now[:, key] = rng.integers(0, 8)
+        start, end = now[:, key]
+        vs[i], ve[i] = start, start + rng.integers(1, 6)
+        was[i] = BEGIN if end == start else end
+        if was[i] != BEGIN and rng.random() < 0.3:
+            ve[i] = start
+        if rng.random() < 0.01:
+            was[i] = start + rng.integers(1, 6)
+        now[1, key] = ve[i]
+    return ids, first, vs, ve, was
+
+
+@given(seed=SEEDS)
+def test_differential_take(native: Kernel, twin: Kernel, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    inputs, room = int(rng.integers(1, 5)), int(rng.integers(1, 40))
+    table = a_table(rng, inputs, room)
+    for _ in range(4):
+        mine = int(rng.integers(INPUTS, INPUTS + inputs))
+        rows = some_rows(rng, table, mine, int(rng.integers(0, 60)))
+        policy = int(rng.integers(0, 8)), int(rng.integers(0, inputs + 1)), bool(rng.integers(2))
+        other, found = table.copy(), np.full((3, len(rows[0])), -7)
+        slow_found = found.copy()
+        said = native.ends.take_ends(table, mine, *rows, *policy, found)
+        assert said == twin.ends.take_ends(other, mine, *rows, *policy, slow_found)
+        assert np.array_equal(table, other)
+        if said[2] == len(rows[0]):
+            chosen, settled = said[:2]
+            assert np.array_equal(found[:2, :chosen], slow_found[:2, :chosen])
+            assert np.array_equal(found[2, :settled], slow_found[2, :settled])
+
+
+@given(seed=SEEDS)
+def test_differential_sweep_and_clear(native: Kernel, twin: Kernel, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    inputs, room = int(rng.integers(1, 5)), int(rng.integers(1, 60))
+    table = a_table(rng, inputs, room)
+    before = table.copy()
+    count, mine = int(rng.integers(0, room + 1)), int(rng.integers(INPUTS, INPUTS + inputs))
+    stable = int(rng.integers(0, 8))
+    t = INF if rng.random() < 0.2 else stable + int(rng.integers(1, 6))
+    found = np.zeros((2, room), np.int64)
+    slow_found = found.copy()
+    asked = (table, count, mine, t, stable, bool(rng.integers(2)))
+    said = native.ends.sweep_ends(*asked, found)
+    assert said == twin.ends.sweep_ends(*asked, slow_found)
+    wrong, gone = said[:2]
+    assert np.array_equal(found[0, :wrong], slow_found[0, :wrong])
+    assert np.array_equal(found[1, :gone], slow_found[1, :gone])
+    assert np.array_equal(table, before)
+    native.ends.clear_ends(table, found[1, :gone])
+    twin.ends.clear_ends(before, found[1, :gone])
+    assert np.array_equal(table, before)
+
+
+@given(seed=SEEDS)
+def test_a_row_that_does_not_fit_leaves_the_table_as_it_was(kernel: Kernel, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = a_table(rng, 3, 30)
+    before = table.copy()
+    ids, first, vs, ve, was = some_rows(rng, table, INPUTS, 50)
+    ids[-1], first[-1], vs[-1], ve[-1], was[-1] = 0, False, 3, 5, 99
+    found = np.empty((3, 50), np.int64)
+    _, _, bad, held = kernel.ends.take_ends(
+        table, INPUTS, ids, first, vs, ve, was, 2, 1, True, found
+    )
+    assert bad < 50
+    assert held != was[bad]
+    assert np.array_equal(table, before)
+
+
+def arguments() -> dict[str, Any]:
+    """A call of `take_ends` that is right."""
+    n = 4
+    return {
+        "ends": np.full((3, 8), INF, np.int64),
+        "mine": INPUTS,
+        "ids": np.arange(n),
+        "first": np.ones(n, np.bool_),
+        "vs": np.arange(n),
+        "ve": np.arange(n) + 1,
+        "was": np.full(n, BEGIN),
+        "stable": 0,
+        "quorum": 1,
+        "adjusts": False,
+        "found": np.empty((3, n), np.int64),
+    }
+
+
+ARRAYS = [name for name, value in arguments().items() if isinstance(value, np.ndarray)]
+
+
+def test_a_call_that_is_right_takes_its_rows(kernel: Kernel) -> None:
+    assert kernel.ends.take_ends(**arguments()) == (4, 0, 4, 0)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda a: a.astype(np.float64),
+        lambda a: a.astype(np.int32),
+        lambda a: a.astype(np.uint64),
+        lambda a: a[None],
+        list,
+    ],
+    ids=["float64", "int32", "uint64", "another dimension", "a list"],
+)
+def test_another_type_is_refused(kernel: Kernel, name: str, spoil: Any) -> None:
+    right = arguments()
+    wrong = right | {name: spoil(right[name])}
+    with pytest.raises(TypeError):
+        kernel.ends.take_ends(**wrong)
+    assert (right["ends"] == INF).all()
+
+
+@pytest.mark.parametrize("name", [n for n in ARRAYS if n not in ("ends", "ids")])
+def test_another_length_is_refused(kernel: Kernel, name: str) -> None:
+    right = arguments()
+    wrong = right | {name: np.ascontiguousarray(right[name][..., :-1])}
+    with pytest.raises(ValueError, match="the same length"):
+        kernel.ends.take_ends(**wrong)
+    assert (right["ends"] == INF).all()
+
+
+@pytest.mark.parametrize("bad", [8, 2**40, 2**63 - 1])
+def test_an_id_beyond_the_table_is_refused(kernel: Kernel, bad: int) -> None:
+    right = arguments()
+    right["ids"][-1] = bad
+    with pytest.raises(ValueError, match="take: an id has no column"):
+        kernel.ends.take_ends(**right)
+    for id in (bad, -1):
+        with pytest.raises(ValueError, match="clear: an id has no column"):
+            kernel.ends.clear_ends(right["ends"], np.array([0, id]))
+    assert (right["ends"] == INF).all()
+
+
+@pytest.mark.parametrize("row", [STARTS, OUTPUT, 3])
+def test_a_row_that_is_not_an_inputs_is_refused(kernel: Kernel, row: int) -> None:
+    right = arguments()
+    with pytest.raises(ValueError, match=f"take: row {row} is not an input's"):
+        kernel.ends.take_ends(**right | {"mine": row})
+    with pytest.raises(ValueError, match=f"sweep: row {row} is not an input's"):
+        kernel.ends.sweep_ends(right["ends"], 8, row, 5, 0, False, np.empty((2, 8), np.int64))
+
+
+def test_a_sweep_stays_inside_the_table_and_its_answer(kernel: Kernel) -> None:
+    table = np.full((3, 8), INF, np.int64)
+    for count, shape in ((9, (2, 9)), (8, (2, 7)), (8, (1, 8))):
+        with pytest.raises(ValueError, match="sweep"):
+            kernel.ends.sweep_ends(table, count, INPUTS, 5, 0, False, np.empty(shape, np.int64))
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (1, 8), (2, 8), (3, 0)])
+def test_a_table_without_an_input_or_a_column_has_nowhere_to_write(
+    kernel: Kernel, shape: tuple[int, int]
+) -> None:
+    table = np.full(shape, INF, np.int64)
+    with pytest.raises(ValueError, match="take"):
+        kernel.ends.take_ends(**arguments() | {"ends": table})
+
+
+@pytest.mark.parametrize("name", ["ends", "found"])
+def test_what_cannot_be_written_to_is_refused(native: Kernel, name: str) -> None:
+    right = arguments()
+    right[name].flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        native.ends.take_ends(**right)
+
+
+# -- the table over both --------------------------------------------------------------------------
+
+
+def test_a_row_opens_with_no_event_and_others_move_up_when_one_goes() -> None:
+    table = Ends()
+    first, second = table.add_row(), table.add_row()
+    assert (first, second) == (INPUTS, INPUTS + 1)
+    table.values[:, 3] = 7
+    table.values[second, 3] = 9
+    third = table.add_row()
+    assert table.values[third, 3] == 7
+    table.drop_row(first)
+    assert table.values[:, 3].tolist() == [7, 7, 9, 7]
+
+
+def test_room_follows_the_capacity_up_and_down() -> None:
+    table = Ends()
+    table.add_row()
+    small = table.nbytes
+    table.fit(10_000)
+    table.values[:, 5] = 1
+    assert table.values.shape == (3, 12_500)
+    assert (table.values[:, 6:] == INF).all()
+    table.fit(6)
+    assert table.nbytes == small
+    assert table.values[:, 5].tolist() == [1, 1, 1]
+
+
+def test_the_table_uses_the_kernel_that_was_chosen(native: Kernel) -> None:
+    chosen = native.ends if KERNEL == "native" else twin_ends
+    assert vars(ends)["take_ends"] is chosen.take_ends
