@@ -25,9 +25,9 @@ What it takes to be right, from the small to the large:
     run_seed             one trial of drawn streams, with crashes, late joins and feedback
 """
 
+from gapless.chaos.tellers import Teller
 from gapless.chaos.trials import (
     Merging,
-    Teller,
     Trial,
     TrialFailed,
     rehearse,

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gapless.chaos.broken import NoJoinGate
-from gapless.chaos.trials import Maker, Row, Story, Teller
+from gapless.chaos.tellers import Row, Story, Teller
+from gapless.chaos.trials import Maker
 from gapless.merge.choose import CaseName, StreamProperties
 from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import Lag, Policy, lag

@@ -8,7 +8,8 @@ merger and its twin both have to pass: the rules are tried with the one, the col
 
 import pytest
 
-from gapless.chaos.trials import Teller, run_seed
+from gapless.chaos.tellers import Teller
+from gapless.chaos.trials import run_seed
 from gapless.merge.choose import CaseName
 from gapless.merge.policy import Policy, lag
 from gapless.protocol.elements import INF
