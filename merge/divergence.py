@@ -18,11 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
+from gapless.kernels.keys import Ids
 from gapless.protocol.elements import INF, Payload, format_time
 from gapless.protocol.frame import Times
 from gapless.protocol.text import format_payload
@@ -32,8 +32,6 @@ SAMPLES_MAX = 32
 """Divergences kept in full; the first ones tell most, the count tells the rest."""
 QUESTIONS_MAX = 65_536
 """Open questions kept; an input that leaves more behind is broken enough to be seen anyway."""
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
