@@ -1,14 +1,14 @@
 """The tail: what a replica has put out and a merger might still need.
 
 A replica's output restricted to events with `ve >= since`, where `since` is the durable stable of
-its merger. When the merger dies and comes back it knows its output up to that stable;
-the folded tail, sent as inserts of a stream that joins at `since`, is all it needs to go on at
-once. An ack of a sequence number says only that a frame has arrived: it never trims the tail.
+its merger. When the merger dies and comes back it knows its output up to that stable; the folded
+tail, sent as inserts of a stream that joins at `since`, is all it needs to go on at once. An ack of
+a sequence number says only that a frame has arrived: it never trims the tail.
 
 Kept as the frames that were sent. The oldest go when all their ends lie below `since` (a later row
 of the same event says its end again); the rest is folded when it holds over twice the rows of the
-last fold. Folding takes (vs, payload) for a key, as case r3 does: of two events that share one, the
-last told stays.
+last fold. Folding counts: each row adds an event at its end, each adjust takes one away where it was,
+so a table in which events repeat is told again as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
-from gapless.protocol.schema import VS, StreamSchema
+from gapless.protocol.schema import StreamSchema
 
 FOLD_ROWS_MIN = 256
 """Below this many rows folding costs more than the rows do."""
@@ -63,18 +63,20 @@ class Tail:
             return Frame.empty(self._schema, stable)
         rows = Frame.concat([frame for _, frame in self._frames])
         columns = rows.batch.columns
-        table = KeyTable(pa.schema([self._schema.arrow.field(VS), *self._schema.payload]))
-        keys = pa.RecordBatch.from_arrays([columns[0], *columns[3:]], schema=table.schema)
-        ids, first = table.intern(keys)
-        ends = np.empty(table.capacity, np.int64)
-        ends[ids] = rows.ve  # of a key that stands there more than once, numpy keeps the last
-        starts = np.flatnonzero(first)
-        final = ends[ids[starts]]
-        kept = starts[(final > rows.vs[starts]) & (final >= self.since)]
-        live = rows.take(kept)
-        return Frame.from_columns(
-            self._schema, live.vs, ends[ids[kept]], live.payload, stable=stable
-        )
+        table = KeyTable(pa.schema([*list(self._schema.arrow)[:2], *self._schema.payload]))
+        there = np.flatnonzero(rows.ve != rows.vs)
+        adjusts = np.flatnonzero(~rows.is_insert)
+        after = pa.RecordBatch.from_arrays([*columns[:2], *columns[3:]], schema=table.schema)
+        before = pa.RecordBatch.from_arrays([columns[0], *columns[2:]], schema=table.schema)
+        added, _ = table.intern(after.take(pa.array(there)))
+        taken, _ = table.intern(before.take(pa.array(adjusts)))
+        capacity = table.capacity
+        count = np.bincount(added, minlength=capacity) - np.bincount(taken, minlength=capacity)
+        live = table.rows(np.repeat(np.arange(capacity), np.maximum(count, 0)))
+        starts, ends = live.column(0).to_numpy(), live.column(1).to_numpy()
+        wanted = ends >= self.since
+        events = Frame.from_columns(self._schema, starts, ends, live.columns[2:])
+        return events.take(wanted).with_stable(stable)
 
     def _append(self, frame: Frame) -> None:
         self._frames.append((int(frame.ve.max()), frame.with_stable(None)))

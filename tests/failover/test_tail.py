@@ -15,7 +15,7 @@ from gapless.protocol.variants import random_tdb, random_telling, tell
 def test_the_fold_is_the_table_from_the_trim_time_on() -> None:
     for seed in range(60):
         rng = random.Random(seed)
-        tdb = random_tdb(rng, DEFAULT_SCHEMA, [("A",), ("B",)])
+        tdb = random_tdb(rng, DEFAULT_SCHEMA, [("A",), ("B",)], duplicates=bool(seed % 2))
         tail, whole = Tail(DEFAULT_SCHEMA), Tdb(DEFAULT_SCHEMA)
         for frame in tell(tdb, random_telling(rng), seed):
             tail.add(frame)
