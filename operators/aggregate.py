@@ -19,12 +19,18 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.operators.operator import Operator
+from gapless.operators.operator import Operator, check_schema
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import Bug, Misuse, SchemaError
+from gapless.protocol.errors import Bug, Misuse, SchemaError, StreamViolation
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
+from gapless.protocol.text import format_element
+
+WINDOWS_PER_ROW_MAX = 100_000
+"""A day that slides by the second has 86,400. A row is counted once in each, and each has a key."""
+COUNTED_AT_ONCE_MAX = 1 << 20
+"""Rows times their windows that are laid out at once: tens of megabytes, whatever the frame."""
 
 _WINDOW = "_window"
 
@@ -46,11 +52,17 @@ class CountByWindow(Operator):
         missing = [g for g in group_by if g not in schema.names]
         if missing:
             raise SchemaError(f"group_by {missing[0]!r}: the columns are {', '.join(schema.names)}")
+        if window.windows_per_row > WINDOWS_PER_ROW_MAX:
+            raise Misuse(
+                f"window range {window.range}, slide {window.slide}: a row would be in "
+                f"{window.windows_per_row} windows, {WINDOWS_PER_ROW_MAX} are the most"
+            )
         groups = [schema.payload.field(g) for g in group_by]
         self.schema = StreamSchema(
             pa.schema([*groups, pa.field(name, pa.int64(), nullable=False)]), schema.time_unit
         )
         self.reach = window.range + window.slide
+        self._input = schema
         self._window = window
         self._group_by = list(group_by)
         self._key_schema = pa.schema([pa.field(_WINDOW, pa.int64(), nullable=False), *groups])
@@ -62,17 +74,28 @@ class CountByWindow(Operator):
 
     def push(self, frame: Frame) -> Frame:
         """Counts the rows, then answers the windows that the stable completes."""
-        if len(frame):
-            self._count(frame)
+        self._check(frame)
+        rows_at_once = max(1, COUNTED_AT_ONCE_MAX // self._window.windows_per_row)
+        for start in range(0, len(frame), rows_at_once):
+            self._count(frame.slice(start, rows_at_once))
         if frame.stable is None:
             return Frame.empty(self.schema)
         return self._answer(frame.stable)
 
-    def _count(self, frame: Frame) -> None:
+    def _check(self, frame: Frame) -> None:
+        check_schema(frame, self._input)
         if not frame.is_insert.all():
             raise Misuse("windows count source rows, which are never adjusted; got an adjust")
+        latest = self._window.latest
+        if len(frame) and int(frame.vs.max()) > latest:
+            element = frame.slice(int(frame.vs.argmax()), 1).elements()[0]
+            rule = f"these windows take rows up to {latest}, whose answers end before inf"
+            raise StreamViolation(format_element(element), rule)
+
+    def _count(self, frame: Frame) -> None:
         first = np.maximum(self._window.first(frame.vs), max(self._wanted, self._complete))
-        times = np.maximum(self._window.last(frame.vs) - first + 1, 0)
+        last = self._window.last(frame.vs)
+        times = np.where(last < first, 0, last - first + 1)  # far below, the difference overflows
         rows = np.repeat(np.arange(len(frame)), times)
         if not len(rows):
             return
@@ -94,21 +117,20 @@ class CountByWindow(Operator):
         promised = self._window.stable(stable)
         if complete <= self._complete:
             return Frame.empty(self.schema, promised)
-        self._complete = complete
         ids = np.flatnonzero(self._windows.values < complete)
-        if not len(ids):
-            return Frame.empty(self.schema, promised)
-        windows = self._windows.values[ids]
-        starts = (windows + 1) * self._window.slide
-        answers = Frame.from_columns(
+        answers = self._answers(ids) if len(ids) else Frame.empty(self.schema)
+        self._complete = complete
+        self._forget(ids)
+        return answers.with_stable(promised)
+
+    def _answers(self, ids: Ids) -> Frame:
+        starts = (self._windows.values[ids] + 1) * self._window.slide
+        return Frame.from_columns(
             self.schema,
             starts,
             starts + self._window.slide,
             [*self._table.rows(ids).columns[1:], pa.array(self._counts.values[ids])],
-            stable=promised,
         )
-        self._forget(ids)
-        return answers
 
     def fast_forward(self, t: int) -> int:
         """Drops the windows whose answers end before t, counted or not."""

@@ -30,7 +30,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.operators.operator import Operator
+from gapless.operators.operator import Operator, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.payloads import Payloads
 from gapless.protocol.elements import BEGIN, INF
@@ -63,6 +63,7 @@ class Cleanse(Operator):
 
     def push(self, frame: Frame) -> Frame:
         """Takes the rows in; at a stable, gives what has become final and is next in order."""
+        check_schema(frame, self.schema)
         if len(frame):
             self._take_in(frame)
         if frame.stable is None:

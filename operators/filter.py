@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from gapless.operators.operator import Operator
+from gapless.operators.operator import Operator, check_schema
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr import Expr
 from gapless.protocol.frame import Frame
@@ -27,6 +27,7 @@ class Filter(Operator):
 
     def push(self, frame: Frame) -> Frame:
         """The rows that hold, in their order, and the stable."""
+        check_schema(frame, self.schema)
         if not len(frame):
             return frame
         holds = self._predicate.evaluate(frame.payload).fill_null(False)

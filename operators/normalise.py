@@ -45,7 +45,7 @@ import pyarrow as pa
 from gapless.kernels import Chains, KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.operators.operator import Operator
+from gapless.operators.operator import Operator, check_schema
 from gapless.operators.payloads import Payloads
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug, StreamViolation
@@ -89,6 +89,7 @@ class Normalise(Operator):
 
     def push(self, frame: Frame) -> Frame:
         """Takes the rows in and gives what they change; passes the stable on."""
+        check_schema(frame, self.schema)
         stable = frame.stable
         out = self._revise(frame) if len(frame) else None
         if stable is not None and stable > self._stable:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from gapless.protocol.errors import SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
@@ -45,6 +46,12 @@ class Operator(ABC):
     @abstractmethod
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
+
+
+def check_schema(frame: Frame, schema: StreamSchema) -> None:
+    """Raises unless a frame is of the schema that an operator was made for."""
+    if frame.schema is not schema and frame.schema != schema:
+        raise SchemaError(f"the operator takes {schema}, the frame is {frame.schema}")
 
 
 class Chain(Operator):

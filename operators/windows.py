@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gapless.protocol.elements import INF
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Times
 
@@ -34,6 +34,16 @@ class Hopping:
     def __post_init__(self) -> None:
         if self.range < 1 or self.slide < 1:
             raise Misuse(f"window range {self.range}, slide {self.slide}: both are at least 1")
+
+    @property
+    def latest(self) -> int:
+        """The last time of a row all of whose answers end before INF, which means no end."""
+        return INF - 1 - self.range - self.slide
+
+    @property
+    def windows_per_row(self) -> int:
+        """In how many windows a row is at most."""
+        return -(-self.range // self.slide)
 
     def first(self, ts: Times) -> Times:
         """The lowest window that each row belongs to."""
@@ -58,7 +68,9 @@ class Hopping:
 
     def stable(self, stable: int) -> int:
         """What an input's stable promises of the answers."""
-        return INF if stable == INF else (stable // self.slide + 1) * self.slide
+        if stable == INF:
+            return INF
+        return min((stable // self.slide + 1) * self.slide, INF - 1)  # no answer starts later
 
     def first_wanted(self, t: int) -> int:
         """The lowest window whose answer has `ve >= t`."""
@@ -66,4 +78,4 @@ class Hopping:
 
     def rows_needed_from(self, t: int) -> int:
         """The earliest row that an answer with `ve >= t` needs."""
-        return self.extent(self.first_wanted(t))[0]
+        return max(BEGIN, self.extent(self.first_wanted(t))[0])

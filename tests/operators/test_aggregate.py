@@ -1,12 +1,14 @@
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from gapless.operators import aggregate
 from gapless.operators.aggregate import CountByWindow
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF, Element, Insert, Stable
-from gapless.protocol.errors import Misuse, SchemaError
+from gapless.protocol.errors import Misuse, SchemaError, StreamViolation
 from gapless.protocol.frame import Frame, frames_of
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
@@ -124,3 +126,47 @@ def test_unknown_columns_and_adjusts_are_refused() -> None:
     count = CountByWindow(SOURCE, Hopping(10, 10), ["src"])
     with pytest.raises(Misuse):
         count.push(Frame.from_elements(SOURCE, parse("adj((A,1),7,8,9)", SOURCE)))
+
+
+def test_rows_at_both_edges_of_time_are_counted_or_refused() -> None:
+    for window in (Hopping(1, 1), Hopping(10, 5), Hopping(3, 7)):
+        for ts in (BEGIN + 1, window.latest):
+            count = CountByWindow(SOURCE, window, ["src"])
+            assert not count.push(Frame.from_elements(SOURCE, [Insert(("a", 1), ts, ts + 1)]))
+            answers = count.push(Frame.empty(SOURCE, INF))
+            in_windows = window.last(np.array([ts])) - window.first(np.array([ts])) + 1
+            assert len(answers) == max(0, int(in_windows[0]))
+        count = CountByWindow(SOURCE, window, ["src"])
+        late = [Insert(("a", 1), 7, 8), Insert(("a", 1), window.latest + 1, INF)]
+        with pytest.raises(StreamViolation, match=str(window.latest)):
+            count.push(Frame.from_elements(SOURCE, late))
+        assert count.push(Frame.empty(SOURCE, INF)) == Frame.empty(count.schema, INF)
+
+
+def test_rows_that_come_far_below_what_is_wanted_or_answered_count_nowhere() -> None:
+    row = Frame.from_elements(SOURCE, [Insert(("a", 1), BEGIN + 3, 8)])
+    for window in (Hopping(1, 1), Hopping(10, 5)):
+        answered, skipped = (CountByWindow(SOURCE, window, ["src"]) for _ in range(2))
+        answered.push(Frame.empty(SOURCE, INF))
+        skipped.fast_forward(INF - 1)
+        for count in (answered, skipped):
+            count.push(row)
+            count.validate()
+            assert not len(count.push(Frame.empty(SOURCE, INF)))
+
+
+def test_a_row_in_too_many_windows_is_refused_when_the_query_is_made() -> None:
+    CountByWindow(SOURCE, Hopping(86_400, 1), ["src"])
+    with pytest.raises(Misuse, match="1000000000 windows"):
+        CountByWindow(SOURCE, Hopping(10**9, 1), ["src"])
+
+
+def test_frames_are_counted_in_pieces_that_bound_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aggregate, "COUNTED_AT_ONCE_MAX", 7)
+    for seed in range(20):
+        rng, window, rows = drawn(seed)
+        count, answers = CountByWindow(SOURCE, window, ["src"]), Tdb(counts(window, []).schema)
+        for frame in stream(rng, rows):
+            answers.fold(count.push(frame))
+            count.validate()
+        assert answers == counts(window, rows)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.operators.windows import Hopping
-from gapless.protocol.elements import INF
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 
 hoppings = st.builds(Hopping, st.integers(1, 12), st.integers(1, 12))
@@ -60,3 +60,17 @@ def test_the_end_of_the_stream_completes_everything() -> None:
 def test_empty_windows_are_refused(reach: int, slide: int) -> None:
     with pytest.raises(Misuse):
         Hopping(reach, slide)
+
+
+@given(hoppings, st.integers(INF - 60, INF))
+def test_the_last_row_is_one_whose_answers_and_their_promise_are_times(
+    window: Hopping, t: int
+) -> None:
+    assert all(window.answer(w)[1] < INF for w in windows_of(window, window.latest))
+    assert window.stable(t) <= INF
+    assert (window.stable(t) == INF) == (t == INF)
+
+
+@given(hoppings, st.integers(BEGIN + 1, BEGIN + 60))
+def test_the_earliest_row_needed_is_never_before_all_times(window: Hopping, t: int) -> None:
+    assert BEGIN <= window.rows_needed_from(t) <= t

@@ -1,0 +1,39 @@
+"""What every operator does alike with a frame that is not of its input."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gapless.operators.aggregate import CountByWindow
+from gapless.operators.cleanse import Cleanse
+from gapless.operators.filter import Filter
+from gapless.operators.normalise import Normalise
+from gapless.operators.operator import Operator
+from gapless.operators.windows import Hopping
+from gapless.protocol.elements import INF, Insert
+from gapless.protocol.errors import SchemaError
+from gapless.protocol.expr import col
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+SCHEMA = StreamSchema({"p": "string"})
+OTHERS = [StreamSchema({"n": "int64"}), StreamSchema({"p": "string"}, "ns")]
+OPERATORS: dict[str, Callable[[], Operator]] = {
+    "filter": lambda: Filter(SCHEMA, col("p") != "x"),
+    "count": lambda: CountByWindow(SCHEMA, Hopping(5, 5), ["p"]),
+    "cleanse": lambda: Cleanse(SCHEMA),
+    "normalise": lambda: Normalise(SCHEMA),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("other", OTHERS, ids=["columns", "unit"])
+def test_a_frame_of_another_schema_is_refused_and_changes_nothing(
+    name: str, other: StreamSchema
+) -> None:
+    operator = OPERATORS[name]()
+    payload = (1,) if other.names == ["n"] else ("A",)
+    with pytest.raises(SchemaError, match="the operator takes"):
+        operator.push(Frame.from_elements(other, [Insert(payload, 1, 2)]))
+    operator.validate()
+    assert operator.push(Frame.empty(SCHEMA, INF)) == Frame.empty(operator.schema, INF)
