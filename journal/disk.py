@@ -20,7 +20,8 @@ class Disk(Protocol):
     def append(self, name: str, data: bytes) -> int:
         """Adds bytes at the end, makes the file where there is none; returns the new size.
 
-        The bytes survive a crash only after `sync`; before it any prefix of them may.
+        The bytes survive a crash only after `sync`; before it any prefix of them may. Where they
+        cannot all be written it raises `OSError`, and the file is as it was.
         """
 
     def sync(self, name: str) -> None:
@@ -47,11 +48,17 @@ class LocalDisk:
             return 0
 
     def append(self, name: str, data: bytes) -> int:
-        """Adds bytes at the end in one write; returns the new size."""
+        """Adds bytes at the end, in one write if the system takes them so; returns the new size."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as f:
-            f.write(data)
+        with path.open("ab", buffering=0) as f:
+            size, left = f.tell(), memoryview(data)
+            try:
+                while left:
+                    left = left[f.write(left) :]
+            except OSError:
+                f.truncate(size)  # what a full disk took of it would lie before the next bytes
+                raise
             return f.tell()
 
     def sync(self, name: str) -> None:

@@ -18,12 +18,13 @@ from gapless.journal.disk import Disk
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import (
     HEADER_BYTES,
+    Envelope,
     Incarnation,
     decode_frame,
     encode_frame,
     peek_header,
 )
-from gapless.protocol.errors import DecodeError, JournalError, Truncated
+from gapless.protocol.errors import DecodeError, JournalError, SchemaError, Truncated
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
@@ -51,7 +52,12 @@ class JournalFile:
         return offset
 
     def append(self, frame: Frame, writer: Incarnation) -> int:
-        """Appends a frame; returns the offset behind it. Durable only after `sync`."""
+        """Appends a frame; returns the offset behind it. Durable only after `sync`.
+
+        Raises `OSError` where the disk does not take it; then nothing was appended.
+        """
+        if frame.schema != self.schema:
+            raise SchemaError(f"{self._name} holds {self.schema}, the frame {frame.schema}")
         record = encode_frame(frame, writer, self._next)
         end = self._disk.append(self._name, record)
         self._next += 1
@@ -63,23 +69,37 @@ class JournalFile:
 
     def read(self, offset: int) -> tuple[Frame, int] | None:
         """The frame at `offset` and the offset behind it; None at the end of what is written."""
+        record = self._record(offset)
+        return None if record is None else (record[0].frame, record[1])
+
+    def _record(self, offset: int) -> tuple[Envelope, int] | None:
         try:
             head = self._disk.read(self._name, offset, HEADER_BYTES)
             if not head:
                 return None
             size = peek_header(head).envelope_bytes
             record = self._disk.read(self._name, offset, size)
-            return decode_frame(record, self.schema).frame, offset + size
+            return decode_frame(record, self.schema), offset + size
         except Truncated:
             return None  # the writer is in the middle of it, or has died there
         except DecodeError as e:
             raise JournalError(f"{self._name} at offset {offset}: {e}") from None
 
     def frames(self, offset: int = 0) -> Iterator[tuple[Frame, int]]:
-        """Every frame from `offset` on, each with the offset behind it."""
-        while (record := self.read(offset)) is not None:
-            yield record
-            offset = record[1]
+        """Every frame from `offset` on, each with the offset behind it.
+
+        Raises `JournalError` where their numbers do not follow one another.
+        """
+        expected = None if offset else 0
+        while (record := self._record(offset)) is not None:
+            envelope, behind = record
+            if expected is not None and envelope.sequence != expected:
+                raise JournalError(
+                    f"{self._name} at offset {offset}: record {envelope.sequence}, expected "
+                    f"{expected}: records are missing, or two writers have appended"
+                )
+            yield envelope.frame, behind
+            expected, offset = envelope.sequence + 1, behind
 
     def seek(self, since: int) -> int:
         """The offset from which a reader meets every row with `vs >= since`."""

@@ -1,3 +1,4 @@
+import resource
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from gapless.journal.disk import Disk, LocalDisk
 from gapless.journal.file import JournalFile
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import HEADER_BYTES, Incarnation
-from gapless.protocol.errors import JournalError
+from gapless.protocol.errors import JournalError, SchemaError
 from gapless.protocol.frame import Frame, frames_of
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.text import DEFAULT_SCHEMA, parse
@@ -87,6 +88,44 @@ def test_a_file_of_another_schema_is_refused(disk: Disk) -> None:
     other = JournalFile(disk, "out/0.log", StreamSchema({"q": "int8"}))
     with pytest.raises(JournalError, match="fingerprint"):
         other.read(0)
+
+
+def test_a_frame_of_another_schema_is_not_appended(disk: Disk) -> None:
+    file = written(disk)
+    size = disk.size("out/0.log")
+    with pytest.raises(SchemaError, match="q: int8"):
+        file.append(Frame.empty(StreamSchema({"q": "int8"}), 50), WRITER)
+    assert disk.size("out/0.log") == size
+
+
+@pytest.mark.parametrize("order", [[0, 2], [1], [0, 1, 1], [0, 0]])
+def test_records_that_are_missing_or_repeated_are_found(disk: Disk, order: list[int]) -> None:
+    ends = [0, *(behind for _, behind in written(disk).frames())]
+    for i in order:
+        disk.append("odd.log", disk.read("out/0.log", ends[i], ends[i + 1] - ends[i]))
+    odd = JournalFile(disk, "odd.log", DEFAULT_SCHEMA)
+    with pytest.raises(JournalError, match="expected"):
+        list(odd.frames())
+    size = disk.size("odd.log")
+    with pytest.raises(JournalError, match="expected"):
+        odd.recover()
+    assert disk.size("odd.log") == size
+
+
+def test_what_a_full_disk_did_not_take_is_not_in_the_way_of_what_follows(tmp_path: Path) -> None:
+    disk = LocalDisk(tmp_path)
+    file = written(disk, "full.log")
+    size = disk.size("full.log")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            file.append(FRAMES[0], WRITER)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert disk.size("full.log") == size
+    file.append(FRAMES[0], WRITER)
+    assert [frame for frame, _ in file.frames()] == [*FRAMES, FRAMES[0]]
 
 
 def test_seeking_a_time_meets_every_row_from_then_on(disk: Disk) -> None:
