@@ -152,6 +152,8 @@ class Merger:
 
     def _on_fetch(self, event: Fetch) -> list[Effect]:
         after = event.token.offset
+        if event.token.merger != self.name or after > self._offset:
+            return []  # no merger that writes this journal has given such a token
         if after < self._offset:
             return [ReadOutput(event.subscriber, after)]
         if event.subscriber in self._waiting or len(self._waiting) < SUBSCRIBERS_MAX:

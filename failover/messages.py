@@ -108,6 +108,10 @@ class Fetch:
     subscriber: str
     token: Token
 
+    def __post_init__(self) -> None:
+        if self.token.offset < 0:
+            raise Misuse(f"fetch: offset {self.token.offset} lies before the output begins")
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -116,6 +120,12 @@ class Delivery:
     after: int
     frame: Frame
     token: Token
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.after < self.token.offset:
+            raise Misuse(
+                f"delivery: from offset {self.after} to {self.token.offset}; a frame takes bytes"
+            )
 
 
 Message = Attach | Data | Ack | Refused | Fetch | Delivery

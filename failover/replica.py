@@ -112,10 +112,11 @@ class Replica:
         return [ReadSource(self._position, first)]
 
     def _on_source(self, event: SourceRead, now: int) -> list[Effect]:
-        self._position = event.position
         if event.frame is None:
+            self._position = event.position
             return []  # the next tick asks again
         frame = self._plan.push(event.frame)
+        self._position = event.position  # a frame that the plan refuses is never passed over
         if not frame:
             return self._read_on()
         self.tail.add(frame)

@@ -2,13 +2,15 @@
 
 The token names an offset of the output journal. A delivery counts only if it starts exactly at
 that offset, so lost, repeated and reordered messages change nothing: what is lost is fetched
-again after silence, what is repeated starts elsewhere.
+again after silence, what is repeated starts elsewhere. An offset means something in one merger's
+journal only, so a token of another merger is refused, and its deliveries are not looked at.
 """
 
 from __future__ import annotations
 
 from gapless.failover.messages import Delivery, Effect, Emit, Event, Fetch, Send, Start, Tick, Token
 from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import Misuse
 
 FETCH_AFTER_MS = 200
 """Silence after which a fetch is sent again: the merger may have died, or a message."""
@@ -18,6 +20,10 @@ class Subscriber:
     """Reads one merger's output, every change. Pure: the shell does what the effects say."""
 
     def __init__(self, name: str, merger: str, token: Token | None = None) -> None:
+        if token is not None and token.merger != merger:
+            raise Misuse(
+                f"the token is of merger {token.merger}, whose offsets {merger} cannot read"
+            )
         self.name = name
         self.token = token or Token(merger, 0, 0, BEGIN)
         self._merger = merger
@@ -30,11 +36,15 @@ class Subscriber:
                 return [self._fetch(now)]
             case Tick() if now - self._asked_at >= FETCH_AFTER_MS:
                 return [self._fetch(now)]
-            case Delivery() if event.after == self.token.offset:
+            case Delivery() if (event.token.merger, event.after) == self._awaited:
                 stable = max(self.token.stable, event.token.stable)
                 self.token = event.token._replace(stable=stable)
                 return [Emit(event.frame, self.token), self._fetch(now)]
         return []
+
+    @property
+    def _awaited(self) -> tuple[str, int]:
+        return self._merger, self.token.offset
 
     def _fetch(self, now: int) -> Send:
         self._asked_at = now

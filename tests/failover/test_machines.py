@@ -34,7 +34,9 @@ from gapless.failover.replica import (
 )
 from gapless.failover.subscriber import FETCH_AFTER_MS, Subscriber
 from gapless.merge.lmerge import LMerge
+from gapless.operators.aggregate import CountByWindow
 from gapless.operators.filter import Filter
+from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Misuse
@@ -123,6 +125,15 @@ def test_a_subscriber_at_the_end_is_answered_when_there_is_more() -> None:
     assert machine.on(Fetch("s1", token), 0) == [ReadOutput("s1", 0)]
     (delivery,) = sent(machine.on(OutputRead("s1", 0, frame("stable(3)"), 64), 0))
     assert delivery == Delivery(0, frame("stable(3)"), Token("m1", 1, 64, 3))
+
+
+def test_a_token_that_this_merger_cannot_have_given_is_not_answered() -> None:
+    machine = merger(offset=64)
+    for token in (Token("m2", 1, 0, BEGIN), Token("m1", 1, 128, BEGIN)):
+        assert machine.on(Fetch("s1", token), 0) == []
+    assert machine.on(Appended(256, 3), 0) == []
+    with pytest.raises(Misuse, match="-64"):
+        Fetch("s1", Token("m1", 1, -64, BEGIN))
 
 
 def test_a_new_life_goes_on_from_what_its_journal_holds() -> None:
@@ -244,6 +255,15 @@ def test_words_to_a_session_that_is_over_are_not_heard() -> None:
     assert machine.on(Refused(old, 1, "gone"), 0) == []
 
 
+def test_a_frame_that_the_plan_refuses_is_read_again_and_never_passed_over() -> None:
+    machine = Replica("r1", LIFE, CountByWindow(DEFAULT_SCHEMA, Hopping(5, 5), ["p"]), "m1")
+    machine.on(Start(), 0)
+    machine.on(SourceRead(frame("ins(A,1,5)"), 64), 0)
+    with pytest.raises(Misuse, match="never adjusted"):
+        machine.on(SourceRead(frame("adj(A,1,5,6)"), 128), 0)
+    assert ReadSource(64, BEGIN) in machine.on(Tick(), 0)
+
+
 # -- subscriber -------------------------------------------------------------------------------
 
 
@@ -256,6 +276,19 @@ def test_a_delivery_counts_only_where_the_token_stands() -> None:
     assert fetch == Send("m1", Fetch("s1", first.token))
     assert machine.on(first, 0) == []
     assert machine.on(Delivery(128, frame("stable(9)"), Token("m1", 1, 192, 9)), 0) == []
+
+
+def test_a_delivery_that_leads_nowhere_cannot_be_said() -> None:
+    for offset in (0, 64):
+        with pytest.raises(Misuse, match="a frame takes bytes"):
+            Delivery(64, frame("stable(9)"), Token("m1", 1, offset, 9))
+
+
+def test_offsets_of_another_merger_mean_nothing() -> None:
+    machine = Subscriber("s1", "m1")
+    assert machine.on(Delivery(0, frame("stable(9)"), Token("m2", 1, 64, 9)), 0) == []
+    with pytest.raises(Misuse, match="m2"):
+        Subscriber("s1", "m1", Token("m2", 1, 64, 9))
 
 
 def test_it_asks_again_after_silence() -> None:
