@@ -54,16 +54,10 @@ class StreamSchema:
             payload = pa.schema([(name, _data_type(name, t)) for name, t in payload.items()])
         if time_unit not in TIME_UNITS:
             raise SchemaError(f"time unit {time_unit!r}: use one of {', '.join(TIME_UNITS)}")
-        if not 1 <= len(payload) <= FIELDS_MAX:
-            raise SchemaError(f"a payload has 1 to {FIELDS_MAX} columns, not {len(payload)}")
-        if len(set(payload.names)) != len(payload.names):
-            raise SchemaError(f"payload columns share a name: {', '.join(payload.names)}")
-        for field in payload:
-            if not field.name or field.name.startswith("_"):
-                raise SchemaError(
-                    f"payload column {field.name!r}: names are not empty and do not start with _"
-                )
-            check_type(field.name, field.type)
+        try:
+            _check_fields(payload)
+        except UnicodeDecodeError as e:  # Arrow takes any bytes that a file has for a name
+            raise SchemaError(f"a name or time zone in the payload is no UTF-8 text: {e}") from None
         self._payload = pa.schema([field.remove_metadata() for field in payload])
         self._time_unit = time_unit
 
@@ -137,6 +131,19 @@ class StreamSchema:
         return f"StreamSchema({{{fields}}}, time_unit={self._time_unit!r})"
 
 
+def _check_fields(payload: pa.Schema) -> None:
+    if not 1 <= len(payload) <= FIELDS_MAX:
+        raise SchemaError(f"a payload has 1 to {FIELDS_MAX} columns, not {len(payload)}")
+    if len(set(payload.names)) != len(payload.names):
+        raise SchemaError(f"payload columns share a name: {', '.join(payload.names)}")
+    for field in payload:
+        if not field.name or field.name.startswith("_"):
+            raise SchemaError(
+                f"payload column {field.name!r}: names are not empty and do not start with _"
+            )
+        check_type(field.name, field.type)
+
+
 def _has_required(field: pa.Field) -> bool:
     inner = field.type if pa.types.is_struct(field.type) else ()
     return not field.nullable or any(map(_has_required, inner))
@@ -181,7 +188,9 @@ def check_type(name: str, t: pa.DataType, depth: int = 0) -> None:
 
 def _check_leaf(name: str, t: pa.DataType) -> None:
     types = pa.types
-    if types.is_decimal(t):
+    if types.is_timestamp(t):
+        _ = t.tz  # reading it decodes it
+    elif types.is_decimal(t):
         if abs(t.scale) > _DIGITS_MAX[t.bit_width]:
             raise SchemaError(
                 f"column {name!r}: {t} has a scale beyond the {_DIGITS_MAX[t.bit_width]} digits "

@@ -161,3 +161,21 @@ def test_a_batch_without_its_time_columns_is_no_frames_batch(missing: int) -> No
     del fields[missing]
     with pytest.raises(SchemaError, match=f"column {missing}"):
         StreamSchema.of_batch(pa.schema(fields))
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (pa.schema([("plain", pa.int8())]), b"plain"),
+        (pa.schema([("s", pa.struct([("inner", pa.int8())]))]), b"inner"),
+        (pa.schema([("t", pa.timestamp("s", "Zonish"))]), b"Zonish"),
+    ],
+    ids=["name", "inner name", "time zone"],
+)
+def test_names_and_zones_from_a_file_that_are_no_text_are_refused(
+    payload: pa.Schema, text: bytes
+) -> None:
+    data = payload.serialize().to_pybytes().replace(text, b"\xff" * len(text))
+    schema = pa.ipc.read_schema(pa.py_buffer(data))
+    with pytest.raises(SchemaError, match="UTF-8"):
+        StreamSchema(schema)
