@@ -91,8 +91,10 @@ def parse_scripts(
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _SAYS = re.compile(rf"\s*({_NAME.pattern})\s*:", re.ASCII)
 _WORD = re.compile(r"\s*(\S*)")
-_CODE = re.compile(r'(?:"(?:[^"\\]|\\.)*"|(?<=\S)\#|[^"\#]|")*')
-"""A line up to its comment: not inside a string, and not inside a word."""
+_CODE = re.compile(r'(?:"(?:[^"\\]|\\.)*+"?|(?<=\S)\#|[^"\#])*+')
+"""A line up to its comment: not inside a string, and not inside a word. A string that does not end
+goes on to the end of the line. Nothing is looked at twice: a line may have millions of characters.
+"""
 
 
 class _Unexpected(Exception):

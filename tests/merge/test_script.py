@@ -40,6 +40,12 @@ def play(content: str, *, check: bool = True, policy: Policy | None = None) -> l
 # -- reading --------------------------------------------------------------------------------------
 
 
+def test_a_string_that_does_not_end_is_found_at_once_however_long_it_is() -> None:
+    content = 'attach a\na: ins("' + '\\"' * 1_000_000  # looked at twice, it would take hours
+    with pytest.raises(ParseError, match="line 2, column 8: a string or bytes that do not end"):
+        parse_scripts(content)
+
+
 def test_a_script_reads_as_its_lines() -> None:
     first, second = parse_scripts(
         "attach a\n"
