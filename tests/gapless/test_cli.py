@@ -75,6 +75,7 @@ def test_the_version_is_that_of_the_package(gapless: Gapless) -> None:
         ["bench", "kernel", "--all"],
         ["bench", "--all", "--list"],
         ["chaos", "sim", "--seeds", "0"],
+        ["chaos", "sim", "--seeds", "99999999999999999999"],
         ["chaos", "sim", "--seeds", "3", "--seed", "1"],
         ["chaos", "sim", "--trace"],
     ],

@@ -319,6 +319,34 @@ def test_output_goes_to_a_file_that_reads_back(gapless: Gapless, tmp_path: Path)
     )
 
 
+@pytest.mark.parametrize("way", ["itself", "link", "hard link"])
+def test_an_input_is_never_overwritten(way: str, gapless: Gapless, tmp_path: Path) -> None:
+    frame = Frame.from_elements(DEFAULT_SCHEMA, parse("ins(A,1,2) stable(inf)"))
+    source = record(tmp_path / "in.arrow", [frame], "stream")
+    before, out = source.read_bytes(), tmp_path / "out.arrow"
+    if way == "itself":
+        out = source
+    elif way == "link":
+        out.symlink_to(source)
+    else:
+        out.hardlink_to(source)
+    outcome = gapless("merge", "--files", source, "--out", out)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"gapless: {out}: is an input, {source}; ")
+    assert source.read_bytes() == before
+
+
+def test_an_output_that_does_not_fit_is_said_in_a_sentence(
+    gapless: Gapless, tmp_path: Path
+) -> None:
+    frame = Frame.from_elements(DEFAULT_SCHEMA, parse("ins(A,1,2) stable(inf)"))
+    source = record(tmp_path / "in.arrow", [frame], "stream")
+    outcome = gapless("merge", "--files", source, "--out", "/dev/full")
+    assert outcome.code == 2
+    assert outcome.err.startswith("gapless: /dev/full: cannot be written: ")
+    assert "No space left" in outcome.err
+
+
 def test_bad_content_of_a_recording_detaches_it(gapless: Gapless, tmp_path: Path) -> None:
     good = [Frame.from_elements(DEFAULT_SCHEMA, parse("ins(A,1,2) stable(inf)"))]
     bad = [

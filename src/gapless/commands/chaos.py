@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SEEDS = 200
 """Seeds without being asked for more: they take 20 s (measured), short enough to run at will."""
+SEEDS_MAX = 1_000_000
+"""A day's worth. What came of each is kept for the report."""
 FAILURES_SHOWN_MAX = 5
 """Failures told in full; of the others the command that replays them. Most have one cause."""
 
@@ -31,7 +33,8 @@ def group() -> None:
 @chaos.command()
 def sim(
     seeds: Annotated[
-        int | None, typer.Option(min=1, help=f"How many seeds, from 0 on; {SEEDS} if not said.")
+        int | None,
+        typer.Option(min=1, max=SEEDS_MAX, help=f"How many seeds, from 0 on; {SEEDS} if not said."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Run this seed alone.")] = None,
     trace: Annotated[

@@ -244,6 +244,8 @@ class _Session:
         for path in paths:
             recordings.append(Recording(path, schema))
             schema = recordings[0].schema
+        if out is not None:
+            _refuse_overwriting(out, paths)
         assert schema is not None  # noqa: S101 - there is one recording at least
         player = self._player(schema)
         names = [
@@ -322,6 +324,15 @@ class _Session:
             }
             for breach in heard.breaches:
                 _warn(f"{place}: {breach}")
+
+
+def _refuse_overwriting(out: Path, paths: list[Path]) -> None:
+    """An input is read, mapped, while the output is written: it must not be the same file."""
+    from gapless.protocol.errors import Misuse
+
+    for path in paths:
+        if out.exists() and out.samefile(path):
+            raise Misuse(f"{out}: is an input, {path}; write the output to another file")
 
 
 def _warn(text: str) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,25 +118,35 @@ class Recorder:
     """Writes frames to an Arrow IPC stream; a context manager."""
 
     def __init__(self, path: Path, schema: StreamSchema) -> None:
-        try:
+        self._path = path
+        with self._errors():
             self._sink = pa.OSFile(str(path), "wb")
-        except OSError as e:
-            raise Misuse(f"{path}: cannot be written: {e}") from None
-        self._writer = pa.ipc.new_stream(self._sink, schema.arrow)
+            self._writer = pa.ipc.new_stream(self._sink, schema.arrow)
 
     def write(self, frame: Frame) -> None:
         """Adds a frame."""
         metadata = None
         if frame.stable is not None:
             metadata = {STABLE_KEY: format_time(frame.stable).encode()}
-        self._writer.write_batch(frame.batch, custom_metadata=metadata)
+        with self._errors():
+            self._writer.write_batch(frame.batch, custom_metadata=metadata)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._writer.close()
-        self._sink.close()
+        with self._errors():
+            try:
+                self._writer.close()
+            finally:
+                self._sink.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as e:
+            raise Misuse(f"{self._path}: cannot be written: {e}") from None
 
 
 def _journal_schema(path: Path, head: bytes) -> StreamSchema:
