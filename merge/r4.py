@@ -29,8 +29,9 @@ from gapless.kernels import KeyTable
 from gapless.kernels.columns import ROOM_MIN, Column
 from gapless.merge.case import Case, Favour, Taken, violation
 from gapless.merge.divergence import Divergences
+from gapless.merge.keys import positions
 from gapless.merge.policy import Policy, Quorum
-from gapless.merge.rows import Keys, Rows, positions
+from gapless.merge.rows import Rows, StartedKeys
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame, Times
@@ -87,11 +88,12 @@ class R4(Case):
 
     def __init__(self, schema: StreamSchema, policy: Policy, divergences: Divergences) -> None:
         super().__init__(schema, policy, divergences)
-        self._keys = Keys(schema)
+        self._keys = StartedKeys(schema)
         self._pairs = KeyTable(_PAIR)
         self._key = Column(NO_PAIR)  # of a pair
         self._end = Column(INF)
         self._start = Column(INF)
+        self._room = 0, 0  # capacity of keys and of pairs that the columns were last fitted to
         self._out = Counts()
         self._in: dict[int, Counts] = {}
 
@@ -110,7 +112,10 @@ class R4(Case):
         return [self._out, *self._in.values()]
 
     def _make_room(self) -> None:
-        keys, pairs = self._keys.capacity, int(self._pairs.capacity)
+        keys, pairs = self._keys.capacity, self._pairs.capacity
+        if (keys, pairs) == self._room:
+            return
+        self._room = keys, pairs
         for counts in self._counts():
             counts.keys.fit(keys)
             counts.pairs.fit(pairs)
@@ -130,9 +135,25 @@ class R4(Case):
 
     def take(self, number: int, frame: Frame, favour: Favour) -> Taken:
         """Counts the rows; what goes out follows the policy."""
-        rows = self._keys.intern(frame, self.stable)
+        rows = self._keys.rows_of(frame, self.stable)
         if not len(rows):
             return Taken([], len(frame))
+        if frame.insert_only:
+            up, _ = self._pair(rows.ids, rows.ve, rows.vs)
+            down = None
+        else:
+            up, down = self._pairs_of_adjusts(number, frame, rows)
+        if not rows.repeats:
+            out = self._take_round(number, frame, rows, up, down, favour)
+        else:
+            out = []
+            for some in rows.rounds():
+                from_pair = None if down is None else down[some]
+                out += self._take_round(number, frame, rows[some], up[some], from_pair, favour)
+        return Taken(out, len(rows.settled))
+
+    def _pairs_of_adjusts(self, number: int, frame: Frame, rows: Rows) -> tuple[Ids, Ids]:
+        """The pair that each row adds to, and the one that an adjust takes from."""
         adjusts = positions(~rows.is_insert)
         n = len(rows)
         # An adjust that removes needs no pair for its end, but a pair for vs does no harm: its
@@ -145,10 +166,7 @@ class R4(Case):
         up, down = pairs[:n], np.full(n, NO_PAIR)
         down[adjusts] = pairs[n:]
         self._check(number, frame, rows, up, down, new)
-        out = []
-        for some in rows.rounds():
-            out += self._take_round(number, frame, rows, some, up[some], down[some], favour)
-        return Taken(out, len(rows.settled))
+        return up, down
 
     def _check(self, number: int, frame: Frame, rows: Rows, up: Ids, down: Ids, new: Ids) -> None:
         """Raises, and undoes the interning, where an adjust finds no event with its `was`."""
@@ -188,41 +206,41 @@ class R4(Case):
         return before[adjusts]
 
     def _take_round(
-        self,
-        number: int,
-        frame: Frame,
-        rows: Rows,
-        some: Ids,
-        up: Ids,
-        down: Ids,
-        favour: Favour,
+        self, number: int, frame: Frame, rows: Rows, up: Ids, down: Ids | None, favour: Favour
     ) -> list[Frame]:
-        """Rows of which no two have one key."""
+        """Rows of which no two have one key; `down` is None where all are inserts."""
         mine, out = self._in[number], self._out
-        ids, vs, ve, is_insert = rows.ids[some], rows.vs[some], rows.ve[some], rows.is_insert[some]
-        removes = ve == vs
-        mine.keys.values[ids[is_insert]] += 1
-        mine.keys.values[ids[removes]] -= 1
-        adjusts = ~is_insert
-        mine.pairs.values[down[adjusts]] -= 1
-        mine.pairs.values[up[~removes]] += 1
-        if not (favour.insert or favour.adjust):
-            return []
+        have = mine.keys.values[rows.ids]
+        if down is None:
+            have += 1
+            mine.keys.values[rows.ids] = have
+            mine.pairs.values[up] += 1
+        else:
+            removes = rows.ve == rows.vs
+            have += rows.is_insert
+            have -= removes
+            mine.keys.values[rows.ids] = have
+            mine.pairs.values[down[~rows.is_insert]] -= 1
+            mine.pairs.values[up[~removes]] += 1
         frames = []
-        goes = is_insert & (mine.keys.values[ids] > out.keys.values[ids]) & (vs >= self.stable)
-        if favour.insert and goes.any():
-            if isinstance(self.policy.insert, Quorum):
-                goes &= self._holders(ids) >= min(self.policy.insert.k, len(self._in))
+        if favour.insert:
+            goes = have > out.keys.values[rows.ids]
+            goes &= rows.vs >= self.stable
+            if down is not None:
+                goes &= rows.is_insert
+            if isinstance(self.policy.insert, Quorum) and goes.any():
+                goes &= self._holders(rows.ids) >= min(self.policy.insert.k, len(self._in))
             chosen = positions(goes)
             if len(chosen):
-                out.keys.values[ids[chosen]] += 1
+                out.keys.values[rows.ids[chosen]] += 1
                 out.pairs.values[up[chosen]] += 1
                 whole = len(chosen) == len(frame)
-                places = rows.places(some[chosen])
+                places = rows.places(chosen)
                 frames.append(frame.with_stable(None) if whole else frame.take(places))
-        if favour.adjust and adjusts.any():
-            at = positions(adjusts)
-            frames += self._follow(mine, frame, rows, some[at], up[at], down[at])
+        if favour.adjust and down is not None:
+            at = positions(~rows.is_insert)
+            if len(at):
+                frames += self._follow(mine, frame, rows[at], up[at], down[at])
         return frames
 
     def _holders(self, ids: Ids) -> Ids:
@@ -233,11 +251,9 @@ class R4(Case):
             holders += counts.keys.values[ids] > have
         return holders
 
-    def _follow(
-        self, mine: Counts, frame: Frame, rows: Rows, some: Ids, up: Ids, down: Ids
-    ) -> list[Frame]:
+    def _follow(self, mine: Counts, frame: Frame, rows: Rows, up: Ids, down: Ids) -> list[Frame]:
         """Policy at_once: adjusts that bring the output nearer to the input go out."""
-        ids, vs, ve, was = rows.ids[some], rows.vs[some], rows.ve[some], rows.was[some]
+        ids, vs, ve, was = rows.ids, rows.vs, rows.ve, rows.was
         out, removes = self._out, ve == vs
         goes = out.pairs.values[down] > mine.pairs.values[down]
         goes &= removes | (out.pairs.values[up] < mine.pairs.values[up])
@@ -249,7 +265,7 @@ class R4(Case):
         kept, gone = chosen[~removes[chosen]], chosen[removes[chosen]]
         out.pairs.values[up[kept]] += 1
         out.keys.values[ids[gone]] -= 1
-        return [frame.take(rows.places(some[chosen]))]
+        return [frame.take(rows.places(chosen))]
 
     # -- freezing -----------------------------------------------------------------------------
 
@@ -384,14 +400,14 @@ class R4(Case):
         n = self._keys.capacity
         gone = self._keys.vs.values[:n] < t
         if t != INF:
-            stays = (self._out.pairs.values > 0) & (self._end.values >= t)
-            gone[self._key.values[positions(stays)]] = False
+            past = positions(self._end.values < t)  # a free pair ends at INF
+            left = self._out.keys.values[:n].copy()
+            np.subtract.at(left, self._key.values[past], self._out.pairs.values[past])
+            gone &= left == 0
         ids = positions(gone)
         if not len(ids):
             return
-        key = self._key.values
-        pairs = positions(key != NO_PAIR)
-        self._release_pairs(pairs[gone[key[pairs]]])
+        self._release_pairs(positions(np.append(gone, False)[self._key.values]))  # NO_PAIR is last
         for counts in self._counts():
             counts.keys.values[ids] = 0
         self._keys.release(ids)
@@ -434,7 +450,7 @@ class R4(Case):
         self._adopt(self._in[number], told)
 
     def _adopt(self, counts: Counts, table: Frame) -> None:
-        rows = self._keys.intern(table, BEGIN)  # no row of a live table is settled
+        rows = self._keys.rows_of(table, BEGIN)  # no row of a live table is settled
         pairs, _ = self._pair(rows.ids, rows.ve, rows.vs)
         counts.add(rows.ids, pairs, 1)
 
@@ -459,7 +475,7 @@ class R4(Case):
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
-        self._keys.validate()
+        self._keys.validate(self._keys.vs.values)
         self._pairs.validate()
         key, live = self._key.values, self._key.values != NO_PAIR
         if int(live.sum()) != len(self._pairs):

@@ -1,6 +1,7 @@
 #include "ends.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <string>
 
@@ -49,6 +50,33 @@ void undo(const EndsTable& ends, size_t mine, const Told& told, size_t end, cons
   }
 }
 
+constexpr size_t WORD_BITS = 64;
+
+// Bit i: x[i] or y[i] lies below t. Without a branch, for which ids are meant is hard to predict.
+[[gnu::always_inline]] inline uint64_t below_plain(const int64_t* x, const int64_t* y, size_t count,
+                                                   int64_t t) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < count; ++i) bits |= static_cast<uint64_t>((x[i] < t) | (y[i] < t)) << i;
+  return bits;
+}
+
+#if defined(__x86_64__)
+// Wheels are built for any x86-64, whose instructions compare no 64-bit integers side by side.
+[[gnu::target("avx2")]] uint64_t below_avx2(const int64_t* x, const int64_t* y, size_t count,
+                                            int64_t t) {
+  return count == WORD_BITS ? below_plain(x, y, WORD_BITS, t) : below_plain(x, y, count, t);
+}
+
+uint64_t below(const int64_t* x, const int64_t* y, size_t count, int64_t t) {
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  return has_avx2 ? below_avx2(x, y, count, t) : below_plain(x, y, count, t);
+}
+#else
+uint64_t below(const int64_t* x, const int64_t* y, size_t count, int64_t t) {
+  return below_plain(x, y, count, t);
+}
+#endif
+
 }  // namespace
 
 void take_ends(const EndsTable& ends, size_t mine, const Told& told, const Leave& leave,
@@ -96,12 +124,9 @@ void sweep_ends(const EndsTable& ends, size_t count, size_t mine, int64_t t, int
   const int64_t* const starts = ends[STARTS];
   const int64_t* const output = ends[OUTPUT];
   const int64_t* const said = ends[mine];
-  for (size_t id = 0; id < count; ++id) {
-    const int64_t out = output[id], end = said[id];
-    // Nearly all ids leave here. Starts need no look: an end below t has its start below t.
-    if (out >= t && end >= t && t != TIME_INF && !(follow && out != end)) continue;
-    const int64_t start = starts[id];
-    if (start == TIME_INF) continue;
+  const auto look_at = [&](size_t id) {
+    const int64_t out = output[id], end = said[id], start = starts[id];
+    if (start == TIME_INF) return;
     int64_t settles = out;
     if (out != end) {
       const int64_t lower = std::min(out, end);
@@ -110,12 +135,22 @@ void sweep_ends(const EndsTable& ends, size_t count, size_t mine, int64_t t, int
         if (lower >= stable) settles = end;
       }
     }
-    if (settles >= t && t != TIME_INF) continue;
+    if (settles >= t && t != TIME_INF) return;
     swept.gone[swept.gone_count++] = static_cast<int64_t>(id);
     for (size_t row = INPUTS; row < ends.rows && !swept.contested; ++row) {
       const int64_t other = ends[row][id];
       swept.contested = row != mine && other != settles && other != start;
     }
+  };
+  if (t == TIME_INF || follow) {
+    for (size_t id = 0; id < count; ++id) look_at(id);
+    return;
+  }
+  // Few ids have an end below t. Starts need no look: they lie below their ends.
+  for (size_t begin = 0; begin < count; begin += WORD_BITS) {
+    const size_t n = std::min(WORD_BITS, count - begin);
+    for (uint64_t some = below(output + begin, said + begin, n, t); some != 0; some &= some - 1)
+      look_at(begin + static_cast<size_t>(std::countr_zero(some)));
   }
 }
 
