@@ -37,6 +37,8 @@ FIXED_BYTES_MAX = 1 << 16
 """Bytes of one fixed-size binary value: each row takes them, null or not."""
 _DIGITS_MAX = {32: 9, 64: 18, 128: 38, 256: 76}
 """Decimal digits that fit in so many bits. Arrow holds scales beyond, and crashes using them."""
+_OLD_INTERVALS = ("month_interval", "day_time_interval")
+"""Types that pyarrow reads from a file and can do nothing with."""
 
 UNIT_KEY = b"gapless.time_unit"
 """Where the Arrow schema of a frame's batch says the time unit."""
@@ -51,7 +53,11 @@ class StreamSchema:
         self, payload: pa.Schema | Mapping[str, pa.DataType | str], time_unit: str = "ms"
     ) -> None:
         if not isinstance(payload, pa.Schema):
-            payload = pa.schema([(name, _data_type(name, t)) for name, t in payload.items()])
+            columns = [(name, _data_type(name, t)) for name, t in payload.items()]
+            try:
+                payload = pa.schema(columns)
+            except (TypeError, UnicodeEncodeError) as e:
+                raise SchemaError(f"a name is a string, a type one of Arrow's: {e}") from None
         if time_unit not in TIME_UNITS:
             raise SchemaError(f"time unit {time_unit!r}: use one of {', '.join(TIME_UNITS)}")
         try:
@@ -200,7 +206,7 @@ def _check_leaf(name: str, t: pa.DataType) -> None:
         if not 0 < t.byte_width <= FIXED_BYTES_MAX:
             raise SchemaError(f"column {name!r}: {t} has not 1 to {FIXED_BYTES_MAX} bytes")
     elif not (
-        types.is_primitive(t)
+        (types.is_primitive(t) and str(t) not in _OLD_INTERVALS)
         or types.is_boolean(t)
         or types.is_string(t)
         or types.is_large_string(t)

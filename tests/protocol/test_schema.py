@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -179,3 +180,28 @@ def test_names_and_zones_from_a_file_that_are_no_text_are_refused(
     schema = pa.ipc.read_schema(pa.py_buffer(data))
     with pytest.raises(SchemaError, match="UTF-8"):
         StreamSchema(schema)
+
+
+def test_intervals_that_arrow_only_reads_are_refused() -> None:
+    data = pa.schema([("i", pa.month_day_nano_interval())]).serialize().to_pybytes()
+    found = set()
+    for at in (at for at, byte in enumerate(data) if byte == 2):  # one of them is the unit
+        for unit in (0, 1):
+            changed = data[:at] + bytes([unit]) + data[at + 1 :]
+            try:
+                schema = pa.ipc.read_schema(pa.py_buffer(changed))
+            except (pa.ArrowException, OSError):
+                continue
+            if str(schema.field(0).type) in ("month_interval", "day_time_interval"):
+                found.add(str(schema.field(0).type))
+                with pytest.raises(SchemaError, match="not supported"):
+                    StreamSchema(schema)
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "columns", [{"\udcff": "int8"}, {5: "int8"}, {"a": 5}], ids=["no text", "number", "no type"]
+)
+def test_what_arrow_takes_for_no_name_or_type_is_refused(columns: Any) -> None:
+    with pytest.raises(SchemaError, match="a name is a string"):
+        StreamSchema(columns)
