@@ -97,20 +97,22 @@ class Cleanse(Operator):
         vs, ve = self._vs.values[:n], self._ve.values[:n]
         final = vs < INF if t == INF else ve < t
         first = int(np.min(vs, where=~final, initial=t))
-        self._input_stable = t
         stable = first if first > self._stable else None
-        self._stable = max(self._stable, first)
         released = np.flatnonzero(final & (vs <= first))
-        if not len(released):
-            return Frame.empty(self.schema, stable)
-        ids = released[ve[released] >= self._wanted]
-        payload = self._payloads.rows(self._payload.values[ids])
-        frame = Frame.from_columns(self.schema, vs[ids], ve[ids], payload)
-        order = by_time_and_payload(frame.vs, frame.ve, payload)
-        frame = frame.take(np.repeat(order, self._count.values[ids][order]), stable)
+        frame = self._in_order(released[ve[released] >= self._wanted])
+        self._input_stable, self._stable = t, max(self._stable, first)
         self._count.values[released] = 0
         self._forget(released)
-        return frame
+        return frame.with_stable(stable)
+
+    def _in_order(self, ids: Ids) -> Frame:
+        """The events, each as often as it is there, in the fixed order."""
+        if not len(ids):
+            return Frame.empty(self.schema)
+        payload = self._payloads.rows(self._payload.values[ids])
+        frame = Frame.from_columns(self.schema, self._vs.values[ids], self._ve.values[ids], payload)
+        order = by_time_and_payload(frame.vs, frame.ve, payload)
+        return frame.take(np.repeat(order, self._count.values[ids][order]))
 
     def fast_forward(self, t: int) -> int:
         """Drops what is final and ends before t; what is not final yet, when it is its turn.

@@ -15,6 +15,7 @@ from gapless.protocol.errors import SchemaError
 from gapless.protocol.expr import col
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
+from gapless.protocol.text import parse
 
 SCHEMA = StreamSchema({"p": "string"})
 OTHERS = [StreamSchema({"n": "int64"}), StreamSchema({"p": "string"}, "ns")]
@@ -37,3 +38,23 @@ def test_a_frame_of_another_schema_is_refused_and_changes_nothing(
         operator.push(Frame.from_elements(other, [Insert(payload, 1, 2)]))
     operator.validate()
     assert operator.push(Frame.empty(SCHEMA, INF)) == Frame.empty(operator.schema, INF)
+
+
+@pytest.mark.parametrize("name", ["count", "cleanse"])
+def test_a_release_that_fails_loses_nothing_and_can_be_asked_for_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> Frame:
+        raise MemoryError
+
+    operator, untroubled = OPERATORS[name](), OPERATORS[name]()
+    for each in (operator, untroubled):
+        each.push(Frame.from_elements(SCHEMA, parse("ins(A,1,2) ins(B,3,40)")))
+    with monkeypatch.context() as patch:
+        patch.setattr(Frame, "from_columns", fails)
+        with pytest.raises(MemoryError):
+            operator.push(Frame.empty(SCHEMA, 20))
+    operator.validate()
+    for stable in (20, INF):
+        frame = Frame.empty(SCHEMA, stable)
+        assert operator.push(frame) == untroubled.push(frame)
