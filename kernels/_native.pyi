@@ -38,6 +38,9 @@ class Chains:
     @property
     def nbytes(self) -> int: ...
 
+def gather(
+    batch: pa.RecordBatch, positions: NDArray[np.int64], widths: NDArray[np.int64]
+) -> tuple[object, int] | None: ...
 def take_ends(
     ends: NDArray[np.int64],
     mine: int,

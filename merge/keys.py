@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.kernels import KeyTable
+from gapless.kernels.pick import Picker
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame, Mask, Times
@@ -36,6 +37,7 @@ class Keys:
     def __init__(self, schema: StreamSchema) -> None:
         self.schema = pa.schema([schema.arrow.field(VS), *schema.payload])
         self._table = KeyTable(self.schema)
+        self._picker = Picker(schema.arrow)
         self._columns = [0, *range(3, 3 + len(schema.payload))]  # of a frame's batch
 
     @property
@@ -50,6 +52,16 @@ class Keys:
     def intern(self, frame: Frame, stable: int) -> tuple[Ids, Mask]:
         """The id of each row, and where it is new; `SETTLED` where a row makes no key."""
         return self._table.intern_since(self.of(frame), frame.vs, stable)
+
+    def pick(self, frame: Frame, positions: Ids) -> Frame:
+        """Some rows of a frame, without its stable; ascending positions."""
+        n = len(positions)
+        if n == len(frame):
+            return frame.with_stable(None)
+        if n and positions[-1] - positions[0] == n - 1:
+            return frame.slice(int(positions[0]), n)
+        batch = self._picker.take(frame.batch, positions)
+        return frame.take(positions) if batch is None else frame.picked(batch)
 
     def rows(self, ids: Ids) -> pa.RecordBatch:
         """`_vs` and the payload of live ids."""

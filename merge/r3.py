@@ -104,19 +104,12 @@ class R3(Case):
 
     def _put_out(self, frame: Frame, taken: Told, favour: Favour) -> list[Frame]:
         """The rows that go out: as they came, or as adjusts of what the output had."""
-        chosen = taken.chosen
-        n = len(chosen)
-        if not n:
+        if not len(taken.chosen):
             return []
-        if favour.adjust:
-            picked = frame.take(chosen)
-            return [
-                Frame.from_columns(self.schema, picked.vs, picked.ve, picked.payload, taken.was)
-            ]
-        if n == len(frame):
-            return [frame.with_stable(None)]
-        start = int(chosen[0])
-        return [frame.slice(start, n) if chosen[-1] - start == n - 1 else frame.take(chosen)]
+        picked = self._keys.pick(frame, taken.chosen)
+        if not favour.adjust:
+            return [picked]
+        return [Frame.from_columns(self.schema, picked.vs, picked.ve, picked.payload, taken.was)]
 
     # -- freezing -----------------------------------------------------------------------------
 

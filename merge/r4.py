@@ -234,9 +234,7 @@ class R4(Case):
             if len(chosen):
                 out.keys.values[rows.ids[chosen]] += 1
                 out.pairs.values[up[chosen]] += 1
-                whole = len(chosen) == len(frame)
-                places = rows.places(chosen)
-                frames.append(frame.with_stable(None) if whole else frame.take(places))
+                frames.append(self._keys.pick(frame, rows.places(chosen)))
         if favour.adjust and down is not None:
             at = positions(~rows.is_insert)
             if len(at):
@@ -265,7 +263,7 @@ class R4(Case):
         kept, gone = chosen[~removes[chosen]], chosen[removes[chosen]]
         out.pairs.values[up[kept]] += 1
         out.keys.values[ids[gone]] -= 1
-        return [frame.take(rows.places(chosen))]
+        return [self._keys.pick(frame, rows.places(chosen))]
 
     # -- freezing -----------------------------------------------------------------------------
 

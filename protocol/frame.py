@@ -198,6 +198,10 @@ class Frame:
             batch = self.batch.take(picked)
         return self._derive(batch, stable)
 
+    def picked(self, batch: pa.RecordBatch) -> Frame:
+        """A frame of `batch`, which holds rows of this one that somebody has taken out."""
+        return self._derive(batch, None)
+
     def compact(self) -> Frame:
         """The same rows in memory of their own size: for a slice that stays while its parent goes.
 

@@ -12,6 +12,7 @@
 
 #include "chains.hpp"
 #include "ends.hpp"
+#include "gather.hpp"
 #include "key_table.hpp"
 #include "python_bridge.hpp"
 
@@ -122,6 +123,17 @@ class PyChains {
   Chains chains_;
 };
 
+nb::object py_gather(nb::handle batch, nb::handle positions, nb::handle widths) {
+  nb::object keep;
+  const ArrowArray& array = array_of(batch, keep);
+  const View<const int64_t> rows(positions, false), bytes(widths, false);
+  ArrowArray* out;
+  nb::object capsule = new_array_capsule(out);
+  if (!gather_rows(array, rows.data(), rows.size(), bytes.data(), bytes.size(), *out))
+    return nb::none();
+  return nb::make_tuple(capsule, reinterpret_cast<uintptr_t>(out));
+}
+
 // -- ends -----------------------------------------------------------------------------------------
 
 EndsTable table_of(const View<int64_t, 2>& ends) {
@@ -194,6 +206,8 @@ NB_MODULE(_native, m) {
       .def("validate", &PyChains::validate, "Raises RuntimeError where an invariant is broken.")
       .def("__len__", &PyChains::size)
       .def_prop_ro("nbytes", &PyChains::nbytes, "Bytes held.");
+  m.def("gather", &py_gather, nb::arg("batch"), nb::arg("positions"), nb::arg("widths"),
+        "Rows of a batch of plain columns: an Arrow array capsule, and the array's address.");
   m.def("take_ends", &py_take_ends, nb::arg("ends"), nb::arg("mine"), nb::arg("ids"),
         nb::arg("first"), nb::arg("vs"), nb::arg("ve"), nb::arg("was"), nb::arg("stable"),
         nb::arg("quorum"), nb::arg("adjusts"), nb::arg("found"),

@@ -23,8 +23,8 @@ class Kernel:
     name: str
     KeyTable: Any
     Chains: Any
-    ends: Any
-    """Where its functions over ends are."""
+    raw: Any
+    """Where its functions over arrays are."""
 
 
 def load(name: str) -> Kernel:

@@ -64,8 +64,8 @@ def test_differential_take(native: Kernel, twin: Kernel, seed: int) -> None:
         policy = int(rng.integers(0, 8)), int(rng.integers(0, inputs + 1)), bool(rng.integers(2))
         other, found = table.copy(), np.full((3, len(rows[0])), -7)
         slow_found = found.copy()
-        said = native.ends.take_ends(table, mine, *rows, *policy, found)
-        assert said == twin.ends.take_ends(other, mine, *rows, *policy, slow_found)
+        said = native.raw.take_ends(table, mine, *rows, *policy, found)
+        assert said == twin.raw.take_ends(other, mine, *rows, *policy, slow_found)
         assert np.array_equal(table, other)
         if said[2] == len(rows[0]):
             chosen, settled = said[:2]
@@ -85,14 +85,14 @@ def test_differential_sweep_and_clear(native: Kernel, twin: Kernel, seed: int) -
     found = np.zeros((2, room), np.int64)
     slow_found = found.copy()
     asked = (table, count, mine, t, stable, bool(rng.integers(2)))
-    said = native.ends.sweep_ends(*asked, found)
-    assert said == twin.ends.sweep_ends(*asked, slow_found)
+    said = native.raw.sweep_ends(*asked, found)
+    assert said == twin.raw.sweep_ends(*asked, slow_found)
     wrong, gone = said[:2]
     assert np.array_equal(found[0, :wrong], slow_found[0, :wrong])
     assert np.array_equal(found[1, :gone], slow_found[1, :gone])
     assert np.array_equal(table, before)
-    native.ends.clear_ends(table, found[1, :gone])
-    twin.ends.clear_ends(before, found[1, :gone])
+    native.raw.clear_ends(table, found[1, :gone])
+    twin.raw.clear_ends(before, found[1, :gone])
     assert np.array_equal(table, before)
 
 
@@ -104,7 +104,7 @@ def test_a_row_that_does_not_fit_leaves_the_table_as_it_was(kernel: Kernel, seed
     ids, first, vs, ve, was = some_rows(rng, table, INPUTS, 50)
     ids[-1], first[-1], vs[-1], ve[-1], was[-1] = 0, False, 3, 5, 99
     found = np.empty((3, 50), np.int64)
-    _, _, bad, held = kernel.ends.take_ends(
+    _, _, bad, held = kernel.raw.take_ends(
         table, INPUTS, ids, first, vs, ve, was, 2, 1, True, found
     )
     assert bad < 50
@@ -134,7 +134,7 @@ ARRAYS = [name for name, value in arguments().items() if isinstance(value, np.nd
 
 
 def test_a_call_that_is_right_takes_its_rows(kernel: Kernel) -> None:
-    assert kernel.ends.take_ends(**arguments()) == (4, 0, 4, 0)
+    assert kernel.raw.take_ends(**arguments()) == (4, 0, 4, 0)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -153,7 +153,7 @@ def test_another_type_is_refused(kernel: Kernel, name: str, spoil: Any) -> None:
     right = arguments()
     wrong = right | {name: spoil(right[name])}
     with pytest.raises(TypeError):
-        kernel.ends.take_ends(**wrong)
+        kernel.raw.take_ends(**wrong)
     assert (right["ends"] == INF).all()
 
 
@@ -162,7 +162,7 @@ def test_another_length_is_refused(kernel: Kernel, name: str) -> None:
     right = arguments()
     wrong = right | {name: np.ascontiguousarray(right[name][..., :-1])}
     with pytest.raises(ValueError, match="the same length"):
-        kernel.ends.take_ends(**wrong)
+        kernel.raw.take_ends(**wrong)
     assert (right["ends"] == INF).all()
 
 
@@ -171,10 +171,10 @@ def test_an_id_beyond_the_table_is_refused(kernel: Kernel, bad: int) -> None:
     right = arguments()
     right["ids"][-1] = bad
     with pytest.raises(ValueError, match="take: an id has no column"):
-        kernel.ends.take_ends(**right)
+        kernel.raw.take_ends(**right)
     for id in (bad, -1):
         with pytest.raises(ValueError, match="clear: an id has no column"):
-            kernel.ends.clear_ends(right["ends"], np.array([0, id]))
+            kernel.raw.clear_ends(right["ends"], np.array([0, id]))
     assert (right["ends"] == INF).all()
 
 
@@ -182,16 +182,16 @@ def test_an_id_beyond_the_table_is_refused(kernel: Kernel, bad: int) -> None:
 def test_a_row_that_is_not_an_inputs_is_refused(kernel: Kernel, row: int) -> None:
     right = arguments()
     with pytest.raises(ValueError, match=f"take: row {row} is not an input's"):
-        kernel.ends.take_ends(**right | {"mine": row})
+        kernel.raw.take_ends(**right | {"mine": row})
     with pytest.raises(ValueError, match=f"sweep: row {row} is not an input's"):
-        kernel.ends.sweep_ends(right["ends"], 8, row, 5, 0, False, np.empty((2, 8), np.int64))
+        kernel.raw.sweep_ends(right["ends"], 8, row, 5, 0, False, np.empty((2, 8), np.int64))
 
 
 def test_a_sweep_stays_inside_the_table_and_its_answer(kernel: Kernel) -> None:
     table = np.full((3, 8), INF, np.int64)
     for count, shape in ((9, (2, 9)), (8, (2, 7)), (8, (1, 8))):
         with pytest.raises(ValueError, match="sweep"):
-            kernel.ends.sweep_ends(table, count, INPUTS, 5, 0, False, np.empty(shape, np.int64))
+            kernel.raw.sweep_ends(table, count, INPUTS, 5, 0, False, np.empty(shape, np.int64))
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (1, 8), (2, 8), (3, 0)])
@@ -200,7 +200,7 @@ def test_a_table_without_an_input_or_a_column_has_nowhere_to_write(
 ) -> None:
     table = np.full(shape, INF, np.int64)
     with pytest.raises(ValueError, match="take"):
-        kernel.ends.take_ends(**arguments() | {"ends": table})
+        kernel.raw.take_ends(**arguments() | {"ends": table})
 
 
 @pytest.mark.parametrize("name", ["ends", "found"])
@@ -208,7 +208,7 @@ def test_what_cannot_be_written_to_is_refused(native: Kernel, name: str) -> None
     right = arguments()
     right[name].flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
-        native.ends.take_ends(**right)
+        native.raw.take_ends(**right)
 
 
 # -- the table over both --------------------------------------------------------------------------
@@ -240,5 +240,5 @@ def test_room_follows_the_capacity_up_and_down() -> None:
 
 
 def test_the_table_uses_the_kernel_that_was_chosen(native: Kernel) -> None:
-    chosen = native.ends if KERNEL == "native" else twin_ends
+    chosen = native.raw if KERNEL == "native" else twin_ends
     assert vars(ends)["take_ends"] is chosen.take_ends
