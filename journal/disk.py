@@ -7,6 +7,7 @@ Everything above works on names and bytes.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -39,6 +40,7 @@ class LocalDisk:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._entered: set[str] = set()  # names that their directory is known to hold for good
 
     def size(self, name: str) -> int:
         """Bytes in the file; 0 where there is none."""
@@ -62,12 +64,16 @@ class LocalDisk:
             return f.tell()
 
     def sync(self, name: str) -> None:
-        """Calls fdatasync."""
-        fd = os.open(self._root / name, os.O_RDONLY)
-        try:
-            os.fdatasync(fd)
-        finally:
-            os.close(fd)
+        """Calls fdatasync; the first time also fsync on the directories above the file.
+
+        A file whose directory entry is lost is lost, however safe its bytes are.
+        """
+        path = self._root / name
+        _sync(path, os.fdatasync)
+        if name not in self._entered:
+            for directory in path.relative_to(self._root).parents:
+                _sync(self._root / directory, os.fsync)
+            self._entered.add(name)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on."""
@@ -81,3 +87,11 @@ class LocalDisk:
     def truncate(self, name: str, size: int) -> None:
         """Cuts the file to `size` bytes."""
         os.truncate(self._root / name, size)
+
+
+def _sync(path: Path, call: Callable[[int], None]) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        call(fd)
+    finally:
+        os.close(fd)

@@ -20,6 +20,8 @@ from typing import Any
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import GaplessError, Misuse
 
+REASONS_MAX = 1024
+"""Inputs that have left and are still told of, the latest; a replica may come and go for years."""
 INPUTS_MAX = 1024
 """Inputs attached at once. Each costs a column of live keys; replicas are counted in ones."""
 
@@ -57,7 +59,7 @@ class Membership:
 
     attached: dict[int, Input] = field(default_factory=dict)
     detached: dict[int, GaplessError | None] = field(default_factory=dict)
-    """Who left and why; None where the caller asked for it."""
+    """Who left lately and why; None where the caller asked for it."""
     _next: int = 0
 
     def attach(self, join_at: int = BEGIN) -> Input:
@@ -76,14 +78,16 @@ class Membership:
         self.get(number)
         del self.attached[number]
         self.detached[number] = reason
+        if len(self.detached) > REASONS_MAX:
+            del self.detached[next(iter(self.detached))]
 
     def get(self, number: int) -> Input:
         """The attached input of that number; raises `DetachedInput` or `Misuse`."""
         entry = self.attached.get(number)
         if entry is not None:
             return entry
-        if number in self.detached:
-            reason = self.detached[number]
+        if 0 <= number < self._next:
+            reason = self.detached.get(number)
             why = "it was asked to leave" if reason is None else str(reason)
             raise DetachedInput(f"input {number} is detached ({why}); attach again")
         raise Misuse(f"input {number} was never attached")

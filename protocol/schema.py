@@ -31,6 +31,9 @@ TIME_UNITS = ("s", "ms", "us", "ns")
 
 FIELDS_MAX = 4096
 """Columns in one payload; wider tables are a modelling error, or an attack."""
+DICTIONARY_INDEX_BITS_MIN = 32
+"""Bits of a dictionary's index: each frame may have its own dictionary, what is gathered from many
+of them has all their values, and would not fit narrow indices at some unlucky moment."""
 NESTING_MAX = 16
 """Levels of structs inside structs."""
 FIXED_BYTES_MAX = 1 << 16
@@ -187,6 +190,11 @@ def check_type(name: str, t: pa.DataType, depth: int = 0) -> None:
     elif types.is_dictionary(t):
         if types.is_dictionary(t.value_type) or types.is_struct(t.value_type):
             raise SchemaError(f"column {name!r}: {t} is not supported; decode the dictionary")
+        if t.index_type.bit_width < DICTIONARY_INDEX_BITS_MIN:
+            raise SchemaError(
+                f"column {name!r}: {t.index_type} indices: values of many frames come together in "
+                "state and output; use int32"
+            )
         check_type(name, t.value_type, depth + 1)
     else:
         _check_leaf(name, t)

@@ -60,7 +60,10 @@ _INT64 = st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1)
 
 def dictionary_types() -> st.SearchStrategy[pa.DataType]:
     return st.builds(
-        pa.dictionary, st.sampled_from(INDEX_TYPES), st.sampled_from(LEAF_TYPES), st.booleans()
+        pa.dictionary,
+        st.sampled_from([t for t in INDEX_TYPES if t.bit_width >= 32]),
+        st.sampled_from(LEAF_TYPES),
+        st.booleans(),
     )
 
 

@@ -43,7 +43,7 @@ RICH = StreamSchema(
     pa.schema(
         [
             pa.field("text", pa.string()),
-            pa.field("word", pa.dictionary(pa.int8(), pa.string())),
+            pa.field("word", pa.dictionary(pa.int32(), pa.string())),
             pa.field("view", pa.string_view()),
             pa.field("price", pa.decimal128(5, 2), nullable=False),
             pa.field("pair", pa.struct([("x", pa.bool_()), pa.field("y", pa.date64(), False)])),
@@ -495,7 +495,7 @@ def test_a_schemas_metadata_is_ours_whatever_the_stream_says() -> None:
 
 
 def test_a_dictionary_sent_in_pieces_is_refused() -> None:
-    schema = StreamSchema({"w": pa.dictionary(pa.int8(), pa.string())})
+    schema = StreamSchema({"w": pa.dictionary(pa.int32(), pa.string())})
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
     with pa.ipc.new_stream(sink, schema.arrow, options=options) as writer:

@@ -180,13 +180,6 @@ def test_concat_refuses_what_it_cannot_join() -> None:
         Frame.concat([])
     with pytest.raises(SchemaError, match="column 3"):
         Frame.concat([Frame.empty(SCHEMA), Frame.empty(StreamSchema({"p": "int8"}))])
-    tiny = StreamSchema({"p": pa.dictionary(pa.int8(), pa.int64())})
-    halves = [
-        Frame.from_elements(tiny, [Insert((p,), 1, 2) for p in range(first, first + 100)])
-        for first in (0, 100)
-    ]
-    with pytest.raises(FrameError, match="concat"):
-        Frame.concat(halves)
 
 
 @given(frames())

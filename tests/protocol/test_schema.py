@@ -45,7 +45,7 @@ def test_a_struct_whose_field_name_imitates_two_fields_is_another_schema() -> No
     assert honest.fingerprint != imitation.fingerprint
 
 
-WORDS = pa.dictionary(pa.int8(), pa.string())
+WORDS = pa.dictionary(pa.int32(), pa.string())
 PAIR = pa.struct([pa.field("y", pa.int8())])
 
 
@@ -56,7 +56,7 @@ PAIR = pa.struct([pa.field("y", pa.int8())])
         ({"x": "int32"}, {"y": "int32"}),
         ({"x": "int32", "y": "int32"}, {"y": "int32", "x": "int32"}),
         ({"x": pa.timestamp("ms")}, {"x": pa.timestamp("ms", "UTC")}),
-        ({"x": WORDS}, {"x": pa.dictionary(pa.int8(), pa.string(), ordered=True)}),
+        ({"x": WORDS}, {"x": pa.dictionary(pa.int32(), pa.string(), ordered=True)}),
         ({"x": PAIR}, {"x": pa.struct([pa.field("y", pa.int8(), nullable=False)])}),
         ({"x": "string"}, {"x": "string_view"}),
     ],
@@ -87,7 +87,7 @@ def test_metadata_is_no_part_of_a_schema() -> None:
 @pytest.mark.parametrize("t", LEAF_TYPES, ids=str)
 def test_a_leaf_type_may_stand_alone_in_a_dictionary_and_in_a_struct(t: pa.DataType) -> None:
     schema = StreamSchema(
-        {"plain": t, "dictionary": pa.dictionary(pa.int16(), t), "struct": pa.struct([("x", t)])}
+        {"plain": t, "dictionary": pa.dictionary(pa.int32(), t), "struct": pa.struct([("x", t)])}
     )
     assert schema.empty_batch.num_rows == 0
     assert schema.arrow.names == [*TIME_COLUMNS, "plain", "dictionary", "struct"]
@@ -109,7 +109,8 @@ def test_a_leaf_type_may_stand_alone_in_a_dictionary_and_in_a_struct(t: pa.DataT
         pa.struct([]),
         pa.struct([("x", pa.list_(pa.int8()))]),
         pa.struct([("x", pa.int8()), ("x", pa.int8())]),
-        pa.dictionary(pa.int8(), pa.struct([("x", pa.int8())])),
+        pa.dictionary(pa.int32(), pa.struct([("x", pa.int8())])),
+        pa.dictionary(pa.int16(), pa.string()),
         pa.uuid(),
     ],
     ids=str,

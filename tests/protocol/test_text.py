@@ -71,7 +71,7 @@ def test_spaces_and_lines_do_not_matter() -> None:
         (pa.bool_(), "true", True),
         (pa.binary(), "x'00ff'", b"\x00\xff"),
         (pa.timestamp("ms"), "1500", 1500),
-        (pa.dictionary(pa.int8(), pa.string()), "A", "A"),
+        (pa.dictionary(pa.int32(), pa.string()), "A", "A"),
         (pa.struct({"a": pa.int8(), "b": pa.string()}), "{1,x}", (1, "x")),
     ],
 )
