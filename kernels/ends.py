@@ -111,7 +111,7 @@ class Ends:
     ) -> Taken | Misfit:
         """Takes in what the input of row `mine` says, in order, and gives the output what may go.
 
-        An id below 0 is of a settled key, and passed over; where `first` is true a column begins.
+        Id -1 is of a settled key, and passed over; where `first` is true a column begins.
         An insert goes out if the output lacks it, `quorum` inputs or more hold it (0: none does
         go) and it starts at `stable` or later; with `adjusts`, any row whose event the output has
         with another end, while both ends are at `stable` or later.

@@ -12,6 +12,7 @@ from gapless.kernels.keys import Ids, Mask
 
 BEGIN, INF = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 STARTS, OUTPUT, INPUTS = 0, 1, 2
+SETTLED = -1
 
 
 def _check(name: str, array: object, dtype: type, dimensions: int) -> None:
@@ -56,7 +57,7 @@ def take_ends(
     if {len(a) for a in (first, vs, ve, was)} | {found.shape[1]} != {len(ids)} or len(found) != 3:
         raise ValueError("the arrays of one call need the same length")
     _check_input("take", ends, mine)
-    _check_ids("take", ends, ids, BEGIN)
+    _check_ids("take", ends, ids, SETTLED)
     before = ends.copy()
     chosen: list[int] = []
     chosen_was: list[int] = []

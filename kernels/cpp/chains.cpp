@@ -136,7 +136,8 @@ void Chains::fetch(const int64_t* rows, size_t count, uint32_t* tags) const {
     index_.prefetch(tags[i]);
   }
   for (size_t i = 0; i < count; ++i) {
-    const uint32_t entry = index_.candidate(tags[i]);
+    size_t end;
+    const uint32_t entry = index_.candidate(tags[i], end);
     if (entry != NO_ID) __builtin_prefetch(&entries_[entry]);
   }
 }

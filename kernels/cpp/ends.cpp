@@ -9,13 +9,19 @@ namespace gapless {
 namespace {
 
 constexpr size_t STARTS = 0, OUTPUT = 1, INPUTS = 2;
+constexpr int64_t SETTLED = -1;
 
 void check_ids(const char* call, const EndsTable& ends, const int64_t* ids, size_t count,
                int64_t least) {
-  const auto room = static_cast<int64_t>(ends.room);
-  bool good = true;
-  for (size_t i = 0; i < count; ++i) good &= ids[i] >= least && ids[i] < room;
-  if (!good) throw std::invalid_argument(std::string(call) + ": an id has no column");
+  // What lies outside makes one of the two differences negative, whether or not it overflows.
+  const auto last = static_cast<uint64_t>(ends.room) - 1, first = static_cast<uint64_t>(least);
+  uint64_t differences = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto id = static_cast<uint64_t>(ids[i]);
+    differences |= (last - id) | (id - first);
+  }
+  if (differences >> 63 != 0)
+    throw std::invalid_argument(std::string(call) + ": an id has no column");
 }
 
 void check_input(const char* call, const EndsTable& ends, size_t row) {
@@ -82,7 +88,7 @@ uint64_t below(const int64_t* x, const int64_t* y, size_t count, int64_t t) {
 void take_ends(const EndsTable& ends, size_t mine, const Told& told, const Leave& leave,
                Taken& taken) {
   check_input("take", ends, mine);
-  check_ids("take", ends, told.ids, told.count, INT64_MIN);
+  check_ids("take", ends, told.ids, told.count, SETTLED);
   int64_t* const said = ends[mine];
   int64_t* const output = ends[OUTPUT];
   taken.bad = told.count;

@@ -24,8 +24,8 @@ struct EndsTable {
   int64_t* operator[](size_t row) const { return at + row * room; }
 };
 
-// What one input says, row by row. `was` is TIME_BEGIN in an insert; an id below 0 is of a key that
-// is settled.
+// What one input says, row by row. `was` is TIME_BEGIN in an insert; id -1 is of a key that is
+// settled.
 struct Told {
   const int64_t* ids;
   const bool* first;
@@ -50,8 +50,8 @@ struct Taken {
   int64_t held = 0;  // and the end that its input has
 };
 
-// Writes what is told to the row of its input, and to the output's what goes out. Where a row is bad
-// nothing has changed afterwards.
+// Writes what is told to the row of its input, and to the output's what goes out. Where a row is
+// bad nothing has changed afterwards.
 void take_ends(const EndsTable& ends, size_t mine, const Told& told, const Leave& leave,
                Taken& taken);
 

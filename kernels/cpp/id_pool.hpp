@@ -3,11 +3,13 @@
 //   level 1   .....1          bit w: word w of the level below is full
 //   level 0   [1111..11] [1011..00]   bit i: id i is live
 //
-// The lowest free id is found from the top with one count-trailing-zeros a level. Handing out the
+// The lowest free id is found from the top with one count-trailing-zeros a level, and the word that
+// it was in is remembered, for the next one is likely to be there. Handing out the
 // lowest first keeps the ids dense, so that a caller's arrays over them stay short, and means that
 // `high()` only rises when every id below it is live.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -30,9 +32,8 @@ class IdPool {
   uint32_t take() {
     size_t id = high_;
     if (size_ < high_) {
-      id = 0;
-      for (size_t level = levels_.size(); level-- > 0;)
-        id = id * 64 + static_cast<size_t>(std::countr_one(levels_[level][id]));
+      if (levels_[0][low_] == ~uint64_t{0}) low_ = lowest_open();
+      id = low_ * 64 + static_cast<size_t>(std::countr_one(levels_[0][low_]));
     } else {
       if (high_ == LIVE_MAX) throw std::length_error("more than 2**31 - 1 live ids");
       make_room(high_ + 1);
@@ -45,6 +46,7 @@ class IdPool {
   // Frees a live id. Call `trim` when all that are to go are gone; `mark` takes it back until then.
   void unmark(size_t id) {
     --size_;
+    low_ = std::min(low_, id / 64);
     for (auto& level : levels_) {
       uint64_t& word = level[id / 64];
       const bool was_full = word == ~uint64_t{0};
@@ -110,12 +112,23 @@ class IdPool {
     if (live != size_) throw std::runtime_error("id pool: the count of live ids is wrong");
     if (high_ > 0 && !this->live(high_ - 1))
       throw std::runtime_error("id pool: the largest id is not live");
+    for (size_t w = 0; w < low_; ++w)
+      if (levels_[0][w] != ~uint64_t{0})
+        throw std::runtime_error("id pool: a free id lies below all that are");
     if (!levels_.empty() && levels_.back().size() != 1)
       throw std::runtime_error("id pool: the top level is not one word");
   }
 
  private:
   static size_t words(size_t bits) { return (bits + 63) / 64; }
+
+  // The first word of level 0 that is not full; there is one.
+  size_t lowest_open() const {
+    size_t at = 0;
+    for (size_t level = levels_.size(); level-- > 1;)
+      at = at * 64 + static_cast<size_t>(std::countr_one(levels_[level][at]));
+    return at;
+  }
 
   void make_room(size_t ids) {
     size_t n = words(ids);
@@ -139,6 +152,7 @@ class IdPool {
   std::vector<std::vector<uint64_t>> levels_;
   size_t size_ = 0;
   size_t high_ = 0;
+  size_t low_ = 0;  // all words of level 0 below it are full
 };
 
 }  // namespace gapless

@@ -29,14 +29,16 @@ bool KeyTable::equal(uint32_t id, const Block& block, size_t i, Words words) con
   return true;
 }
 
-// `missing(i)` says what becomes of a row without an id; it may add it.
+// `missing(i, at)` says what becomes of a row without an id, and may add it: its slot is `at`.
 template <class Words, class Missing>
 void KeyTable::look_up(const Block& block, Words words, int64_t* ids, Missing missing) {
   uint32_t candidates[BLOCK_ROWS];
+  size_t ends[BLOCK_ROWS];
+  const size_t moves = slots_.moves();
   const uint32_t* tags = block.tags.get();
   for (size_t i = 0; i < block.rows; ++i) slots_.prefetch(tags[i]);
   for (size_t i = 0; i < block.rows; ++i) {
-    candidates[i] = slots_.candidate(tags[i]);
+    candidates[i] = slots_.candidate(tags[i], ends[i]);
     if (candidates[i] != NO_ID) __builtin_prefetch(store_.row(candidates[i]));
   }
   if (layout_.variables() > 0)
@@ -45,9 +47,11 @@ void KeyTable::look_up(const Block& block, Words words, int64_t* ids, Missing mi
   for (size_t i = 0; i < block.rows; ++i) {
     uint32_t id = candidates[i];
     if (id == NO_ID || !equal(id, block, i, words)) {
-      id = slots_.find(tags[i], [&](uint32_t other) { return equal(other, block, i, words); });
+      // Rows before this one may have filled the slot where the search ended, or moved all slots.
+      size_t at = slots_.moves() == moves ? ends[i] : slots_.home(tags[i]);
+      id = slots_.find(tags[i], at, [&](uint32_t other) { return equal(other, block, i, words); });
       if (id == NO_ID) {
-        ids[i] = missing(i);
+        ids[i] = missing(i, at);
         continue;
       }
     }
@@ -55,7 +59,7 @@ void KeyTable::look_up(const Block& block, Words words, int64_t* ids, Missing mi
   }
 }
 
-// `missing(block, i, at)`: row i of the block is row `at` of the batch.
+// `missing(block, i, row, at)`: row i of the block is row `row` of the batch.
 template <class Missing>
 void KeyTable::look_up_blocks(const ArrowArray& array, int64_t* ids, Missing missing) {
   Batch batch(layout_, array);
@@ -65,7 +69,8 @@ void KeyTable::look_up_blocks(const ArrowArray& array, int64_t* ids, Missing mis
   for (size_t begin = 0; begin < batch.rows(); begin += BLOCK_ROWS) {
     batch.encode(begin, std::min(BLOCK_ROWS, batch.rows() - begin), words, block);
     const auto one_block = [&](auto constant) {
-      look_up(block, constant, ids + begin, [&](size_t i) { return missing(block, i, begin + i); });
+      look_up(block, constant, ids + begin,
+              [&](size_t i, size_t at) { return missing(block, i, begin + i, at); });
     };
     switch (words) {
       case 1: one_block(std::integral_constant<size_t, 1>{}); break;
@@ -82,11 +87,11 @@ void KeyTable::intern(const ArrowArray& batch, int64_t* ids, bool* first_seen,
   const auto rows = static_cast<size_t>(batch.length);
   std::fill_n(first_seen, rows, false);
   try {
-    look_up_blocks(batch, ids, [&](const Block& block, size_t i, size_t at) {
-      if (times != nullptr && times[at] < since) return ABSENT;
-      const int64_t id = add(block, i);
-      first_seen[at] = true;
-      ids[at] = id;  // so that the rollback below finds it
+    look_up_blocks(batch, ids, [&](const Block& block, size_t i, size_t row, size_t at) {
+      if (times != nullptr && times[row] < since) return ABSENT;
+      const int64_t id = add(block, i, at);
+      first_seen[row] = true;
+      ids[row] = id;  // so that the rollback below finds it
       return id;
     });
   } catch (...) {
@@ -102,10 +107,11 @@ void KeyTable::intern(const ArrowArray& batch, int64_t* ids, bool* first_seen,
 }
 
 void KeyTable::find(const ArrowArray& batch, int64_t* ids) {
-  look_up_blocks(batch, ids, [](const Block&, size_t, size_t) { return ABSENT; });
+  look_up_blocks(batch, ids, [](const Block&, size_t, size_t, size_t) { return ABSENT; });
 }
 
-uint32_t KeyTable::add(const Block& block, size_t i) {
+uint32_t KeyTable::add(const Block& block, size_t i, size_t at) {
+  const size_t moves = slots_.moves();
   slots_.reserve_one();
   const uint32_t id = ids_.take();
   try {
@@ -116,7 +122,10 @@ uint32_t KeyTable::add(const Block& block, size_t i) {
     ids_.trim();
     throw;
   }
-  slots_.insert(block.tags[i], id);
+  if (slots_.moves() == moves)
+    slots_.insert_at(at, block.tags[i], id);
+  else
+    slots_.insert(block.tags[i], id);
   return id;
 }
 

@@ -49,7 +49,7 @@ class KeyTable {
   void look_up_blocks(const ArrowArray& array, int64_t* ids, Missing missing);
   template <class Words>
   bool equal(uint32_t id, const Block& block, size_t i, Words words) const;
-  uint32_t add(const Block& block, size_t i);
+  uint32_t add(const Block& block, size_t i, size_t at);
   void remove(uint32_t id) noexcept;
   void trim();
   std::vector<Span> spans_of(uint32_t id) const;

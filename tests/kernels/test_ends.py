@@ -166,7 +166,7 @@ def test_another_length_is_refused(kernel: Kernel, name: str) -> None:
     assert (right["ends"] == INF).all()
 
 
-@pytest.mark.parametrize("bad", [8, 2**40, 2**63 - 1])
+@pytest.mark.parametrize("bad", [8, 2**40, 2**63 - 1, -2, -(2**40), -(2**63)])
 def test_an_id_beyond_the_table_is_refused(kernel: Kernel, bad: int) -> None:
     right = arguments()
     right["ids"][-1] = bad
