@@ -140,6 +140,11 @@ class Case(ABC):
 
     # -- looking at it ------------------------------------------------------------------------
 
+    @property
+    @abstractmethod
+    def inputs(self) -> set[int]:
+        """The inputs it holds a state of."""
+
     def unfrozen(self, number: int) -> int:  # noqa: ARG002  # no events kept
         """How many events with `vs` at or above the output's stable an input holds."""
         return 0

@@ -107,6 +107,11 @@ class InOrder(Case):
         self.stable = t
         return []
 
+    @property
+    def inputs(self) -> set[int]:
+        """The inputs it holds a place of."""
+        return set(self._last)
+
     def __len__(self) -> int:
         return 0
 

@@ -14,70 +14,40 @@ Whatever an input says, the output goes on: bad content detaches that input, wit
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from gapless.merge.adapt import LADDER, Declarations, Step, needed
 from gapless.merge.case import Case, CaseViolation, Favour, Taken, violation
-from gapless.merge.choose import CaseName, StreamProperties, choose
+from gapless.merge.choose import CaseName, StreamProperties
 from gapless.merge.divergence import Divergences
 from gapless.merge.history import History
 from gapless.merge.membership import Input, Membership
-from gapless.merge.policy import Lag, Policy, Quorum
+from gapless.merge.policy import Policy, Quorum
 from gapless.merge.r0 import R0
 from gapless.merge.r1 import R1
 from gapless.merge.r2 import R2
 from gapless.merge.r3 import R3
 from gapless.merge.r4 import R4
-from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.errors import Bug, GaplessError, Misuse, SchemaError, StreamViolation
+from gapless.merge.stats import InputStats, OutputCounts, Stats
+from gapless.protocol.elements import BEGIN, INF, check_stable, format_time
+from gapless.protocol.errors import (
+    Bug,
+    DecodeError,
+    GaplessError,
+    Misuse,
+    SchemaError,
+    StreamViolation,
+)
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 CASES: dict[CaseName, type[Case]] = {"r0": R0, "r1": R1, "r2": R2, "r3": R3, "r4": R4}
-LADDER: tuple[CaseName, ...] = ("r0", "r1", "r2", "r3", "r4")
-"""From the strictest to the most general."""
-OBSERVED = StreamProperties(key=True)
-"""What an input is taken for that declares nothing: a key, until two events share one. More cannot
-be seen in time. That a stream revises nothing, say, is known only when it is over: the case that
-relies on it would promise an end that is about to be revised."""
-
-
-@dataclass(frozen=True, slots=True)
-class InputStats:
-    """What one attached input has done so far."""
-
-    elements: int
-    dropped: int
-    """Rows that said nothing new."""
-    lag: int
-    """The output's stable minus its own, in event time; 0 where it is not behind."""
-    lead_share: float
-    """Of the output's stables, the share for which it acted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """What a merger has done so far, and what it holds now."""
-
-    inputs: dict[int, InputStats]
-    inserts: int
-    adjusts: int
-    stables: int
-    live_keys: int
-    state_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A change to a more general case."""
-
-    before: CaseName
-    after: CaseName
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +56,6 @@ class Snapshot:
 
     document: dict[str, Any]
     tables: dict[str, pa.RecordBatch]
-
-
-@dataclass(slots=True)
-class _Output:
-    """Counts of what went out."""
-
-    inserts: int = 0
-    adjusts: int = 0
-    stables: int = 0
-
-    def count(self, frames: list[Frame]) -> None:
-        for frame in frames:
-            adjusts = 0 if frame.insert_only else int(np.count_nonzero(~frame.is_insert))
-            self.inserts += len(frame) - adjusts
-            self.adjusts += adjusts
 
 
 @dataclass(slots=True)
@@ -130,26 +85,20 @@ class LMerge:
         self.steps: list[Step] = []
         self._adapts = case == "auto" and properties is None
         if case == "auto":
-            case = "r0" if properties is None else self._needed(properties)
+            case = LADDER[0] if properties is None else needed(self.policy, *properties)
             if self.policy.keeps_events and case < "r3":
                 case = "r3"
         if case not in CASES:
             raise Misuse(f"case {case!r}: use auto, {', '.join(CASES)}")
         self._case = CASES[case](schema, self.policy, self.divergences)
         self._history = History(schema) if self._adapts and case < "r3" else None
-        self._declared: dict[int, StreamProperties] = {}
-        self._observed: set[int] = set()
+        self._declared = Declarations()
+        self._resumed = False
         self._rescued: list[Frame] = []  # by a step between two pushes; goes out with the next
         self._members = Membership()
-        self._put_out = _Output()
+        self._put_out = OutputCounts()
         self._nothing = Frame.empty(schema)
         self._follows_all = Favour(insert=True, adjust=self.policy.adjust == "at_once")
-
-    def _needed(self, properties: Sequence[StreamProperties]) -> CaseName:
-        case, _ = choose(properties)
-        if self.policy.keeps_events and case < "r3":
-            return "r3" if all(p.key for p in properties) else "r4"
-        return case
 
     # -- who takes part -----------------------------------------------------------------------
 
@@ -160,16 +109,14 @@ class LMerge:
         two starts: it holds all events of a start, or none.
         """
         if self._adapts:
-            needed = self._needed([*self._declared.values(), properties or OBSERVED])
-            if needed > self.case:
+            case = needed(self.policy, *self._declared.with_one_more(properties))
+            if case > self.case:
                 declares = "nothing" if properties is None else str(properties)
                 why = f"an input attaches that declares {declares}"
-                self._rescued += self._step(LADDER.index(needed), why)
+                self._rescued += self._step(LADDER.index(case), why)
         number = self._members.attach(join_at).number
         if self._adapts:
-            self._declared[number] = properties or OBSERVED
-            if properties is None:
-                self._observed.add(number)
+            self._declared.attach(number, properties)
         self._case.attach(number)
         if self._history is not None:
             self._history.attach(number)
@@ -178,8 +125,7 @@ class LMerge:
     def detach(self, number: int, reason: GaplessError | None = None) -> None:
         """Lets an input go. What it held is freed, its number never used again."""
         self._members.detach(number, reason)
-        self._declared.pop(number, None)
-        self._observed.discard(number)
+        self._declared.detach(number)
         self._case.detach(number)
         if self._history is not None:
             self._history.detach(number)
@@ -219,6 +165,8 @@ class LMerge:
     def push(self, number: int, frame: Frame) -> Frame:
         """Takes a frame of one input; returns what it adds to the output, maybe nothing."""
         entry = self._members.get(number)
+        if type(frame) is not Frame:
+            raise Misuse(f"push takes a Frame, not {type(frame).__name__}")
         drawn = _Drawn(self._rescued)
         try:
             self._check(entry, frame)
@@ -266,7 +214,7 @@ class LMerge:
                 return []
             taken = self._case.take(entry.number, frame, self._favour(entry, highest))
         except CaseViolation as why:
-            if entry.number not in self._observed or self.case == LADDER[-1]:
+            if not self._declared.observes(entry.number) or self.case == LADDER[-1]:
                 raise  # it has declared, or was known, to be otherwise
             rescued = self._step(LADDER.index(self.case) + 1, str(why))
             taken = self._case.take(entry.number, frame, self._favour(entry, highest))
@@ -429,8 +377,10 @@ class LMerge:
 
         Only for a merger that has put out nothing yet and has no inputs.
         """
-        if self.stable != BEGIN or len(self._case) or self._members.attached:
-            raise Misuse("resume comes before any input")
+        if self._resumed or self._members.total:
+            raise Misuse("resume comes once, and before any input")
+        if live.schema != self.schema:
+            raise SchemaError(f"resume: the table is of {live.schema}, expected {self.schema}")
         if not live.is_insert.all():
             raise Misuse("resume takes the live table as inserts")
         stable = BEGIN if live.stable is None else live.stable
@@ -441,6 +391,7 @@ class LMerge:
         except CaseViolation as e:
             self._case = CASES[self._case.name](self.schema, self.policy, self.divergences)
             raise Misuse(f"resume: {e}") from None
+        self._resumed = True
         if self._history is not None:
             self._history.put_out([rows])
             self._history.settle(stable)
@@ -458,10 +409,9 @@ class LMerge:
         document = {
             "case": self.case,
             "adapts": self._adapts,
-            "declared": [[n, list(astuple(p))] for n, p in self._declared.items()],
-            "observed": sorted(self._observed),
+            "declared": self._declared.to_plain(),
             "stable": self.stable,
-            "policy": _policy_to_plain(self.policy),
+            "policy": self.policy.to_plain(),
             "facts": self._case.facts(),
             "members": self._members.to_plain(),
             "divergences": self.divergences.count,
@@ -472,17 +422,31 @@ class LMerge:
 
     @staticmethod
     def restore(schema: StreamSchema, snapshot: Snapshot) -> LMerge:
-        """A merger that goes on from a snapshot exactly as the one that gave it would."""
+        """A merger that goes on from a snapshot exactly as the one that gave it would.
+
+        Raises `DecodeError` where the snapshot is not one, whatever is wrong with it.
+        """
+        try:
+            merge = LMerge._restored(schema, snapshot)
+            merge.validate()
+        except (GaplessError, ArithmeticError, LookupError, TypeError, ValueError) as e:
+            raise DecodeError("snapshot of a merger", f"{type(e).__name__}: {e}") from e
+        return merge
+
+    @staticmethod
+    def _restored(schema: StreamSchema, snapshot: Snapshot) -> LMerge:
         d = snapshot.document
-        merge = LMerge(schema, d["case"], _policy_from_plain(d["policy"]))
+        merge = LMerge(schema, d["case"], Policy.from_plain(d["policy"]))
         merge._adapts = d["adapts"]
-        merge._observed = set(d["observed"])
-        merge._declared = {n: StreamProperties(*flags) for n, flags in d["declared"]}
+        merge._declared = Declarations.from_plain(d["declared"])
         merge._members = Membership.from_plain(d["members"])
         merge.divergences.count = d["divergences"]
-        merge._put_out = _Output(*d["output"])
+        inserts, adjusts, stables = map(operator.index, d["output"])
+        merge._put_out = OutputCounts(inserts, adjusts, stables)
         merge.steps = [Step(*step) for step in d["steps"]]
         case = merge._case
+        if d["stable"] != BEGIN:
+            check_stable(d["stable"])
         case.stable = d["stable"]
         if merge._adapts and d["case"] < "r3":
             merge._history = History(schema)
@@ -545,21 +509,8 @@ class LMerge:
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         self._case.validate()
+        if self._case.inputs != set(self._members.attached):
+            raise Bug(f"the case knows the inputs {self._case.inputs}")
         for entry in self._members.attached.values():
             if entry.qualifies(self.stable) and self._target(entry) > self.stable:
                 raise Bug(f"input {entry.number} could act and has not")
-
-
-def _policy_to_plain(policy: Policy) -> dict[str, Any]:
-    insert = policy.insert.k if isinstance(policy.insert, Quorum) else policy.insert
-    stable = policy.stable.d if isinstance(policy.stable, Lag) else policy.stable
-    return {"insert": insert, "adjust": policy.adjust, "stable": stable}
-
-
-def _policy_from_plain(plain: dict[str, Any]) -> Policy:
-    insert, stable = plain["insert"], plain["stable"]
-    return Policy(
-        Quorum(insert) if isinstance(insert, int) else insert,
-        plain["adjust"],
-        Lag(stable) if isinstance(stable, int) else stable,
-    )

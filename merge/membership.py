@@ -92,6 +92,11 @@ class Membership:
             raise DetachedInput(f"input {number} is detached ({why}); attach again")
         raise Misuse(f"input {number} was never attached")
 
+    @property
+    def total(self) -> int:
+        """How many have ever attached."""
+        return self._next
+
     def to_plain(self) -> dict[str, Any]:
         """All of it as plain data."""
         return {

@@ -12,7 +12,7 @@ policy's exact rule. What means nothing is refused when it is made.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
@@ -80,6 +80,22 @@ class Policy:
     def keeps_events(self) -> bool:
         """Whether it needs a case that keeps events to wait for, so r3 or r4."""
         return self.insert != "first" or self.adjust != "at_stable"
+
+    def to_plain(self) -> dict[str, Any]:
+        """As plain data: a quorum is its k, a lag its d."""
+        insert = self.insert.k if isinstance(self.insert, Quorum) else self.insert
+        stable = self.stable.d if isinstance(self.stable, Lag) else self.stable
+        return {"insert": insert, "adjust": self.adjust, "stable": stable}
+
+    @staticmethod
+    def from_plain(plain: dict[str, Any]) -> Policy:
+        """The inverse of `to_plain`."""
+        insert, stable = plain["insert"], plain["stable"]
+        return Policy(
+            Quorum(insert) if isinstance(insert, int) else insert,
+            plain["adjust"],
+            Lag(stable) if isinstance(stable, int) else stable,
+        )
 
     def target(self, stable: int) -> int:
         """What the output may promise when its acting input promises `stable`."""

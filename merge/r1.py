@@ -16,6 +16,7 @@ from typing import Any
 from gapless.merge.divergence import Divergences
 from gapless.merge.in_order import InOrder
 from gapless.merge.policy import Policy
+from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import StreamSchema
 
@@ -64,6 +65,12 @@ class R1(InOrder):
     def nbytes(self) -> int:
         """Bytes of state: a count more for each input."""
         return super().nbytes + 8 * (1 + len(self.counts))
+
+    def validate(self) -> None:
+        """Every input has a count, and none has said more than was put out."""
+        super().validate()
+        if set(self.counts) != self.inputs or max(self.counts.values(), default=0) > self.emitted:
+            raise Bug(f"counts {self.counts}, emitted {self.emitted}")
 
     def adopt_output(self, live: Frame) -> None:
         """Goes on behind the newest rows."""

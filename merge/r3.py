@@ -250,6 +250,11 @@ class R3(Case):
         unfrozen: Mask = (mine != vs) & (vs >= self.stable)
         return int(unfrozen.sum())
 
+    @property
+    def inputs(self) -> set[int]:
+        """The inputs that have a row."""
+        return set(self._row)
+
     def __len__(self) -> int:
         return len(self._keys)
 

@@ -461,6 +461,11 @@ class R4(Case):
         unfrozen = (starts >= self.stable) & (starts < INF)
         return int(self._in[number].keys.values[:n][unfrozen].sum())
 
+    @property
+    def inputs(self) -> set[int]:
+        """The inputs that have counts."""
+        return set(self._in)
+
     def __len__(self) -> int:
         return len(self._keys)
 

@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
-from gapless.merge import in_order
+from gapless.merge import in_order, membership
 from gapless.merge.choose import StreamProperties
 from gapless.merge.divergence import QUESTIONS_MAX, SAMPLES_MAX
-from gapless.merge.lmerge import LMerge
+from gapless.merge.lmerge import LMerge, Snapshot
+from gapless.merge.membership import DetachedInput
 from gapless.merge.policy import Policy, lag, quorum
 from gapless.protocol import documents
 from gapless.protocol.elements import BEGIN, INF, Adjust
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import DecodeError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
 from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
@@ -420,3 +422,73 @@ def test_an_ended_stream_takes_nothing_more() -> None:
     say(merge, a, "ins(A,1,inf) stable(inf)")
     assert say(merge, b, "ins(A,1,inf) ins(B,7,8) stable(inf)") == ""
     assert merge.stable == INF
+
+
+def tampered(merge: LMerge, key: str, value: object) -> Snapshot:
+    snapshot = merge.snapshot()
+    return Snapshot({**snapshot.document, key: value}, snapshot.tables)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("stable", None),
+        ("stable", "x"),
+        ("stable", -1),
+        ("stable", 2**80),
+        ("case", "r9"),
+        ("output", "x"),
+        ("members", {}),
+        ("policy", {"insert": "sometimes", "adjust": "at_once", "stable": "maximum"}),
+        ("facts", {"last": [[99, 1]], "newest": 3, "emitted": 0, "counts": []}),
+    ],
+)
+def test_a_snapshot_that_is_none_is_refused_whatever_is_wrong(key: str, value: object) -> None:
+    for case in ("r1", "r3", "r4"):
+        merge = LMerge(DEFAULT_SCHEMA, case)
+        say(merge, merge.attach(), "ins(A,6,20) stable(7)")
+        with pytest.raises(DecodeError, match="snapshot of a merger"):
+            LMerge.restore(DEFAULT_SCHEMA, tampered(merge, key, value))
+
+
+def test_a_snapshot_without_a_table_or_of_another_schema_is_refused() -> None:
+    merge = LMerge(DEFAULT_SCHEMA, "r3")
+    merge.attach()
+    snapshot = merge.snapshot()
+    with pytest.raises(DecodeError):
+        LMerge.restore(DEFAULT_SCHEMA, Snapshot(snapshot.document, {}))
+    with pytest.raises(DecodeError):
+        LMerge.restore(StreamSchema({"q": "int8"}), snapshot)
+
+
+@pytest.mark.parametrize("case", ["r0", "r1", "r2", "r3", "r4", "auto"])
+def test_resume_takes_one_table_of_its_own_schema(case: Any) -> None:
+    with pytest.raises(SchemaError):
+        LMerge(DEFAULT_SCHEMA, case).resume(Frame.empty(StreamSchema({"q": "int8"})))
+    merge = LMerge(DEFAULT_SCHEMA, case)
+    merge.resume(frame("ins(A,1,9)"))
+    with pytest.raises(Misuse, match="once"):
+        merge.resume(frame("ins(B,1,9)"))
+    late = LMerge(DEFAULT_SCHEMA, case)
+    late.detach(late.attach())
+    with pytest.raises(Misuse, match="before any input"):
+        late.resume(frame("ins(B,1,9)"))
+
+
+def test_what_is_no_frame_is_the_callers_misuse_and_changes_nothing() -> None:
+    merge = LMerge(DEFAULT_SCHEMA, "r3")
+    a = merge.attach()
+    for foreign in (frame("ins(A,1,9)").batch, None, "ins(A,1,9)"):
+        with pytest.raises(Misuse, match="push takes a Frame"):
+            merge.push(a, foreign)  # type: ignore[arg-type]  # wrong on purpose
+    assert merge.inputs == [a]
+
+
+def test_only_the_latest_reasons_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "REASONS_MAX", 3)
+    merge = LMerge(DEFAULT_SCHEMA, "r3")
+    for _ in range(5):
+        merge.detach(merge.attach())
+    assert list(merge.detached) == [2, 3, 4]
+    with pytest.raises(DetachedInput):
+        merge.push(0, frame("stable(1)"))
