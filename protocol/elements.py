@@ -19,6 +19,7 @@ of an event: it is the stable of a stream that has promised nothing, and the `_w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from gapless.protocol.errors import FrameError
@@ -34,13 +35,22 @@ def format_time(t: int) -> str:
     return "inf" if t == INF else "begin" if t == BEGIN else str(t)
 
 
+def as_time(name: str, t: int) -> int:
+    """A time as a Python int; raises for what is no integer (1.5, None), however close."""
+    try:
+        return index(t)
+    except TypeError:
+        raise FrameError(f"{name} is {t!r}: a time is an integer") from None
+
+
 def _check_start(vs: int) -> None:
+    vs = as_time("vs", vs)
     if not BEGIN < vs < INF:
         raise FrameError(f"vs is {format_time(vs)}: an event starts at a finite int64 time")
 
 
 def _check_end(name: str, t: int) -> None:
-    if t > INF:
+    if as_time(name, t) > INF:
         raise FrameError(f"{name} is {t}: a time is an int64 (use INF for no end)")
 
 
@@ -91,7 +101,9 @@ class Stable:
 Element = Insert | Adjust | Stable
 
 
-def check_stable(t: int) -> None:
-    """Raises unless `t` may be the time of a stable."""
+def check_stable(t: int) -> int:
+    """`t` as an int; raises unless it may be the time of a stable."""
+    t = as_time("stable", t)
     if not BEGIN < t <= INF:
         raise FrameError(f"stable({t}): needs an int64 time above the smallest")
+    return t

@@ -61,7 +61,7 @@ class Frame:
         else:
             batch = _with_schema(batch, schema)
         if stable is not None:
-            check_stable(stable)
+            stable = check_stable(stable)
         self._fill(batch, stable, schema)
         if batch.num_rows:
             self._check_rows()
@@ -78,7 +78,7 @@ class Frame:
     def _derive(self, batch: pa.RecordBatch, stable: int | None) -> Frame:
         """A frame over rows of this one: they are checked already, the stable is not."""
         if stable is not None:
-            check_stable(stable)
+            stable = check_stable(stable)
         frame = object.__new__(Frame)
         frame._fill(batch, stable, self._schema)
         frame._insert_only = self._insert_only or None  # rows of inserts are inserts
@@ -126,6 +126,9 @@ class Frame:
         insert_only = was is None
         if was is None:
             was = np.full(len(vs), BEGIN, np.int64)
+        for name, times in zip(TIME_COLUMNS, (vs, ve, was), strict=True):
+            if times.dtype != np.int64:
+                raise FrameError(f"column {name}: {times.dtype} times; they are int64")
         try:
             batch = pa.RecordBatch.from_arrays(
                 [pa.array(vs), pa.array(ve), pa.array(was), *columns], schema=schema.arrow

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,3 +66,16 @@ def test_elements_are_equal_by_content_and_cannot_change() -> None:
 
 def test_times_print_as_the_text_notation_writes_them() -> None:
     assert [format_time(t) for t in (BEGIN, -7, INF)] == ["begin", "-7", "inf"]
+
+
+@pytest.mark.parametrize("t", [1.5, 2.0, None, "7"])
+def test_a_time_is_an_integer_however_close_something_else_comes(t: Any) -> None:
+    for make in (
+        lambda: Insert(("A",), t, 9),
+        lambda: Insert(("A",), 1, t),
+        lambda: Adjust(("A",), 1, t, 9),
+        lambda: Adjust(("A",), 1, 9, t),
+        lambda: Stable(t),
+    ):
+        with pytest.raises(FrameError, match="a time is an integer"):
+            make()

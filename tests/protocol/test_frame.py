@@ -287,3 +287,14 @@ def test_pandas_sees_times_as_integers() -> None:
     table = Frame(batch_of((1, INF, BEGIN))).to_pandas()
     assert table["_ve"].tolist() == [INF]
     assert table.columns.tolist() == ["_vs", "_ve", "_was", "p"]
+
+
+def test_times_in_columns_are_int64_and_a_stable_is_an_int() -> None:
+    one = np.array([1], np.int64)
+    for bad in (np.array([1.5]), np.array([1], np.int32)):
+        with pytest.raises(FrameError, match="they are int64"):
+            Frame.from_columns(SCHEMA, bad, one + 1, [])  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(FrameError, match="a time is an integer"):
+        Frame.empty(SCHEMA, 1.5)  # type: ignore[arg-type]  # wrong on purpose
+    stable = Frame.empty(SCHEMA, np.int64(5)).stable  # type: ignore[arg-type]  # common enough
+    assert type(stable) is int
