@@ -75,6 +75,9 @@ class Machine(Protocol):
     def on(self, event: Event, now: int) -> list[Effect]:
         """What follows from `event`."""
 
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+
 
 @dataclass(frozen=True, slots=True)
 class Build:
@@ -196,6 +199,7 @@ class Simulation:
             self.trace.append(f"{self.now:>6} {name}.{life} {event}")
         for effect in machine.on(event, self.now):
             self._do(name, life, effect)
+        machine.validate()
         if isinstance(machine, Merger) and isinstance(event, Attach | Data):
             check_compatible(list(self._said.values()), self._merged)
 

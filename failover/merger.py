@@ -34,6 +34,7 @@ from gapless.failover.messages import (
 from gapless.merge.lmerge import LMerge
 from gapless.merge.membership import INPUTS_MAX
 from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 
 SUBSCRIBERS_MAX = 1024
@@ -91,6 +92,17 @@ class Merger:
         if sequence == 0:
             return link is None or session > link.session
         return link is not None and session == link.session and sequence == link.taken_in + 1
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        self._merge.validate()
+        numbers = sorted(link.number for link in self._links.values())
+        if numbers != sorted(self._merge.inputs):
+            raise Bug(f"sessions feed the inputs {numbers}, attached are {self._merge.inputs}")
+        if self._durable_stable > self._merge.stable:
+            raise Bug(f"durable to {self._durable_stable}, merged to {self._merge.stable}")
+        if len(self._waiting) > SUBSCRIBERS_MAX:
+            raise Bug(f"{len(self._waiting)} subscribers wait")
 
     # -- inputs -------------------------------------------------------------------------------
 

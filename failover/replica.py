@@ -34,13 +34,14 @@ from gapless.failover.tail import Tail
 from gapless.operators.operator import Operator
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 
 OUTBOX_FRAMES_MAX = 8
 """Frames sent and not yet acked; the source is not read while the outbox is full."""
-TAIL_ROWS_MAX = 4_000_000
-"""Rows of output that no merger has made durable; beyond it the source is not read. A hundred
-bytes a row make a few hundred megabytes: what a replica may hold for a merger that is away."""
+TAIL_ROWS_MAX = 1_000_000
+"""Rows of output that no merger has made durable; beyond it the source is not read. Folded, they
+are the first frame of the next session, so they have to fit into one."""
 REATTACH_AFTER_MS = 100
 """A refused replica attaches again, but no more often than this: it may be refused for good."""
 RESEND_AFTER_MS = 200
@@ -148,6 +149,13 @@ class Replica:
     def retell(self) -> Frame:
         """All output that a merger may lack."""
         return self.tail.fold()
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        self._plan.validate()
+        self.tail.validate()
+        if len(self._outbox) > OUTBOX_FRAMES_MAX or self._acked < -1:
+            raise Bug(f"{len(self._outbox)} frames in the outbox behind {self._acked}")
 
     def _message(self, index: int) -> Send:
         """The outbox's frame at `index`, ready to be sent (again)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from gapless.failover.messages import Delivery, Effect, Emit, Event, Fetch, Send, Start, Tick, Token
 from gapless.protocol.elements import BEGIN
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import Bug, Misuse
 
 FETCH_AFTER_MS = 200
 """Silence after which a fetch is sent again: the merger may have died, or a message."""
@@ -45,6 +45,11 @@ class Subscriber:
     @property
     def _awaited(self) -> tuple[str, int]:
         return self._merger, self.token.offset
+
+    def validate(self) -> None:
+        """Raises `Bug` where its token is of another merger, or of no place."""
+        if self.token.merger != self._merger or self.token.offset < 0:
+            raise Bug(f"the token {self.token} is not of {self._merger}")
 
     def _fetch(self, now: int) -> Send:
         self._asked_at = now

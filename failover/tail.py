@@ -7,8 +7,8 @@ a sequence number says only that a frame has arrived: it never trims the tail.
 
 Kept as the frames that were sent. The oldest go when all their ends lie below `since` (a later row
 of the same event says its end again); the rest is folded when it holds over twice the rows of the
-last fold. Folding counts: each row adds an event at its end, each adjust takes one away where it was,
-so a table in which events repeat is told again as it is.
+last fold. Folding counts: each row adds an event at its end, each adjust takes one away where it
+was, so a table in which events repeat is told again as it is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from gapless.kernels import KeyTable
 from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
@@ -49,10 +50,14 @@ class Tail:
             self.stable = frame.stable
         if self._rows > max(FOLD_ROWS_MIN, FOLD_FACTOR * self._folded_rows):
             self._keep(self.fold())
+        self._drop_settled()
 
     def trim(self, since: int) -> None:
         """Forgets, sooner or later, events with `ve < since`."""
         self.since = max(self.since, since)
+        self._drop_settled()
+
+    def _drop_settled(self) -> None:
         while self._frames and self._frames[0][0] < self.since:
             self._rows -= len(self._frames.popleft()[1])
 
@@ -88,6 +93,13 @@ class Tail:
         self._folded_rows = len(folded)
         if len(folded):
             self._append(folded)
+
+    def validate(self) -> None:
+        """Raises `Bug` where the rows do not add up, or what is settled is kept in front."""
+        if self._rows != sum(len(frame) for _, frame in self._frames):
+            raise Bug(f"{self._rows} rows are not those of the frames")
+        if self._frames and self._frames[0][0] < self.since:
+            raise Bug(f"the oldest frame ends before {self.since}")
 
     def __len__(self) -> int:
         """Rows held."""

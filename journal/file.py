@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from gapless.journal.disk import Disk
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import (
+    BODY_BYTES_MAX,
     HEADER_BYTES,
     Envelope,
     Incarnation,
@@ -26,7 +27,13 @@ from gapless.protocol.envelope import (
 )
 from gapless.protocol.errors import DecodeError, JournalError, SchemaError, Truncated
 from gapless.protocol.frame import Frame
+from gapless.protocol.ipc_guard import ROWS_MAX
 from gapless.protocol.schema import StreamSchema
+
+RECORD_ROWS_MAX = ROWS_MAX
+"""Of one record: what an envelope takes."""
+RECORD_BYTES_MAX = BODY_BYTES_MAX // 4
+"""Of the columns of one record; rows differ in length, and the envelope's bound is a hard one."""
 
 
 class JournalFile:
@@ -54,13 +61,15 @@ class JournalFile:
     def append(self, frame: Frame, writer: Incarnation) -> int:
         """Appends a frame; returns the offset behind it. Durable only after `sync`.
 
-        Raises `OSError` where the disk does not take it; then nothing was appended.
+        A frame that is too large for one record becomes several, its stable behind the last. Raises
+        `OSError` where the disk does not take it; then nothing was appended.
         """
         if frame.schema != self.schema:
             raise SchemaError(f"{self._name} holds {self.schema}, the frame {frame.schema}")
-        record = encode_frame(frame, writer, self._next)
-        end = self._disk.append(self._name, record)
-        self._next += 1
+        pieces = _pieces(frame)
+        records = [encode_frame(f, writer, self._next + i) for i, f in enumerate(pieces)]
+        end = self._disk.append(self._name, b"".join(records))
+        self._next += len(records)
         return end
 
     def sync(self) -> None:
@@ -111,3 +120,13 @@ class JournalFile:
                 break
             offset = behind
         return offset
+
+
+def _pieces(frame: Frame) -> list[Frame]:
+    """The frame, cut where it is too large for one record."""
+    count = max(-(-len(frame) // RECORD_ROWS_MAX), -(-frame.nbytes // RECORD_BYTES_MAX), 1)
+    if count == 1:
+        return [frame]
+    rows = -(-len(frame) // count)
+    pieces = [frame.slice(start, rows) for start in range(0, len(frame), rows)]
+    return [*pieces[:-1], pieces[-1].with_stable(frame.stable)]

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from gapless.chaos.storage import SimulatedDisk
+from gapless.journal import file as file_module
 from gapless.journal.disk import Disk, LocalDisk
 from gapless.journal.file import JournalFile
 from gapless.protocol.elements import BEGIN
@@ -141,3 +142,22 @@ def test_an_empty_frame_with_a_stable_is_a_record(disk: Disk) -> None:
     file = JournalFile(disk, "e.log", DEFAULT_SCHEMA)
     file.append(Frame.empty(DEFAULT_SCHEMA, 5), WRITER)
     assert [f.stable for f, _ in file.frames()] == [5]
+
+
+def test_a_frame_too_large_for_a_record_becomes_several(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Frame.from_elements(
+        DEFAULT_SCHEMA, parse(" ".join(f"ins(k{i},{i},{i + 1})" for i in range(10)) + " stable(3)")
+    )
+    for name, rows, size in [("rows", 3, 1 << 20), ("bytes", 1 << 20, whole.nbytes // 3)]:
+        monkeypatch.setattr(file_module, "RECORD_ROWS_MAX", rows)
+        monkeypatch.setattr(file_module, "RECORD_BYTES_MAX", size)
+        file = JournalFile(disk, name, DEFAULT_SCHEMA)
+        end = file.append(whole, WRITER)
+        file.append(FRAMES[0], WRITER)
+        pieces = [frame for frame, _ in file.frames()]
+        assert len(pieces) > 2
+        assert [p.stable for p in pieces[:-2]] == [None] * (len(pieces) - 2)
+        assert [e for p in pieces[:-1] for e in p.elements()] == whole.elements()
+        assert [frame for frame, _ in file.frames(end)] == [FRAMES[0]]
