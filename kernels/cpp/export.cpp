@@ -5,10 +5,43 @@
 #include <stdexcept>
 
 #include "hash.hpp"
-#include "owned.hpp"
 
 namespace gapless {
 namespace {
+
+using Buffer = std::unique_ptr<uint8_t[]>;
+
+// What an exported array owns. Children are released here unless a consumer has moved them out.
+struct Owned {
+  std::vector<Buffer> buffers;
+  std::vector<const void*> pointers;
+  std::vector<std::unique_ptr<ArrowArray>> children;
+  std::vector<ArrowArray*> child_pointers;
+
+  ~Owned() {
+    for (auto& child : children)
+      if (child->release != nullptr) child->release(child.get());
+  }
+};
+
+void release(ArrowArray* array) {
+  delete static_cast<Owned*>(array->private_data);
+  array->release = nullptr;
+}
+
+void hand_over(std::unique_ptr<Owned> owned, size_t rows, size_t nulls, ArrowArray& out) {
+  for (const Buffer& b : owned->buffers) owned->pointers.push_back(b.get());
+  for (const auto& child : owned->children) owned->child_pointers.push_back(child.get());
+  out = ArrowArray{};
+  out.length = static_cast<int64_t>(rows);
+  out.null_count = static_cast<int64_t>(nulls);
+  out.n_buffers = static_cast<int64_t>(owned->pointers.size());
+  out.n_children = static_cast<int64_t>(owned->children.size());
+  out.buffers = owned->pointers.data();
+  out.children = owned->child_pointers.data();
+  out.release = release;
+  out.private_data = owned.release();
+}
 
 // A buffer of zeros; never null, since some readers take null for "no buffer".
 Buffer zeros(size_t bytes) { return std::make_unique<uint8_t[]>(bytes + 1); }

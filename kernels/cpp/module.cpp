@@ -28,8 +28,8 @@ class PyKeyTable {
   explicit PyKeyTable(nb::object schema) : table_(schema_of(schema, keep_)) { keep_.reset(); }
 
   void intern(nb::handle batch, nb::handle ids, nb::handle first_seen) {
-    nb::object keep;
-    const ArrowArray& array = array_of(batch, keep);
+    const Exported exported(batch);
+    const ArrowArray& array = *exported;
     const View<int64_t> out(ids, true);
     const View<bool> first(first_seen, true);
     const auto rows = static_cast<size_t>(array.length);
@@ -40,8 +40,8 @@ class PyKeyTable {
 
   void intern_since(nb::handle batch, nb::handle times, int64_t since, nb::handle ids,
                     nb::handle first_seen) {
-    nb::object keep;
-    const ArrowArray& array = array_of(batch, keep);
+    const Exported exported(batch);
+    const ArrowArray& array = *exported;
     const View<const int64_t> when(times, false);
     const View<int64_t> out(ids, true);
     const View<bool> first(first_seen, true);
@@ -54,8 +54,8 @@ class PyKeyTable {
   }
 
   void find(nb::handle batch, nb::handle ids) {
-    nb::object keep;
-    const ArrowArray& array = array_of(batch, keep);
+    const Exported exported(batch);
+    const ArrowArray& array = *exported;
     const View<int64_t> out(ids, true);
     const auto rows = static_cast<size_t>(array.length);
     same_length(out.size(), rows);
@@ -124,8 +124,8 @@ class PyChains {
 };
 
 nb::object py_gather(nb::handle batch, nb::handle positions, nb::handle widths) {
-  nb::object keep;
-  const ArrowArray& array = array_of(batch, keep);
+  const Exported exported(batch);
+  const ArrowArray& array = *exported;
   const View<const int64_t> rows(positions, false), bytes(widths, false);
   ArrowArray* out;
   nb::object capsule = new_array_capsule(out);

@@ -65,15 +65,24 @@ class View {
   Py_buffer buffer_;
 };
 
-// The array behind a record batch, through Arrow's PyCapsule interface; `keep` owns it.
-inline const ArrowArray& array_of(nb::handle batch, nb::object& keep) {
-  keep = batch.attr("__arrow_c_array__")();
-  nb::tuple pair = nb::cast<nb::tuple>(keep);
-  if (pair.size() != 2) throw nb::type_error("__arrow_c_array__ did not return a pair");
-  void* array = PyCapsule_GetPointer(nb::object(pair[1]).ptr(), "arrow_array");
-  if (array == nullptr) throw nb::python_error();
-  return *static_cast<ArrowArray*>(array);
-}
+// The array behind a record batch, held for the time of a call. By address and not by Arrow's
+// PyCapsules, which would make a schema each time that nobody reads: half a microsecond a call.
+class Exported {
+ public:
+  explicit Exported(nb::handle batch) {
+    batch.attr("_export_to_c")(reinterpret_cast<uintptr_t>(&array_));
+  }
+  ~Exported() {
+    if (array_.release != nullptr) array_.release(&array_);
+  }
+  Exported(const Exported&) = delete;
+  Exported& operator=(const Exported&) = delete;
+
+  const ArrowArray& operator*() const { return array_; }
+
+ private:
+  ArrowArray array_{};
+};
 
 inline const ArrowSchema& schema_of(nb::handle schema, nb::object& keep) {
   keep = schema.attr("__arrow_c_schema__")();

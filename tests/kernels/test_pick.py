@@ -72,6 +72,15 @@ def test_plain_columns_are_picked_also_out_of_a_slice() -> None:
             assert picked.equals(batch.take(pa.array(positions, pa.int64())))
 
 
+def test_a_column_outlives_its_batch() -> None:
+    picked = Picker(PLAIN).take(plain(100), np.array([7, 5]))
+    if picked is None:
+        pytest.skip("the twin picks nothing")
+    column = picked.column(0)
+    del picked
+    assert column.to_pylist() == [7, 5]
+
+
 @pytest.mark.parametrize(
     "column",
     [
