@@ -189,16 +189,15 @@ class LMerge:
         stable = entry.stable
         if stable == BEGIN:
             return
-        promised = f"input {entry.number} promised stable({format_time(stable)})"
         if frame.stable is not None and frame.stable < stable:
             text = f"stable({format_time(frame.stable)})"
-            raise StreamViolation(text, f"stables never go back, and {promised}")
+            raise StreamViolation(text, f"stables never go back, and {_promised(entry)}")
         if not len(frame) or (frame.insert_only and np.minimum.reduce(frame.vs) >= stable):
             return
         floor = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve))
         bad = floor < stable
         if bad.any():
-            raise violation(frame, int(bad.argmax()), promised)
+            raise violation(frame, int(bad.argmax()), _promised(entry))
 
     def _take(self, entry: Input, frame: Frame) -> list[Frame]:
         """The rows, through the case, or through the first more general one that takes them."""
@@ -293,7 +292,8 @@ class LMerge:
                 self._nothing if drawn.stable is None else self._nothing.with_stable(drawn.stable)
             )
         self._put_out.count(frames)
-        return (frames[0] if len(frames) == 1 else Frame.concat(frames)).with_stable(drawn.stable)
+        frame = frames[0] if len(frames) == 1 else Frame.concat(frames)
+        return frame if frame.stable == drawn.stable else frame.with_stable(drawn.stable)
 
     # -- policies of arrival ------------------------------------------------------------------
 
@@ -514,3 +514,7 @@ class LMerge:
         for entry in self._members.attached.values():
             if entry.qualifies(self.stable) and self._target(entry) > self.stable:
                 raise Bug(f"input {entry.number} could act and has not")
+
+
+def _promised(entry: Input) -> str:
+    return f"input {entry.number} promised stable({format_time(entry.stable)})"
