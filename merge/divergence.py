@@ -62,6 +62,8 @@ class Divergences:
     def __init__(self) -> None:
         self.count = 0
         self.samples: list[Divergence] = []
+        self.unasked = 0
+        """Keys that inputs had told otherwise, and of which no question was kept: too many."""
 
     def record(self, number: int, keys: pa.RecordBatch, input_ve: Times, output_ve: Times) -> None:
         """Adds one for each row of `keys` (`_vs`, then the payload)."""
@@ -96,6 +98,7 @@ class OpenQuestions:
         """Keeps the question, for each key, whether input `number` stays with its end."""
         room = QUESTIONS_MAX - len(self._table)
         if room < keys.num_rows:
+            self._divergences.unasked += keys.num_rows - room
             keys, theirs, ours = keys.slice(0, room), theirs[:room], ours[:room]
         if not keys.num_rows:
             return

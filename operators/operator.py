@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from gapless.protocol.elements import INF
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -60,7 +61,7 @@ class Chain(Operator):
     def __init__(self, *steps: Operator) -> None:
         self._steps = steps
         self.schema = steps[-1].schema
-        self.reach = sum(step.reach for step in steps)
+        self.reach = min(INF, sum(step.reach for step in steps))
 
     def push(self, frame: Frame) -> Frame:
         """Sends a frame through all steps."""

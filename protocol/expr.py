@@ -27,10 +27,11 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
+import msgpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.protocol.documents import Document, pack
+from gapless.protocol.documents import Document
 from gapless.protocol.errors import DecodeError, ExpressionError, FrameError, SchemaError
 from gapless.protocol.functions import (
     ARROW_ERRORS,
@@ -124,7 +125,7 @@ class Expr:
 
     def same_as(self, other: Expr) -> bool:
         """Whether both are the same tree."""
-        return pack(self.to_document()) == pack(other.to_document())
+        return msgpack.packb(self.to_document()) == msgpack.packb(other.to_document())
 
     @staticmethod
     def from_document(document: Document) -> Expr:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gapless.merge import in_order, membership
+from gapless.merge import divergence, in_order, membership
 from gapless.merge.choose import StreamProperties
-from gapless.merge.divergence import QUESTIONS_MAX, SAMPLES_MAX
+from gapless.merge.divergence import SAMPLES_MAX
 from gapless.merge.lmerge import LMerge, Snapshot
 from gapless.merge.membership import DetachedInput
 from gapless.merge.policy import Policy, lag, quorum
@@ -266,7 +266,18 @@ def test_a_detached_input_leaves_no_questions() -> None:
     assert merge.nbytes <= size
 
 
-def test_samples_and_questions_are_bounded() -> None:
+def test_questions_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(divergence, "QUESTIONS_MAX", 3)
+    merge = LMerge(DEFAULT_SCHEMA, "r3")
+    a, b = merge.attach(), merge.attach()
+    say(merge, b, " ".join(f"ins(k{i},1,7)" for i in range(5)))
+    say(merge, a, "stable(9)")
+    assert merge.divergences.unasked == 2
+    say(merge, b, "stable(8)")
+    assert merge.divergences.count == 3
+
+
+def test_samples_are_bounded() -> None:
     merge = LMerge(DEFAULT_SCHEMA, "r3")
     a, b = merge.attach(), merge.attach()
     many = " ".join(f"ins(k{i},1,7)" for i in range(2 * SAMPLES_MAX))
@@ -275,7 +286,6 @@ def test_samples_and_questions_are_bounded() -> None:
     say(merge, b, "stable(8)")
     assert merge.divergences.count == 2 * SAMPLES_MAX
     assert len(merge.divergences.samples) == SAMPLES_MAX
-    assert QUESTIONS_MAX > SAMPLES_MAX
 
 
 # -- snapshots --------------------------------------------------------------------------------
