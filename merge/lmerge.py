@@ -237,13 +237,15 @@ class LMerge:
     def _advance(self, drawn: _Drawn) -> None:
         """Freezes the output as far as some input may act."""
         while (acting := self._acting()) is not None:
-            t = self._target(acting)
+            t, all_qualified = self._target(acting), self._members.latest_join <= self.stable
             drawn.frames += self._case.freeze(acting.number, t, acting.stable)
             drawn.stable = t
             acting.led += 1
             self._put_out.stables += 1
             if self._history is not None:
                 self._history.settle(t)
+            if all_qualified and self.policy.insert != "fully_frozen":
+                return  # the largest target has been reached, and nobody new may act
             if self._case.holds_back:
                 drawn.frames += self._admit()
 

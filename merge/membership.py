@@ -60,6 +60,8 @@ class Membership:
     attached: dict[int, Input] = field(default_factory=dict)
     detached: dict[int, GaplessError | None] = field(default_factory=dict)
     """Who left lately and why; None where the caller asked for it."""
+    latest_join: int = BEGIN
+    """The largest `join_at` of the attached: all qualify once the output is there."""
     _next: int = 0
 
     def attach(self, join_at: int = BEGIN) -> Input:
@@ -71,12 +73,14 @@ class Membership:
         entry = Input(self._next, join_at)
         self.attached[entry.number] = entry
         self._next += 1
+        self.latest_join = max(self.latest_join, join_at)
         return entry
 
     def detach(self, number: int, reason: GaplessError | None) -> None:
         """Ends an input for good."""
         self.get(number)
         del self.attached[number]
+        self.latest_join = max((i.join_at for i in self.attached.values()), default=BEGIN)
         self.detached[number] = reason
         if len(self.detached) > REASONS_MAX:
             del self.detached[next(iter(self.detached))]
@@ -112,6 +116,7 @@ class Membership:
         return Membership(
             {entry.number: entry for entry in entries},
             {n: None if why is None else GaplessError(why) for n, why in plain["detached"]},
+            max((entry.join_at for entry in entries), default=BEGIN),
             plain["next"],
         )
 
