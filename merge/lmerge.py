@@ -14,13 +14,11 @@ Whatever an input says, the output goes on: bad content detaches that input, wit
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from gapless.merge.adapt import LADDER, Declarations, Step, needed
 from gapless.merge.case import Case, CaseViolation, Favour, Taken, violation
@@ -34,11 +32,11 @@ from gapless.merge.r1 import R1
 from gapless.merge.r2 import R2
 from gapless.merge.r3 import R3
 from gapless.merge.r4 import R4
+from gapless.merge.snapshot import Snapshot, restore, take
 from gapless.merge.stats import InputStats, OutputCounts, Stats
-from gapless.protocol.elements import BEGIN, INF, check_stable, format_time
+from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import (
     Bug,
-    DecodeError,
     GaplessError,
     Misuse,
     SchemaError,
@@ -48,14 +46,6 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 CASES: dict[CaseName, type[Case]] = {"r0": R0, "r1": R1, "r2": R2, "r3": R3, "r4": R4}
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All of a merger as data: plain values and tables of events."""
-
-    document: dict[str, Any]
-    tables: dict[str, pa.RecordBatch]
 
 
 @dataclass(slots=True)
@@ -400,27 +390,7 @@ class LMerge:
 
     def snapshot(self) -> Snapshot:
         """All of it as data. Samples of divergences and open questions stay behind."""
-        source = self._history or self._case
-        tables = {"output": source.live().batch}
-        if self._rescued:
-            tables["rescued"] = Frame.concat(self._rescued).batch
-        for number in self._members.attached:
-            tables[f"input {number}"] = source.told(number).batch
-            if held := self._case.held(number):
-                tables[f"held {number}"] = Frame.concat(held).batch
-        document = {
-            "case": self.case,
-            "adapts": self._adapts,
-            "declared": self._declared.to_plain(),
-            "stable": self.stable,
-            "policy": self.policy.to_plain(),
-            "facts": self._case.facts(),
-            "members": self._members.to_plain(),
-            "divergences": self.divergences.count,
-            "output": [self._put_out.inserts, self._put_out.adjusts, self._put_out.stables],
-            "steps": [[s.before, s.after, s.why] for s in self.steps],
-        }
-        return Snapshot(document, tables)
+        return take(self)
 
     @staticmethod
     def restore(schema: StreamSchema, snapshot: Snapshot) -> LMerge:
@@ -428,48 +398,7 @@ class LMerge:
 
         Raises `DecodeError` where the snapshot is not one, whatever is wrong with it.
         """
-        try:
-            merge = LMerge._restored(schema, snapshot)
-            merge.validate()
-        except (GaplessError, ArithmeticError, LookupError, TypeError, ValueError) as e:
-            raise DecodeError("snapshot of a merger", f"{type(e).__name__}: {e}") from e
-        return merge
-
-    @staticmethod
-    def _restored(schema: StreamSchema, snapshot: Snapshot) -> LMerge:
-        d = snapshot.document
-        merge = LMerge(schema, d["case"], Policy.from_plain(d["policy"]))
-        merge._adapts = d["adapts"]
-        merge._declared = Declarations.from_plain(d["declared"])
-        merge._members = Membership.from_plain(d["members"])
-        merge.divergences.count = d["divergences"]
-        inserts, adjusts, stables = map(operator.index, d["output"])
-        merge._put_out = OutputCounts(inserts, adjusts, stables)
-        merge.steps = [Step(*step) for step in d["steps"]]
-        case = merge._case
-        if d["stable"] != BEGIN:
-            check_stable(d["stable"])
-        case.stable = d["stable"]
-        if merge._adapts and d["case"] < "r3":
-            merge._history = History(schema)
-        tables = {name: Frame(batch, None, schema) for name, batch in snapshot.tables.items()}
-        case.adopt_output(tables["output"])
-        merge._rescued = [tables["rescued"]] if "rescued" in tables else []
-        for number, entry in merge._members.attached.items():
-            case.attach(number)
-            case.promised(number, entry.stable)
-        for number in merge._members.attached:
-            case.adopt_input(number, tables[f"input {number}"])
-            if f"held {number}" in tables:
-                case.hold(number, tables[f"held {number}"])
-        case.adopt_facts(d["facts"])
-        if merge._history is not None:
-            merge._history.put_out([tables["output"]])
-            for number in merge._members.attached:
-                merge._history.attach(number)
-                merge._history.said(number, tables[f"input {number}"])
-            merge._history.settle(case.stable)
-        return merge
+        return restore(LMerge, schema, snapshot)
 
     # -- looking at it ------------------------------------------------------------------------
 

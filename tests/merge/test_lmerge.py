@@ -8,9 +8,10 @@ import pytest
 from gapless.merge import divergence, in_order, membership
 from gapless.merge.choose import StreamProperties
 from gapless.merge.divergence import SAMPLES_MAX
-from gapless.merge.lmerge import LMerge, Snapshot
+from gapless.merge.lmerge import LMerge
 from gapless.merge.membership import DetachedInput
 from gapless.merge.policy import Policy, lag, quorum
+from gapless.merge.snapshot import Snapshot
 from gapless.protocol import documents
 from gapless.protocol.elements import BEGIN, INF, Adjust
 from gapless.protocol.errors import DecodeError, Misuse, SchemaError
