@@ -64,7 +64,7 @@ SENDER = Incarnation(1, 2)
 ROWS: tuple[tuple[StreamSchema, tuple[Any, ...]], ...] = (
     (StreamSchema({"p": "int64"}), (7,)),
     (StreamSchema({"p": "string", "q": "float64"}, "us"), ("héllo", 1.5)),
-    (StreamSchema({"p": pa.dictionary(pa.int8(), pa.string())}), ("word",)),
+    (StreamSchema({"p": pa.dictionary(pa.int32(), pa.string())}), ("word",)),
     (StreamSchema({"p": "string_view", "q": "binary_view"}), ("x" * 20, b"short")),
     (StreamSchema({"p": pa.decimal128(5, 2), "q": "date64"}), (Decimal("1.50"), 86_400_000)),
     (

@@ -69,6 +69,12 @@ class LMerge:
         """`case="auto"` chooses: once for all by `properties` of every input that may come; without
         them by what each input declares when it attaches, as general as the weakest needs.
         """
+        if type(schema) is not StreamSchema:
+            raise Misuse(f"LMerge takes a StreamSchema, not {type(schema).__name__}")
+        if policy is not None and type(policy) is not Policy:
+            raise Misuse(f"policy takes a Policy(...), not {policy!r}")
+        if type(properties) is StreamProperties:
+            raise Misuse("properties takes a list: one StreamProperties for each kind of input")
         self.schema = schema
         self.policy = policy or Policy()
         self.divergences = Divergences()
@@ -153,10 +159,16 @@ class LMerge:
     # -- merging ------------------------------------------------------------------------------
 
     def push(self, number: int, frame: Frame) -> Frame:
-        """Takes a frame of one input; returns what it adds to the output, maybe nothing."""
+        """Takes a frame of one input; returns what it adds to the output, maybe nothing.
+
+        Content that breaks the input's promises, or another schema, detaches it: `detached` has
+        the reason, the output goes on without it, and nothing is raised.
+        """
         entry = self._members.get(number)
         if type(frame) is not Frame:
-            raise Misuse(f"push takes a Frame, not {type(frame).__name__}")
+            raise Misuse(
+                f"push takes a Frame (see Frame.from_elements), not {type(frame).__name__}"
+            )
         drawn = _Drawn(self._rescued)
         try:
             self._check(entry, frame)
@@ -231,7 +243,7 @@ class LMerge:
             drawn.frames += self._case.freeze(acting.number, t, acting.stable)
             drawn.stable = t
             acting.led += 1
-            self._put_out.stables += 1
+            self._put_out.freezes += 1
             if self._history is not None:
                 self._history.settle(t)
             if all_qualified and self.policy.insert != "fully_frozen":
@@ -279,6 +291,8 @@ class LMerge:
     def _draw(self, drawn: _Drawn) -> Frame:
         """One frame of all that came of a push."""
         frames = drawn.frames
+        if drawn.stable is not None:
+            self._put_out.stables += 1
         if not frames:
             return (
                 self._nothing if drawn.stable is None else self._nothing.with_stable(drawn.stable)
@@ -331,7 +345,8 @@ class LMerge:
             except CaseViolation:
                 continue
             self._case = case
-            self.steps.append(Step(before.name, name, why))
+            if self._members.total or self._resumed:  # else nothing has gone before
+                self.steps.append(Step(before.name, name, why))
             if name >= "r3":
                 self._history = None
             elif self._history is not None:
@@ -394,7 +409,7 @@ class LMerge:
 
     @staticmethod
     def restore(schema: StreamSchema, snapshot: Snapshot) -> LMerge:
-        """A merger that goes on from a snapshot exactly as the one that gave it would.
+        """A merger whose output goes on from a snapshot exactly as that of the one that gave it.
 
         Raises `DecodeError` where the snapshot is not one, whatever is wrong with it.
         """
@@ -415,7 +430,7 @@ class LMerge:
     @property
     def stats(self) -> Stats:
         """What it has done and what it holds."""
-        total = self._put_out.stables
+        total = self._put_out.freezes
         inputs = {
             number: InputStats(
                 entry.elements,

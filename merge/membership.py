@@ -15,6 +15,7 @@ would remove events that it simply does not know.
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, field
+from operator import index
 from typing import Any
 
 from gapless.protocol.elements import BEGIN, INF, format_time
@@ -46,7 +47,7 @@ class Input:
     dropped: int = 0
     """Rows that said nothing new."""
     led: int = 0
-    """Stables of the output for which it acted."""
+    """Times that the output was frozen to it."""
 
     def qualifies(self, output_stable: int) -> bool:
         """Whether it may act, now that the output is stable up to `output_stable`."""
@@ -66,8 +67,8 @@ class Membership:
 
     def attach(self, join_at: int = BEGIN) -> Input:
         """A new input under a number that was never used."""
-        if not BEGIN <= join_at <= INF:
-            raise Misuse(f"join_at {join_at}: needs a time")
+        if not BEGIN <= _as_time(join_at) <= INF:
+            raise Misuse(f"join_at {join_at}: needs an int64 time")
         if len(self.attached) >= INPUTS_MAX:
             raise Misuse(f"{INPUTS_MAX} inputs are attached; detach one first")
         entry = Input(self._next, join_at)
@@ -131,3 +132,10 @@ class Membership:
             f"an input that knows the time from {format_time(output_stable)} on: the earliest, "
             f"input {first.number}, joined at {format_time(first.join_at)}"
         )
+
+
+def _as_time(join_at: int) -> int:
+    try:
+        return index(join_at)
+    except TypeError:
+        raise Misuse(f"join_at {join_at!r}: a time is an integer") from None

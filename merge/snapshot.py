@@ -61,7 +61,7 @@ def take(merge: LMerge) -> Snapshot:
         "facts": merge._case.facts(),
         "members": merge._members.to_plain(),
         "divergences": merge.divergences.count,
-        "output": [out.inserts, out.adjusts, out.stables],
+        "output": [out.inserts, out.adjusts, out.stables, out.freezes],
         "steps": [[s.before, s.after, s.why] for s in merge.steps],
     }
     return Snapshot(document, tables)
@@ -72,7 +72,7 @@ def restore(make: type[LMerge], schema: StreamSchema, snapshot: Snapshot) -> LMe
     try:
         merge = _restored(make, schema, snapshot)
         merge.validate()
-    except (GaplessError, ArithmeticError, LookupError, TypeError, ValueError) as e:
+    except (GaplessError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
         raise DecodeError("snapshot of a merger", f"{type(e).__name__}: {e}") from e
     return merge
 

@@ -19,7 +19,7 @@ class InputStats:
     lag: int
     """The output's stable minus its own, in event time; 0 where it is not behind."""
     lead_share: float
-    """Of the output's stables, the share for which it acted."""
+    """Of the times that the output was frozen, the share for which it acted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class OutputCounts:
     inserts: int = 0
     adjusts: int = 0
     stables: int = 0
+    freezes: int = 0
+    """Rounds of freezing; of several in one push only the last stable goes out."""
 
     def count(self, frames: list[Frame]) -> None:
         """Adds the rows of frames that go out."""

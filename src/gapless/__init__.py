@@ -19,6 +19,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = version("gapless")
 
 _HOMES = {
+    "DetachedInput": "gapless.merge.membership",
+    "DecodeError": "gapless.protocol.errors",
+    "ExpressionError": "gapless.protocol.errors",
+    "FrameError": "gapless.protocol.errors",
+    "ParseError": "gapless.protocol.errors",
+    "SchemaError": "gapless.protocol.errors",
+    "StreamViolation": "gapless.protocol.errors",
+    "frames_of": "gapless.protocol.frame",
     "BEGIN": "gapless.protocol.elements",
     "INF": "gapless.protocol.elements",
     "Adjust": "gapless.protocol.elements",
@@ -50,11 +58,23 @@ _HOMES = {
 if TYPE_CHECKING:
     from gapless.merge.choose import StreamProperties
     from gapless.merge.lmerge import LMerge
+    from gapless.merge.membership import DetachedInput
     from gapless.merge.policy import Policy, lag, quorum
     from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Stable
-    from gapless.protocol.errors import BadData, Bug, GaplessError, Misuse
+    from gapless.protocol.errors import (
+        BadData,
+        Bug,
+        DecodeError,
+        ExpressionError,
+        FrameError,
+        GaplessError,
+        Misuse,
+        ParseError,
+        SchemaError,
+        StreamViolation,
+    )
     from gapless.protocol.expr import Expr, call, col, if_else, lit
-    from gapless.protocol.frame import Frame
+    from gapless.protocol.frame import Frame, frames_of
     from gapless.protocol.schema import StreamSchema
     from gapless.protocol.tdb import Event, Tdb
     from gapless.protocol.text import format, parse
@@ -65,21 +85,29 @@ __all__ = [
     "Adjust",
     "BadData",
     "Bug",
+    "DecodeError",
+    "DetachedInput",
     "Event",
     "Expr",
+    "ExpressionError",
     "Frame",
+    "FrameError",
     "GaplessError",
     "Insert",
     "LMerge",
     "Misuse",
+    "ParseError",
     "Policy",
+    "SchemaError",
     "Stable",
     "StreamProperties",
     "StreamSchema",
+    "StreamViolation",
     "Tdb",
     "call",
     "col",
     "format",
+    "frames_of",
     "if_else",
     "lag",
     "lit",

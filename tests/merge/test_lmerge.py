@@ -55,7 +55,7 @@ def test_an_input_that_declares_nothing_has_a_key_until_it_is_seen_not_to() -> N
     assert say(merge, a, "ins(A,1,60)") == "ins(A,1,60)"
     cases.append(merge.case)
     assert cases == ["r3", "r3", "r4"]
-    (step,) = merge.steps[1:]
+    (step,) = merge.steps
     assert (step.before, step.after) == ("r3", "r4")
     assert "ins(A,1,60)" in step.why
 
@@ -67,6 +67,13 @@ def test_the_case_is_what_the_attached_inputs_need() -> None:
         merge.attach(properties=declared)
         cases.append(merge.case)
     assert cases == ["r0", "r0", "r2", "r2", "r4", "r4", "r4"], "ties have no key: not r3"
+    assert [(s.before, s.after) for s in merge.steps] == [("r0", "r2"), ("r2", "r4")]
+
+
+def test_what_the_first_input_needs_is_no_step() -> None:
+    merge = LMerge(DEFAULT_SCHEMA)
+    merge.attach()
+    assert (merge.case, merge.steps) == ("r3", [])
 
 
 def test_a_step_keeps_what_was_put_out_and_who_had_said_it() -> None:
@@ -189,6 +196,16 @@ def test_statistics_say_who_leads_and_what_went_out() -> None:
     assert stats.inputs[b].lag == 0
     assert stats.live_keys == 0
     assert stats.state_bytes == merge.nbytes > 0
+
+
+def test_several_rounds_of_one_push_put_out_one_stable() -> None:
+    merge = LMerge(DEFAULT_SCHEMA, "r3")
+    a, late = merge.attach(), merge.attach(join_at=10)
+    say(merge, late, "stable(20)")
+    assert say(merge, a, "stable(15)") == "stable(20)"
+    stats = merge.stats
+    assert stats.stables == 1
+    assert (stats.inputs[a].lead_share, stats.inputs[late].lead_share) == (0.5, 0.5)
 
 
 def test_rows_that_say_nothing_new_are_counted_as_dropped() -> None:
@@ -503,3 +520,19 @@ def test_only_the_latest_reasons_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert list(merge.detached) == [2, 3, 4]
     with pytest.raises(DetachedInput):
         merge.push(0, frame("stable(1)"))
+
+
+def test_wrong_arguments_are_misuse_that_says_what_was_wanted() -> None:
+    wrong: Any
+    for make in (
+        lambda: LMerge({"k": "string"}),  # type: ignore[arg-type]  # wrong on purpose
+        lambda: LMerge(DEFAULT_SCHEMA, policy="half_frozen"),  # type: ignore[arg-type]  # too
+        lambda: LMerge(DEFAULT_SCHEMA, properties=StreamProperties()),  # type: ignore[arg-type]  # too
+        lambda: LMerge(DEFAULT_SCHEMA).attach(join_at=1.5),  # type: ignore[arg-type]  # too
+        lambda: LMerge(DEFAULT_SCHEMA).attach(join_at="now"),  # type: ignore[arg-type]  # too
+    ):
+        with pytest.raises(Misuse):
+            make()
+    for wrong in (3, None):
+        with pytest.raises(DecodeError):
+            LMerge.restore(DEFAULT_SCHEMA, wrong)
