@@ -73,7 +73,7 @@ class LMerge:
             raise Misuse(f"LMerge takes a StreamSchema, not {type(schema).__name__}")
         if policy is not None and type(policy) is not Policy:
             raise Misuse(f"policy takes a Policy(...), not {policy!r}")
-        if type(properties) is StreamProperties:
+        if isinstance(properties, StreamProperties):
             raise Misuse("properties takes a list: one StreamProperties for each kind of input")
         self.schema = schema
         self.policy = policy or Policy()

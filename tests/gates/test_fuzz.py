@@ -1,4 +1,4 @@
-"""The fuzzer needs atheris, which is not installed here; what it starts from must work all the same.
+"""The fuzzer needs atheris, which is not installed here; what it starts from must work anyway.
 
 A stand-in for atheris lets its module be imported, in a process of its own (it changes how modules
 are found), and every target is fed with its own seeds.
