@@ -7,12 +7,14 @@
     b: stable(20)               -> Heard(skipped)
 
 An input that is detached for bad content is out until the script attaches it anew; what it goes on
-saying is skipped, and everybody else goes on. The check is that of `compatible.py`. It needs every
+saying is skipped, and everybody else goes on. A merger counts its inputs and a script names them;
+what is told of them here has their names. The check is that of `compatible.py`. It needs every
 table of every input, kept whole, so it costs time and memory that merging does not.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,10 +23,13 @@ from gapless.merge.compatible import Breach, compatible
 from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import Policy
 from gapless.merge.script import Attach, Detach, Say, Step
+from gapless.protocol.elements import INF, format_time
 from gapless.protocol.errors import GaplessError, StreamViolation
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
+
+_INPUT = re.compile(r"\binput ([0-9]+)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ class Player:
     ) -> None:
         self.merge = LMerge(schema, case, policy)
         self._numbers: dict[str, int] = {}
+        self._names: dict[int, str] = {}  # of all that ever were
+        self._join_at: dict[int, int] = {}
         self._checker = _Checker(schema) if check else None
 
     def step(self, step: Step) -> Heard:
@@ -61,6 +68,7 @@ class Player:
         match step:
             case Attach(_, name, join_at):
                 number = self._numbers[name] = self.merge.attach(join_at)
+                self._names[number], self._join_at[number] = name, join_at
                 if self._checker is not None:
                     self._checker.attach(number, name, join_at)
             case Detach(_, name):
@@ -81,7 +89,7 @@ class Player:
             given = self.merge.push(number, frame)
             reason = self.merge.detached.get(number)
             if reason is not None:
-                return Heard(tuple(out), detached=reason)
+                return Heard(tuple(out), detached=self._named(reason))
             if given:
                 out.append(given)
             if self._checker is not None:
@@ -89,6 +97,43 @@ class Player:
                 if breaches:
                     return Heard(tuple(out), breaches=tuple(breaches))
         return Heard(tuple(out))
+
+    def divergences(self) -> list[str]:
+        """The divergences that the merger has kept, with the names of the inputs."""
+        return [self._renamed(str(sample)) for sample in self.merge.divergences.samples]
+
+    def waiting_for(self) -> str | None:
+        """What the output waits for; None where it is at its end, or as far as any input is."""
+        merge = self.merge
+        if merge.stable == INF or not self._names:
+            return None
+        why = merge.waiting_for
+        if why is not None:
+            return self._renamed(why)
+        ended = [n for n in merge.inputs if merge.input_stable(n) == INF]
+        if not ended:
+            return None
+        told = [
+            f"{self._names[n]}, which is stable to {format_time(merge.input_stable(n))}"
+            for n in merge.inputs
+            if self._join_at[n] <= merge.stable
+        ]
+        first = min(ended, key=self._join_at.__getitem__)
+        joined = format_time(self._join_at[first])
+        return f"{' or '.join(told)}: {self._names[first]} is at its end, but joined at {joined}"
+
+    def _named(self, problem: GaplessError) -> GaplessError:
+        if not isinstance(problem, StreamViolation):
+            return problem
+        return StreamViolation(problem.element, self._renamed(problem.rule))
+
+    def _renamed(self, text: str) -> str:
+        """Names the input that a message numbers: the last one, as payloads stand in front."""
+        found = list(_INPUT.finditer(text))
+        if not found:
+            return text
+        start, end = found[-1].span()
+        return text[:start] + self._names.get(int(found[-1][1]), text[start:end]) + text[end:]
 
 
 class _Checker:

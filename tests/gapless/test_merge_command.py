@@ -98,7 +98,7 @@ def test_bad_content_detaches_and_the_rest_goes_on(gapless: Gapless, write: Writ
     path = write("attach a\nattach b\na: stable(5)\na: ins(A,1,9)\na: stable(6)\nb: ins(B,5,6)")
     outcome = gapless("merge", path)
     assert (outcome.code, outcome.out) == (1, "stable(5)\nins(B,5,6)\n")
-    reason = "ins(A,1,9) breaks the rule: input 0 promised stable(5)"
+    reason = "ins(A,1,9) breaks the rule: a promised stable(5)"
     assert outcome.err == (
         f"gapless: {path}: line 4: a is detached: {reason}\n"
         f"gapless: {path}: line 5: a is detached: skipped\n"
@@ -163,7 +163,72 @@ def test_what_cannot_be_read_is_said(gapless: Gapless, tmp_path: Path) -> None:
     assert outcome.code == 2
     assert "none.txt: cannot be read: No such file" in outcome.err
     (tmp_path / "bytes.txt").write_bytes(b"attach \xff")
-    assert "is no UTF-8 text" in gapless("merge", tmp_path / "bytes.txt").err
+    assert "is no UTF-8 text: invalid start byte at byte 7; a recording? add --files" in (
+        gapless("merge", tmp_path / "bytes.txt").err
+    )
+
+
+def test_divergences_are_told_with_the_names_of_the_script(gapless: Gapless, write: Write) -> None:
+    path = write(
+        "attach a\nattach b\na: ins(A,1,5)\nb: ins(A,1,6)\n"
+        "a: stable(7)\nb: stable(7)\na: stable(inf)"
+    )
+    outcome = gapless("merge", path)
+    assert (outcome.code, outcome.out) == (1, "ins(A,1,5)\nstable(7)\nstable(inf)\n")
+    sample = "A from 1: b says it ends at 6, the output has promised it ends at 5"
+    assert outcome.err == (
+        f"gapless: {path}: divergence: {sample}\ngapless: {path}: 1 divergence\n"
+    )
+    document = gapless("merge", path, "--json").document
+    assert document["problem"] is True
+    (script,) = document["scripts"]
+    assert (script["divergences"], script["divergence_samples"]) == (1, [sample])
+
+
+def test_a_name_stands_for_the_input_and_never_inside_a_payload(
+    gapless: Gapless, write: Write
+) -> None:
+    path = write('attach a\nattach b\nb: adj("input 0",1,5,6)\nb: stable(1)')
+    told = gapless("merge", path, "--case", "r3").err
+    assert 'b is detached: adj("input 0",1,5,6) breaks the rule: an adjust is of what' in told
+    assert "; b has " in told
+
+
+@pytest.mark.parametrize(
+    ("content", "waits_for"),
+    [
+        (
+            "attach a\nattach c join 120\na: stable(7)\nc: stable(inf)",
+            "7; it waits for a, which is stable to 7: c is at its end, but joined at 120",
+        ),
+        (
+            "attach a\na: stable(7)\ndetach a\nattach c join 120",
+            "7; it waits for an input that knows the time from 7 on: the earliest, c, joined at",
+        ),
+        ("attach a\na: stable(7)\ndetach a", "7; it waits for an input: none is attached"),
+    ],
+)
+def test_at_the_end_of_a_script_it_is_said_what_the_output_waits_for(
+    content: str, waits_for: str, gapless: Gapless, write: Write
+) -> None:
+    path = write(content)
+    outcome = gapless("merge", path)
+    assert (outcome.code, outcome.out) == (0, "stable(7)\n")
+    assert outcome.err.startswith(f"gapless: {path}: the output is stable to {waits_for}")
+    assert gapless("merge", path, "--json").document["scripts"][0]["waiting_for"] is not None
+
+
+def test_a_script_is_no_recording(gapless: Gapless, write: Write) -> None:
+    outcome = gapless("merge", "--files", write("attach a\na: stable(1)"))
+    assert outcome.code == 2
+    assert "a script? leave out --files" in outcome.err
+
+
+def test_help_explains_the_notation(gapless: Gapless) -> None:
+    told = gapless("merge", "--help").out
+    for line in ("ins(PAYLOAD,VS,VE)  ", "adj(PAYLOAD,VS,WAS,VE)  ", "stable(T)  "):
+        assert f"\n  {line}" in told
+    assert "inputs diverge" in told
 
 
 # -- options --------------------------------------------------------------------------------------
@@ -190,7 +255,7 @@ def test_a_policy_is_read_from_its_rules(text: str, policy: Policy) -> None:
     [
         ("first", "expected insert=, adjust= or stable= and a rule, found 'first'"),
         ("insert=first,", "expected insert="),
-        ("insert=quorum", "quorum(NUMBER), found 'insert=quorum'"),
+        ("insert=quorum", "expected quorum(NUMBER), found 'insert=quorum'"),
         ("insert=first(2)", "first takes no number"),
         ("insert=lag(2)", "lag takes no number"),
         ("insert=quorum(0)", "at least one input"),
@@ -211,6 +276,7 @@ def test_a_policy_that_means_nothing_is_refused(text: str, message: str) -> None
     [
         ("src", "expected NAME:TYPE, found 'src'"),
         ("src:string,", "expected NAME:TYPE, found ''"),
+        ("src:int", "int32 or int64"),
         ("src:text", "Arrow knows no type 'text'"),
         ("a:int8,a:int8", "column 'a' is there twice"),
         ("_vs:int64", "do not start with _"),

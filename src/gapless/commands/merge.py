@@ -64,7 +64,11 @@ def merge(
     ] = "",
     schema: Annotated[
         str | None,
-        typer.Option(metavar="COLUMNS", help='Payload columns: "src:string,len:int32".'),
+        typer.Option(
+            metavar="COLUMNS",
+            help='Payload columns: "src:string,len:int32"; "p:string" if not said, with '
+            "--files those of the first file.",
+        ),
     ] = None,
     check: Annotated[
         bool,
@@ -89,18 +93,25 @@ def merge(
     """Merge recorded streams, from scripts or files.
 
     A script has lines such as "attach a", "attach c join 120", "a: ins(A,6,20) adj(A,6,20,30)
-    stable(11)", "detach a", and # comments; a line "---" starts the next script. The output's
-    elements are printed in text notation, a line for each line of the script that caused any, and
-    --- between scripts.
+    stable(11)", "detach a", and # comments; a line "---" starts the next script.
+
+    \b
+    ins(PAYLOAD,VS,VE)      an event from VS up to VE, which may be inf: its end is open
+    adj(PAYLOAD,VS,WAS,VE)  the event from VS ends at VE, not at WAS; VE = VS: there is none
+    stable(T)               nothing before T will change any more; stable(inf) ends the stream
+
+    A payload of several columns stands in parentheses: ins((A,1),6,20). The output is printed in
+    the same notation, a line for each line of the script that caused any, and --- between scripts.
 
     With --files the arguments are recordings: files of envelopes, as journals have them, or Arrow
     IPC files or streams whose batches have the columns _vs, _ve, _was (int64, not null; _was is
     the smallest int64 in an insert) and then the payload, and the stable that follows a batch, if
     one does, in its custom metadata gapless.stable (an integer, or inf).
 
-    Exits with 1 when --check finds a break (at the first one) or an input is detached for bad
-    content (the others go on), with 2 when it could not run.
-    """
+    Exits with 1 when --check finds a break (at the first one), when an input is detached for bad
+    content (the others go on), or when inputs diverge: they promised different versions of an
+    event, and each divergence is told on stderr. Exits with 2 when it could not run.
+    """  # noqa: D301  # the mark \b keeps the lines below it as they are
     if not files and (out is not None or order is not Order.ROUND_ROBIN):
         raise typer.BadParameter("--out and --order go with --files")
     rules = parse_policy(policy)
@@ -135,7 +146,7 @@ def parse_policy(text: str) -> Policy:
             raise typer.BadParameter(f"--policy: {what} is there twice")
         takes_number = {("insert", "quorum"): quorum, ("stable", "lag"): lag}.get((what, name))
         if (takes_number is None) != (number is None):
-            form = f"{name} takes no number" if takes_number is None else f"{name}(NUMBER)"
+            form = f"{name} takes no number" if takes_number is None else f"expected {name}(NUMBER)"
             raise typer.BadParameter(f"--policy: {form}, found {part.strip()!r}")
         try:
             chosen[what] = name if takes_number is None else takes_number(int(number))
@@ -145,6 +156,10 @@ def parse_policy(text: str) -> Policy:
         return Policy(**chosen)
     except Misuse as e:
         raise typer.BadParameter(f"--policy: {e}") from None
+
+
+_NO_WIDTH = ("int", "integer", "long", "bigint")
+"""What people write for whole numbers, and Arrow has no type for."""
 
 
 def parse_schema(text: str) -> StreamSchema:
@@ -163,7 +178,9 @@ def parse_schema(text: str) -> StreamSchema:
     try:
         return StreamSchema(columns)
     except SchemaError as e:
-        raise typer.BadParameter(f"--schema: {e}") from None
+        wide = any(kind in _NO_WIDTH for kind in columns.values())
+        hint = "; an integer's type says its bits: int32 or int64" if wide else ""
+        raise typer.BadParameter(f"--schema: {e}{hint}") from None
 
 
 # -- merging --------------------------------------------------------------------------------------
@@ -222,7 +239,7 @@ class _Session:
             self._note(f"{script.source}: line {step.line}", step.line, step.name, heard, document)
             if heard.breaches:
                 break
-        document |= _state(player.merge)
+        self._conclude(f"{script.source}: ", player, document)
         return document
 
     # -- files --------------------------------------------------------------------------------
@@ -271,7 +288,7 @@ class _Session:
                 if heard.breaches:
                     break
         document |= {"elements": elements, "seconds": round(time.monotonic() - began, 3)}
-        document |= _state(player.merge)
+        self._conclude("", player, document)
         self._finish_files(recordings, document, out)
         return self._problem
 
@@ -325,6 +342,26 @@ class _Session:
             for breach in heard.breaches:
                 _warn(f"{place}: {breach}")
 
+    def _conclude(self, place: str, player: Player, document: dict[str, Any]) -> None:
+        """What there is to tell once all is said, or at the break."""
+        from gapless.protocol.elements import format_time
+
+        merge, samples = player.merge, player.divergences()
+        document |= _state(merge) | {"divergence_samples": samples}
+        count = merge.divergences.count
+        if count:
+            self._problem = True
+            for sample in samples:
+                _warn(f"{place}divergence: {sample}")
+            shown = "" if count == len(samples) else f", the first {len(samples)} are shown"
+            _warn(f"{place}{count} divergence{'s' * (count > 1)}{shown}")
+        document["waiting_for"] = None if document["break"] else player.waiting_for()
+        if document["waiting_for"] is not None:
+            _warn(
+                f"{place}the output is stable to {format_time(merge.stable)}; "
+                f"it waits for {document['waiting_for']}"
+            )
+
 
 def _refuse_overwriting(out: Path, paths: list[Path]) -> None:
     """An input is read, mapped, while the output is written: it must not be the same file."""
@@ -351,7 +388,8 @@ def _read(path: Path) -> str:
     except OSError as e:
         raise Misuse(f"{path}: cannot be read: {e.strerror}") from None
     except UnicodeDecodeError as e:
-        raise Misuse(f"{path}: is no UTF-8 text: {e.reason} at byte {e.start}") from None
+        why = f"is no UTF-8 text: {e.reason} at byte {e.start}"
+        raise Misuse(f"{path}: {why}; a recording? add --files") from None
 
 
 def _text(frames: tuple[Frame, ...]) -> str:

@@ -70,7 +70,9 @@ class Recording:
                 self._reader = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(self._source)
                 self.schema = StreamSchema.of_batch(self._reader.schema)
         except (pa.ArrowException, OSError) as e:
-            raise BadData(f"{path}: neither envelopes nor Arrow IPC: {e}") from None
+            raise BadData(
+                f"{path}: neither envelopes nor Arrow IPC ({e}); a script? leave out --files"
+            ) from None
         except GaplessError as e:
             raise BadData(f"{path}: {e}") from None
         if schema is not None and self.schema != schema:
