@@ -48,6 +48,12 @@ from dataclasses import dataclass
 from gapless.protocol.elements import BEGIN, Payload, format_time
 from gapless.protocol.errors import BadData
 from gapless.protocol.tdb import Event, Freeze, Tdb, freeze
+from gapless.protocol.text import format_payload
+
+RULES_EXPLAINED = "the rules are explained in gapless.merge.compatible"
+"""Said below breaches: whoever meets "C3.2" finds it at the head of this module."""
+CLAIMS_TOLD_MAX = 3
+"""Versions of an event that a breach lists; the first ones show what it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +108,10 @@ def check_compatible(
     key: bool = True,
     join_at: Sequence[int] | None = None,
 ) -> None:
-    """Raises `Incompatible` with every broken condition."""
+    """Raises `Incompatible` with every broken condition, and where they are explained."""
     breaches = compatible(inputs, output, key=key, join_at=join_at)
     if breaches:
-        raise Incompatible("\n".join(map(str, breaches)))
+        raise Incompatible("\n".join([*map(str, breaches), RULES_EXPLAINED]))
 
 
 def _c1(inputs: Sequence[Tdb], output: Tdb) -> list[Breach]:
@@ -147,11 +153,17 @@ def _c2(event: Event, said: list[_Claim], stable: int) -> list[Breach]:
             if not any(
                 stable <= (c.stable if c.status is Freeze.HALF else c.event.ve) for c in said
             ):
-                text = f"{event} is half frozen at {at} and no input can vouch for it"
+                text = (
+                    f"{event} is half frozen in the output at {at}, so it is there for good, and "
+                    f"no input vouches for that: {_told(said)}"
+                )
                 return [Breach("C2", text)]
         case Freeze.FULL:
             if not any(c.status is Freeze.FULL and c.event == event for c in said):
-                text = f"{event} is fully frozen at {at} and in no input it is"
+                text = (
+                    f"{event} is fully frozen in the output at {at}, and no input has just that "
+                    f"fully frozen: {_told(said)}"
+                )
                 return [Breach("C2", text)]
     return []
 
@@ -165,10 +177,16 @@ def _c3(held: Event | None, said: list[_Claim], stable: int) -> list[Breach]:
             continue
         if freeze(c.event.vs, c.event.ve, stable) is Freeze.FULL:
             if held != c.event:
-                text = f"{c.event} is settled, the output has {held} at {at}"
+                text = (
+                    f"{c.event} is fully frozen in an input, and the output, stable at {at}, must "
+                    f"have just that: it has {_state(held, stable)}"
+                )
                 breaches.append(Breach("C3.1", text))
         elif held is None or freeze(held.vs, held.ve, stable) is not Freeze.HALF:
-            text = f"{c.event} is settled, the output cannot reach it from {held} at {at}"
+            text = (
+                f"{c.event} is fully frozen in an input, and the output, stable at {at}, can only "
+                f"reach it from a half frozen event: it has {_state(held, stable)}"
+            )
             breaches.append(Breach("C3.1", text))
     if not full and said:
         ahead = max(said, key=lambda c: c.stable)
@@ -177,9 +195,31 @@ def _c3(held: Event | None, said: list[_Claim], stable: int) -> list[Breach]:
             and held is not None
             and freeze(held.vs, held.ve, stable) is Freeze.HALF
         ):
-            text = f"{ahead.event} is there for good, the output has {held} at {at}"
+            text = (
+                f"{ahead.event} is half frozen in an input at {format_time(ahead.stable)}: it is "
+                f"there for good, and its end may still move; the output, stable at {at}, has "
+                f"{_state(held, stable)}"
+            )
+            if held is not None and freeze(held.vs, held.ve, stable) is Freeze.FULL:
+                text += ": its end can no longer move"
+            elif held is not None:
+                text += f": it can no longer follow an end below {at}"
             breaches.append(Breach("C3.2", text))
-    return breaches
+    return list(dict.fromkeys(breaches))  # inputs that agree make the same one
+
+
+def _state(held: Event | None, stable: int) -> str:
+    """What the output has, and how far it is frozen."""
+    if held is None:
+        return "no such event"
+    return f"{held}, {freeze(held.vs, held.ve, stable).value}"
+
+
+def _told(said: list[_Claim]) -> str:
+    """What the inputs have instead."""
+    claims = [f"{c.event}, {c.status.value} at {format_time(c.stable)}" for c in said]
+    shown = "; ".join(claims[:CLAIMS_TOLD_MAX]) or "no such event that is frozen"
+    return f"they have {shown}{'; ...' * (len(claims) > CLAIMS_TOLD_MAX)}"
 
 
 # -- without a key: R4 ------------------------------------------------------------------------
@@ -199,13 +239,24 @@ def _r4(inputs: Sequence[Tdb], output: Tdb, join_at: Sequence[int]) -> list[Brea
     breaches = []
     full, wanted = ours.frozen(stable).counts(), theirs.frozen(stable).counts()
     for event in sorted((wanted - full) | (full - wanted), key=str):
-        text = f"{event} is settled {wanted[event]} times, the output has it {full[event]} times"
-        breaches.append(Breach("R4", f"{text} at {at}"))
+        text = (
+            f"{event} is fully frozen at {at}: {_times(wanted[event])} in the input that the "
+            f"output must follow, {_times(full[event])} in the output"
+        )
+        breaches.append(Breach("R4", text))
     half, wanted_half = _half_frozen(ours, stable), _half_frozen(theirs, stable)
     for payload, vs in sorted((wanted_half - half) | (half - wanted_half), key=str):
-        text = f"{wanted_half[payload, vs]} half frozen events of {payload} from {vs} at {at}"
-        breaches.append(Breach("R4", f"{text}, the output has {half[payload, vs]}"))
+        text = (
+            f"an event {format_payload(payload)} from {vs} is half frozen at {at}: "
+            f"{_times(wanted_half[payload, vs])} in the input that the output must follow, "
+            f"{_times(half[payload, vs])} in the output"
+        )
+        breaches.append(Breach("R4", text))
     return breaches
+
+
+def _times(n: int) -> str:
+    return {0: "never", 1: "once"}.get(n, f"{n} times")
 
 
 def _half_frozen(tdb: Tdb, stable: int) -> Counter[Key]:

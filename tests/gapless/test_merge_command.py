@@ -127,6 +127,7 @@ def test_the_check_stops_at_the_first_break_and_names_line_and_rule(
     outcome = gapless("merge", path, "--case", "r3", "--check")
     assert (outcome.code, outcome.out) == (1, "ins(A,6,7)\nstable(11)\n")
     assert f"{path}: line 4: C2: <A, [6,7)> is fully frozen" in outcome.err
+    assert outcome.err.endswith("gapless: the rules are explained in gapless.merge.compatible\n")
     document = gapless("merge", path, "--case", "r3", "--check", "--json").document
     assert len(document["scripts"]) == 1
     assert document["scripts"][0]["break"]["at"] == 4
@@ -134,11 +135,11 @@ def test_the_check_stops_at_the_first_break_and_names_line_and_rule(
 
 
 def test_the_document_tells_the_case_and_its_steps(gapless: Gapless, write: Write) -> None:
-    path = write("attach a\na: ins(A,6,7)\na: adj(A,6,7,8)")
+    path = write("attach a\na: ins(A,6,7)\na: ins(A,6,7)")
     (script,) = gapless("merge", path, "--json").document["scripts"]
-    assert script["case"] == "r3"
-    assert [(step["before"], step["after"]) for step in script["steps"]] == [("r0", "r3")]
-    assert script["output"]["inserts"] == 1
+    assert script["case"] == "r4"
+    assert [(step["before"], step["after"]) for step in script["steps"]] == [("r3", "r4")]
+    assert script["output"]["inserts"] == 2
 
 
 @pytest.mark.parametrize(

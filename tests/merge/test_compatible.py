@@ -84,8 +84,69 @@ def test_the_end_of_the_stream_freezes_open_ends() -> None:
 
 
 def test_the_error_lists_every_breach() -> None:
-    with pytest.raises(Incompatible, match=r"C1: .*\n(.*\n)*C3\.1: "):
+    with pytest.raises(Incompatible, match=r"C1: .*\n(.*\n)*C3\.1: (.*\n)*the rules are explained"):
         check_compatible([I1, I2], table("stable(20)"))
+
+
+@pytest.mark.parametrize(
+    ("output", "inputs", "told"),
+    [
+        (
+            "ins(A,2,20) stable(13)",
+            ["ins(A,2,12) stable(11)", "stable(13)"],
+            (
+                "C2: <A, [2,20)> is half frozen in the output at 13, so it is there for good, and "
+                "no input vouches for that: they have <A, [2,12)>, half frozen at 11"
+            ),
+        ),
+        (
+            "ins(A,2,5) stable(6)",
+            ["stable(6)"],
+            (
+                "C2: <A, [2,5)> is fully frozen in the output at 6, and no input has just that "
+                "fully frozen: they have no such event that is frozen"
+            ),
+        ),
+        (
+            "stable(28)",
+            ["ins(A,2,5) stable(28)"],
+            (
+                "C3.1: <A, [2,5)> is fully frozen in an input, and the output, stable at 28, must "
+                "have just that: it has no such event"
+            ),
+        ),
+        (
+            "ins(A,2,5) stable(6)",
+            ["ins(A,2,8) stable(9)"],
+            (
+                "C3.1: <A, [2,8)> is fully frozen in an input, and the output, stable at 6, can "
+                "only reach it from a half frozen event: it has <A, [2,5)>, fully frozen"
+            ),
+        ),
+        (
+            "ins(A,100,110) stable(330)",
+            ["ins(A,100,110) stable(110)", "stable(330)"],
+            (
+                "C3.2: <A, [100,110)> is half frozen in an input at 110: it is there for good, and "
+                "its end may still move; the output, stable at 330, has <A, [100,110)>, fully "
+                "frozen: its end can no longer move"
+            ),
+        ),
+        (
+            "ins(A,2,20) stable(13)",
+            ["ins(A,2,12) stable(11)", "stable(13)"],
+            (
+                "C3.2: <A, [2,12)> is half frozen in an input at 11: it is there for good, and its "
+                "end may still move; the output, stable at 13, has <A, [2,20)>, half frozen: it "
+                "can no longer follow an end below 13"
+            ),
+        ),
+    ],
+)
+def test_a_breach_says_what_is_wanted_and_what_is_there(
+    output: str, inputs: list[str], told: str
+) -> None:
+    assert told in [str(b) for b in compatible([table(i) for i in inputs], table(output))]
 
 
 # -- without a key ----------------------------------------------------------------------------
@@ -162,3 +223,17 @@ def test_r4_the_end_of_the_stream_freezes_open_ends() -> None:
     ended = table("ins(A,2,inf) ins(A,2,inf) stable(inf)")
     assert rules_r4("ins(A,2,inf) ins(A,2,inf) stable(inf)", ended) == set()
     assert rules_r4("ins(A,2,inf) ins(A,2,9) stable(inf)", ended) == {"R4"}
+
+
+def test_r4_says_how_often_an_event_is_there_and_how_often_it_should_be() -> None:
+    output = table("ins(A,2,6) ins(A,2,99) stable(14)")
+    assert [str(b) for b in compatible([TWICE], output, key=False)] == [
+        (
+            "R4: <A, [2,6)> is fully frozen at 14: 2 times in the input that the output must "
+            "follow, once in the output"
+        ),
+        (
+            "R4: an event B from 3 is half frozen at 14: once in the input that the output must "
+            "follow, never in the output"
+        ),
+    ]

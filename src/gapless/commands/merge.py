@@ -325,6 +325,8 @@ class _Session:
         self, place: str, number: int, name: str, heard: Heard, document: dict[str, Any]
     ) -> None:
         """Tells a person what went wrong at a place, and writes it into the document."""
+        from gapless.merge.compatible import RULES_EXPLAINED
+
         if heard.skipped:
             _warn(f"{place}: {name} is detached: skipped")
         if heard.detached is not None:
@@ -341,6 +343,7 @@ class _Session:
             }
             for breach in heard.breaches:
                 _warn(f"{place}: {breach}")
+            _warn(RULES_EXPLAINED)
 
     def _conclude(self, place: str, player: Player, document: dict[str, Any]) -> None:
         """What there is to tell once all is said, or at the break."""
