@@ -52,6 +52,9 @@ FAULT_RATE = 0.15
 PACES = (1, 2, 6)
 """How often an input speaks, in relation to others: some run ahead, most fall behind."""
 
+TRACE_LINES_SHOWN, TRACE_CHARS_SHOWN = 10, 200
+"""Of a trace, in a message: what led to the failure is mostly in the last steps."""
+
 
 class Merging(Protocol):
     """What a trial needs of a merger."""
@@ -88,7 +91,20 @@ Maker = Callable[[StreamSchema, TrialCase, Policy], Merging]
 
 
 class TrialFailed(BadData):
-    """A merge did not come out as its inputs say. The message says at which step, and how."""
+    """A merge did not come out as its inputs say. The message says at which step, and how.
+
+    `trace` is what happened up to there, a line each; the message ends with its last lines.
+    """
+
+    def __init__(self, problem: str, trace: Sequence[str] = ()) -> None:
+        last = [
+            f"{line[:TRACE_CHARS_SHOWN]} ..." if len(line) > TRACE_CHARS_SHOWN else line
+            for line in trace[-TRACE_LINES_SHOWN:]
+        ]
+        super().__init__(
+            "\n  ".join([f"{problem}\nthe last that happened:", *last] if last else [problem])
+        )
+        self.trace = tuple(trace)
 
 
 # -- the trial --------------------------------------------------------------------------------
@@ -151,7 +167,7 @@ class Trial:
             self._check(number)
             self._check_policy(out)
         except GaplessError as problem:
-            raise TrialFailed(f"step {len(self.trace)}: {problem}") from problem
+            raise TrialFailed(f"step {len(self.trace)}: {problem}", self.trace) from problem
 
     def _check(self, speaker: int) -> None:
         if speaker in self.merge.detached:
@@ -192,7 +208,8 @@ class Trial:
         ours, wanted = self.output.frozen(at), table.frozen(at)
         if ours != wanted:
             difference = ours.difference(wanted)
-            raise TrialFailed(f"at {format_time(at)} the output is not the table:\n{difference}")
+            problem = f"at {format_time(at)} the output is not the table:\n{difference}"
+            raise TrialFailed(problem, self.trace)
 
 
 # -- the play ---------------------------------------------------------------------------------
@@ -239,7 +256,8 @@ def run_seed(
             [speaker] = rng.choices(trial.speakers, paces)
             trial.step(speaker, heed=rng.random() < obedience)
     if trial.merge.stable != INF:
-        raise TrialFailed(f"all is said, and the output is at {format_time(trial.merge.stable)}")
+        problem = f"all is said, and the output is at {format_time(trial.merge.stable)}"
+        raise TrialFailed(problem, trial.trace)
     table.stable = INF
     trial.check_end(table)
     return trial

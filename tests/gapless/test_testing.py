@@ -84,6 +84,26 @@ def test_a_stream_that_breaks_its_own_promise_is_found_out(bad: str, rule: str) 
         rehearse([stream(bad)], 0)
 
 
+def test_a_failure_has_its_trace_and_shows_the_last_of_it() -> None:
+    rows = " ".join(f"ins(A,{t},{t + 1}) stable({t})" for t in range(1, 30))
+    with pytest.raises(TrialFailed) as caught:
+        rehearse([stream(f"{rows} ins(B,2,9)")], 0)
+    trace = caught.value.trace
+    assert trace[0] == "attach 0 join begin"
+    problem, _, last = str(caught.value).partition("\nthe last that happened:\n  ")
+    assert problem.startswith(f"step {len(trace)}: ")
+    assert last.split("\n  ") == list(trace[-10:])
+    assert "0: ins(A,29,30) stable(29)" in trace
+    assert "ins(B,2,9) breaks the rule" in problem
+
+
+def test_a_long_line_of_a_trace_is_cut_in_the_message() -> None:
+    failed = TrialFailed("it went wrong", ["a" * 1000])
+    assert len(str(failed)) < 300
+    assert failed.trace == ("a" * 1000,)
+    assert str(TrialFailed("it went wrong")) == "it went wrong"
+
+
 def test_a_seed_plays_the_same_trial_again() -> None:
     assert run_seed(3, LMerge).trace == run_seed(3, LMerge).trace
     assert run_seed(3, LMerge).trace != run_seed(4, LMerge).trace
