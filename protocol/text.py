@@ -35,6 +35,8 @@ from gapless.protocol.values import canonical_float
 
 TEXT_CHARS_MAX = 1 << 24
 """Characters that `parse` takes: scripts and test cases, not data sets."""
+COLUMNS_SHOWN_CHARS = 200
+"""Of a schema's columns, in the message for a payload that does not fit them."""
 
 DEFAULT_SCHEMA = StreamSchema({"p": "string"})
 """What a script means that names no columns: one string."""
@@ -108,6 +110,8 @@ class _Parser:
     def __init__(self, text: str, schema: StreamSchema) -> None:
         self._text = text
         self._payload_types = [field.type for field in schema.payload]
+        self._columns = ", ".join(f"{field.name}: {field.type}" for field in schema.payload)
+        self._in_payload = False
         self._at = 0
         self._start = 0
         self._kind = ""
@@ -138,9 +142,13 @@ class _Parser:
         return Insert(payload, *times) if name == "ins" else Adjust(payload, *times)
 
     def _payload(self) -> Payload:
+        self._in_payload = True
         if len(self._payload_types) == 1 and self._token != "(":
-            return (self._value(self._payload_types[0]),)
-        return self._values("(", self._payload_types, ")")
+            payload: Payload = (self._value(self._payload_types[0]),)
+        else:
+            payload = self._values("(", self._payload_types, ")")
+        self._in_payload = False
+        return payload
 
     def _values(self, opening: str, types: list[pa.DataType], closing: str) -> tuple[Any, ...]:
         self._mark(opening)
@@ -222,7 +230,10 @@ class _Parser:
 
     def _error(self, expected: str) -> ParseError:
         found = "the end" if self._kind == "end" else repr(self._token[:40])
-        return ParseError(f"at {self._place(self._start)}: expected {expected}, found {found}")
+        message = f"at {self._place(self._start)}: expected {expected}, found {found}"
+        if self._in_payload:
+            message += f"; the payload has the columns {self._columns[:COLUMNS_SHOWN_CHARS]}"
+        return ParseError(message)
 
     def _place(self, at: int) -> str:
         line = self._text.count("\n", 0, at) + 1

@@ -104,6 +104,16 @@ def test_errors_say_where_and_what_was_expected(bad: str, says: str) -> None:
     assert says in str(caught.value)
 
 
+def test_an_error_in_a_payload_says_which_columns_it_has() -> None:
+    with pytest.raises(ParseError, match=r"found ','; the payload has the columns p: string$"):
+        parse("ins((x,-7),1,2)")
+    wide = StreamSchema({"src": "string", "len": "int32"})
+    with pytest.raises(ParseError, match=r"the payload has the columns src: string, len: int32$"):
+        parse("ins(x,1,2)", wide)
+    with pytest.raises(ParseError, match=r"found 'y'$"):
+        parse("ins((x,7),y,2)", wide)
+
+
 @pytest.mark.parametrize("word", ["NaN7", "1e999999999", "--1", "sNaN", "Infinity", "1" * 5000])
 def test_words_that_are_no_numbers_are_typed_errors(word: str) -> None:
     for t in (pa.int64(), pa.decimal128(5, 2), pa.bool_()):
