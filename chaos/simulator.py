@@ -22,6 +22,7 @@ from typing import Protocol
 
 from gapless.chaos import workload
 from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.told import HEADER, told, told_session
 from gapless.failover.merger import Merger
 from gapless.failover.messages import (
     Append,
@@ -46,7 +47,7 @@ from gapless.journal.disk import Disk
 from gapless.journal.file import JournalFile
 from gapless.merge.compatible import check_compatible
 from gapless.merge.lmerge import LMerge
-from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import BadData, Bug, GaplessError
 from gapless.protocol.frame import Frame
@@ -114,7 +115,8 @@ class Simulation:
     def __init__(self, seed: int, build: Build = PRODUCTION, disk: Disk | None = None) -> None:
         self.now = 0
         self.steps = 0
-        self.trace: list[str] = []
+        self.trace: list[str] = [HEADER]
+        """What happened, a line each; ticks are left out."""
         self._rng = random.Random(f"simulation {seed}")
         self._build = build
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
@@ -132,6 +134,7 @@ class Simulation:
         self._schema = workload.plan().schema
         self._output = JournalFile(self._disk, OUTPUT_LOG, self._schema)
         self._writer = Incarnation(0, 0)
+        self._merge = build.merge(self._schema, "r3")  # that of the merger's present life
         self._synced_at = 0  # appends become durable in their order
 
         self._said: dict[tuple[Session, int], Tdb] = {}  # what each session told each epoch
@@ -151,7 +154,7 @@ class Simulation:
         self._plan_faults()
         while self._seen.stable != INF:
             if not self._agenda or self.steps >= STEPS_MAX:
-                raise Broken(f"the output stopped at stable {self._seen.stable}")
+                raise Broken(self._stopped())
             self.now, _, action = heapq.heappop(self._agenda)
             self.steps += 1
             action()
@@ -161,12 +164,33 @@ class Simulation:
                 f"the output is not the table (left: output):\n{self._seen.difference(wanted)}"
             )
 
+    def _stopped(self) -> str:
+        """That nothing more comes, and what each machine waits for."""
+        lines = [f"the output stopped at stable {format_time(self._seen.stable)}"]
+        for name, life in self._lives.items():
+            match self._machines.get(name):
+                case None:
+                    waits = "is down"
+                case Merger():
+                    waits = f"waits for {self._merge.waiting_for or 'what an input may say'}"
+                case Replica() as replica:
+                    waits = f"tells {told_session(replica.session)}"
+                case Subscriber() as subscriber:
+                    waits = f"waits for what follows byte {subscriber.token.offset}"
+                case _:
+                    waits = "is there"
+            lines.append(f"{name}.{life} {waits}")
+        return "\n  ".join(lines)
+
     def _plan_faults(self) -> None:
         end = SOURCE_EVERY_MS * SOURCE_FRAMES
         victim = self._rng.choice(REPLICAS)
         self._at(self._rng.randrange(end), lambda: self._kill_replica(victim))
         for _ in range(self._rng.randint(1, 2)):
             self._at(self._rng.randrange(end), self._kill_merger)
+
+    def _tell(self, what: str) -> None:
+        self.trace.append(f"{self.now:>6} {what}")
 
     def _at(self, when: int, action: Callable[[], None]) -> None:
         self._scheduled += 1
@@ -196,7 +220,7 @@ class Simulation:
         if machine is None or self._lives[name] != life:
             return
         if not isinstance(event, Tick):
-            self.trace.append(f"{self.now:>6} {name}.{life} {event}")
+            self._tell(f"{name}.{life} {told(event)}")
         for effect in machine.on(event, self.now):
             self._do(name, life, effect)
         machine.validate()
@@ -206,7 +230,7 @@ class Simulation:
     def _do(self, name: str, life: int, effect: Effect) -> None:
         match effect:
             case Send(to, message):
-                self._send(to, message)
+                self._send(f"{name}.{life}", to, message)
             case ReadSource(position, since):
                 self._read_source(name, life, position, since)
             case Append(frame, stable):
@@ -235,8 +259,11 @@ class Simulation:
             self._output.sync()
             self._happens(name, life, done)
 
-    def _send(self, to: str, message: Event) -> None:
+    def _send(self, sender: str, to: str, message: Event) -> None:
         copies = (self._rng.random() >= self._loss) + (self._rng.random() < self._repeat)
+        if copies != 1:
+            fate = "repeated" if copies else "lost"
+            self._tell(f"{fate} on the way from {sender} to {to}: {told(message)}")
         for _ in range(copies):
             when = self.now + self._rng.randint(1, self._delay_ms)
             self._at(when, lambda: self._arrive(to, message))
@@ -244,6 +271,7 @@ class Simulation:
     def _arrive(self, to: str, message: Event) -> None:
         machine = self._machines.get(to)
         if machine is None:
+            self._tell(f"lost, as {to} is down: {told(message)}")
             return
         if isinstance(machine, Merger):
             self._overhear(machine, message)
@@ -266,7 +294,7 @@ class Simulation:
         self._start(name, self._build.replica(name, incarnation, workload.plan(), MERGER, join_at))
 
     def _kill_replica(self, name: str) -> None:
-        self.trace.append(f"{self.now:>6} kill {name}")
+        self._tell(f"kill {name}")
         del self._machines[name]
         self._at(self.now + self._rng.randint(*REPLICA_DOWN_MS), lambda: self._rejoin(name))
 
@@ -276,16 +304,14 @@ class Simulation:
         durable = merger.durable_stable if isinstance(merger, Merger) else BEGIN
         ahead = max(durable, self._source_stable)
         join_at = self._rng.choice((durable, ahead))
-        self.trace.append(f"{self.now:>6} {name} joins at {join_at}")
+        self._tell(f"{name} joins at {format_time(join_at)}")
         self._start_replica(name, BEGIN if join_at == INF else join_at)
 
     def _start_merger(self) -> None:
         live, offset = self._recover_output()
         epoch = self._lives.get(MERGER, 0) + 1
-        self._start(
-            MERGER,
-            self._build.merger(MERGER, epoch, self._build.merge(self._schema, "r3"), live, offset),
-        )
+        self._merge = self._build.merge(self._schema, "r3")
+        self._start(MERGER, self._build.merger(MERGER, epoch, self._merge, live, offset))
 
     def _recover_output(self) -> tuple[Frame, int]:
         offset = self._output.recover()
@@ -298,10 +324,12 @@ class Simulation:
     def _kill_merger(self) -> None:
         if MERGER not in self._machines:
             return
-        self.trace.append(f"{self.now:>6} kill {MERGER}")
+        self._tell(f"kill {MERGER}")
         del self._machines[MERGER]
         if isinstance(self._disk, SimulatedDisk):
+            size = self._disk.size(OUTPUT_LOG)
             self._disk.crash(OUTPUT_LOG, self._rng)
+            self._tell(f"forgot {size - self._disk.size(OUTPUT_LOG)} bytes of {OUTPUT_LOG}")
         self._at(self.now + self._rng.randint(*MERGER_DOWN_MS), self._start_merger)
 
 

@@ -217,7 +217,8 @@ def _state(held: Event | None, stable: int) -> str:
 
 def _told(said: list[_Claim]) -> str:
     """What the inputs have instead."""
-    claims = [f"{c.event}, {c.status.value} at {format_time(c.stable)}" for c in said]
+    told = (f"{c.event}, {c.status.value} at {format_time(c.stable)}" for c in said)
+    claims = list(dict.fromkeys(told))
     shown = "; ".join(claims[:CLAIMS_TOLD_MAX]) or "no such event that is frozen"
     return f"they have {shown}{'; ...' * (len(claims) > CLAIMS_TOLD_MAX)}"
 

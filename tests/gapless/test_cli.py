@@ -16,6 +16,7 @@ import typer.main
 
 from gapless.bench import harness
 from gapless.bench.harness import Context, Row
+from gapless.chaos.broken import BROKEN_BUILDS
 from gapless.cli import app
 from gapless.commands import terminal
 from gapless.doctor import Check, Verdict
@@ -332,6 +333,21 @@ def test_the_real_simulator_is_reached(gapless: Gapless) -> None:
     assert outcome.document["seeds"] == 3
     assert all(result["steps"] > 0 for result in outcome.document["results"])
     assert "\n" in gapless("chaos", "sim", "--seed", "1", "--trace").out
+
+
+def test_a_broken_build_is_caught_and_its_failures_replay(gapless: Gapless) -> None:
+    names = gapless("chaos", "sim", "--broken", "list").out.split()
+    assert "forgets-its-tail" in names
+    assert len(names) == len(BROKEN_BUILDS)
+    found = gapless("chaos", "sim", "--seeds", "20", "--broken", "takes-frames-twice")
+    assert found.code == 1
+    replay = found.out.partition("replay it: gapless ")[2].splitlines()[0].split()
+    assert replay[-2:] == ["--broken", "takes-frames-twice"]
+    assert gapless(*replay).code == 1
+    assert gapless(*replay[:-2]).code == 0, "production passes the same seed"
+    unknown = gapless("chaos", "sim", "--broken", "no")
+    assert unknown.code == 2
+    assert "takes-any-delivery" in unknown.err.replace("\n", "")
 
 
 def test_the_simulation_as_json(gapless: Gapless, simulator: Callable[..., None]) -> None:
