@@ -24,6 +24,8 @@ LEFT, RIGHT, TOP, BOTTOM = 80, 150, 40, 50
 """Margins around the plot's area; the legend stands in the right one."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's: eyes that see red and green alike can tell them apart."""
+FLAT = 1e-6
+"""Values that differ by a smaller share are one to the eye, and to the digits of a label."""
 TICKS = 6
 """About so many marks on an axis."""
 
@@ -64,8 +66,8 @@ class Chart:
 
     def _parts(self) -> Iterator[str]:
         points = self._points()
-        x = _axis([p[0] for p in points], (LEFT, WIDTH - RIGHT), self.log_x)
-        y = _axis([p[1] for p in points], (HEIGHT - BOTTOM, TOP), self.log_y)
+        x = _x_axis([p[0] for p in points], self.log_x)
+        y = _y_axis([p[1] for p in points], self.log_y)
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
             f'width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="12">'
@@ -93,11 +95,25 @@ class _Axis:
     ticks: list[float]
 
 
-def _axis(values: list[float], ends: tuple[float, float], log: bool) -> _Axis:
+def _x_axis(values: list[float], log: bool) -> _Axis:
+    """From the first value on: room before it would show nothing."""
+    low, high = min(values), max(values)
+    ticks = _powers(low, high) if log else _round_steps(low, high)
+    return _axis(low, high, [t for t in ticks if t >= low], (LEFT, WIDTH - RIGHT), log)
+
+
+def _y_axis(values: list[float], log: bool) -> _Axis:
+    """From 0 on, or the power of ten below: heights are compared."""
     low, high = min(values), max(values)
     ticks = _powers(low, high) if log else _round_steps(min(low, 0), high)
+    return _axis(min(ticks[0], low), high, ticks, (HEIGHT - BOTTOM, TOP), log)
+
+
+def _axis(
+    low: float, high: float, ticks: list[float], ends: tuple[float, float], log: bool
+) -> _Axis:
     scale = math.log10 if log else float
-    first, last = scale(min(ticks[0], low)), scale(max(ticks[-1], high))
+    first, last = scale(low), scale(max(ticks[-1], high))
     stretch = (ends[1] - ends[0]) / (last - first)
     return _Axis(lambda value: ends[0] + (scale(value) - first) * stretch, ticks)
 
@@ -108,7 +124,9 @@ def _powers(low: float, high: float) -> list[float]:
 
 
 def _round_steps(low: float, high: float) -> list[float]:
-    span = (high - low) or 1.0
+    span = high - low
+    if span <= abs(high) * FLAT:
+        span = abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / TICKS))
     step = next(m * power for m in (1, 2, 5, 10) if m * power * TICKS >= span)
     first, last = math.floor(low / step), math.ceil((low + span) / step)

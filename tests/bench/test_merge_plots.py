@@ -53,6 +53,18 @@ def test_more_is_further_right_and_higher(log: bool) -> None:
     assert y0 > y1 > y2
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_the_first_point_stands_at_the_left_end(log: bool) -> None:
+    (x0, _), *_ = places(chart([(40, 2), (60, 40), (90, 900)], log_x=log))
+    assert x0 == LEFT
+    assert ">40<" in chart([(40, 2), (60, 40), (90, 900)]).svg()
+
+
+def test_heights_are_measured_from_zero() -> None:
+    (_, low), (_, high) = places(chart([(1, 100), (2, 200)]))
+    assert HEIGHT - BOTTOM - high == pytest.approx(2 * (HEIGHT - BOTTOM - low), abs=0.2)
+
+
 def test_equal_factors_are_equal_distances_on_a_logarithmic_axis() -> None:
     (x0, y0), (x1, y1), (x2, y2) = places(chart([(1, 3), (10, 30), (100, 300)], True, True))
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)

@@ -156,8 +156,19 @@ def test_a_bench_prints_one_json_object(gapless: Gapless, benches: Callable[...,
 
 def test_a_quick_bench_finds_no_problem(gapless: Gapless, benches: Callable[..., None]) -> None:
     benches(one=[MISSED])
-    assert gapless("bench", "one", "--quick").code == 0
+    outcome = gapless("bench", "one", "--quick")
+    assert outcome.code == 0
+    assert ">= 5" not in outcome.out, "a bar that is not judged only misleads"
     assert gapless("bench", "one", "--quick", "--json").document["rows"][0]["holds"] is None
+
+
+def test_where_the_figures_are_is_said(
+    gapless: Gapless, benches: Callable[..., None], tmp_path: Path
+) -> None:
+    benches(one=[HELD], two=[HELD])
+    assert gapless("bench", "one", "--plot", tmp_path).out.endswith(f"1 figure in {tmp_path}\n")
+    assert gapless("bench", "--all", "--plot", tmp_path).out.endswith(f"2 figures in {tmp_path}\n")
+    assert "figure" not in gapless("bench", "one").out
 
 
 def test_all_benches_make_one_report(gapless: Gapless, benches: Callable[..., None]) -> None:

@@ -51,10 +51,20 @@ def bench(
             print_json(report.to_json())
         else:
             _print_table(report)
+            _say_figures(plot)
         raise typer.Exit(ExitCode.PROBLEM if report.missed else ExitCode.DONE)
     if every:
-        raise typer.Exit(_run_all(Context(quick, plot), as_json=as_json))
+        code = _run_all(Context(quick, plot), as_json=as_json)
+        if not as_json:
+            _say_figures(plot)
+        raise typer.Exit(code)
     _list([load(each, BENCHES) for each in sorted(BENCHES)], as_json=as_json)
+
+
+def _say_figures(plot: Path | None) -> None:
+    if plot is not None:
+        count = len(list(plot.glob("*.svg")))
+        typer.echo(f"{count} figure{'' if count == 1 else 's'} in {plot}")
 
 
 def _run_all(context: Context, *, as_json: bool) -> ExitCode:
@@ -126,7 +136,7 @@ def _print_table(report: Report) -> None:
             Text(row.name),
             _number(row.value),
             Text(row.unit),
-            "" if row.bar is None else f"{row.op} {_number(row.bar)}",
+            "" if row.bar is None or report.quick else f"{row.op} {_number(row.bar)}",
             {True: "[green]yes[/]", False: "[red]MISSED[/]", None: ""}[report.holds(row)],
         )
     output().print(table)
