@@ -34,6 +34,7 @@ from gapless.doctor.facts import (
 )
 from gapless.doctor.probes import java, java_major, open_files
 from gapless.doctor.ray_processes import demands_token, is_reachable, ray_processes
+from tests.gapless.command import Gapless
 
 GIB = 2**30
 
@@ -537,3 +538,7 @@ def marked(process: psutil.Process, mark: str) -> bool:
         return process.environ().get(trial.MARK) == mark
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
+
+
+def test_help_says_how_long_it_takes(gapless: Gapless) -> None:
+    assert "about a quarter of a minute" in " ".join(gapless("doctor", "--help").out.split())

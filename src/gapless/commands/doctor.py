@@ -18,7 +18,8 @@ _COLOURS = {"ok": "green", "problem": "red", "unknown": "yellow"}
 def doctor(as_json: AsJson = False) -> None:
     """Say if this machine can run jobs, and if not, what to do.
 
-    Starts a small Spark and a small Ray for a trial, and ends them. Exits with 0 when all is
+    Starts a small Spark and a small Ray for a trial, and ends them: this takes about a quarter of
+    a minute, on a busy machine up to a few minutes. Exits with 0 when all is
     well, 1 when there is a problem, 2 when something could not be looked at.
     """
     from gapless.doctor import CHECKS, exit_code
