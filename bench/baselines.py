@@ -179,7 +179,7 @@ class CleanseR1:
 
     def push(self, number: int, frame: Frame) -> Frame:
         """Takes the next frame of an input; returns what is final and was not yet put out."""
-        return self._merge.push(number, self._cleanse[number].push(frame))
+        return self._merge.push(number, self._cleanse[number].push(0, frame).frame)
 
     @property
     def stable(self) -> int:

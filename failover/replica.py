@@ -116,7 +116,7 @@ class Replica:
         if event.frame is None:
             self._position = event.position
             return []  # the next tick asks again
-        frame = self._plan.push(event.frame)
+        frame = self._plan.push(0, event.frame).frame
         self._position = event.position  # a frame that the plan refuses is never passed over
         if not frame:
             return self._read_on()

@@ -19,7 +19,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.operators.operator import Operator, check_schema
+from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse, SchemaError, StreamViolation
@@ -72,15 +72,15 @@ class CountByWindow(Operator):
         self._complete = BEGIN  # every window below has been answered
         self._wanted = BEGIN  # no window below is wanted any more
 
-    def push(self, frame: Frame) -> Frame:
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Counts the rows, then answers the windows that the stable completes."""
         self._check(frame)
         rows_at_once = max(1, COUNTED_AT_ONCE_MAX // self._window.windows_per_row)
         for start in range(0, len(frame), rows_at_once):
             self._count(frame.slice(start, rows_at_once))
         if frame.stable is None:
-            return Frame.empty(self.schema)
-        return self._answer(frame.stable)
+            return Out(Frame.empty(self.schema))
+        return Out(self._answer(frame.stable))
 
     def _check(self, frame: Frame) -> None:
         check_schema(frame, self._input)

@@ -30,7 +30,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.operators.operator import Operator, check_schema
+from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.payloads import Payloads
 from gapless.protocol.elements import BEGIN, INF
@@ -61,14 +61,14 @@ class Cleanse(Operator):
         self._stable = BEGIN
         self._wanted = BEGIN  # events that end before it may be dropped
 
-    def push(self, frame: Frame) -> Frame:
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the rows in; at a stable, gives what has become final and is next in order."""
         check_schema(frame, self.schema)
         if len(frame):
             self._take_in(frame)
         if frame.stable is None:
-            return Frame.empty(self.schema)
-        return self._release(frame.stable)
+            return Out(Frame.empty(self.schema))
+        return Out(self._release(frame.stable))
 
     def _take_in(self, frame: Frame) -> None:
         gained, lost = np.flatnonzero(frame.ve > frame.vs), np.flatnonzero(~frame.is_insert)

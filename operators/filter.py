@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from gapless.operators.operator import Operator, check_schema
+from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr import Expr
 from gapless.protocol.frame import Frame
@@ -25,14 +25,14 @@ class Filter(Operator):
         self.schema = schema
         self._predicate = predicate
 
-    def push(self, frame: Frame) -> Frame:
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """The rows that hold, in their order, and the stable."""
         check_schema(frame, self.schema)
         if not len(frame):
-            return frame
+            return Out(frame, marks)
         holds = self._predicate.evaluate(frame.payload).fill_null(False)
         mask = holds.to_numpy(zero_copy_only=False)
-        return frame if mask.all() else frame.take(mask, frame.stable)
+        return Out(frame if mask.all() else frame.take(mask, frame.stable), marks)
 
     def fast_forward(self, t: int) -> int:
         """Keeps nothing, so asks its input for what is asked of it."""

@@ -45,7 +45,7 @@ import pyarrow as pa
 from gapless.kernels import Chains, KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.operators.operator import Operator, check_schema
+from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.payloads import Payloads
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug, StreamViolation
@@ -87,7 +87,7 @@ class Normalise(Operator):
         self._stable = BEGIN
         self._wanted = BEGIN  # events that end before it need not be put out
 
-    def push(self, frame: Frame) -> Frame:
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the rows in and gives what they change; passes the stable on."""
         check_schema(frame, self.schema)
         stable = frame.stable
@@ -95,8 +95,8 @@ class Normalise(Operator):
         if stable is not None and stable > self._stable:
             self._settle(stable)
         if out is None:
-            return Frame.empty(self.schema, stable)
-        return out.with_stable(stable)
+            return Out(Frame.empty(self.schema, stable))
+        return Out(out.with_stable(stable))
 
     # -- revising -----------------------------------------------------------------------------
 

@@ -1,43 +1,79 @@
 """What every operator of a plan offers.
 
 An operator is a state machine over frames: rows in, rows out, nothing else. It is indifferent to
-the order in which rows arrive inside the bounds that stables set: any order gives the same TDB.
+the order in which rows arrive inside the bounds that stables set: any order, and any cut into
+frames, gives the same TDB.
 
 `reach` and `fast_forward` are what lets a replica start in the middle and skip ahead. To give
 every output with `ve >= t` right, an operator needs its input from `t - reach` on. A plan's reach
 is the sum along its path.
+
+Marks are punctuations that travel beside frames: what a stable, which speaks of `_vs` alone, cannot
+say. Whoever has no use for one, or cannot say it of its own output, drops it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
+from gapless.operators.state import State, check_no_state
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.frame import Frame
+from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
+
+Marks = tuple[Punctuation, ...]
+
+
+class Out(NamedTuple):
+    """What one push puts out."""
+
+    frame: Frame
+    """Maybe without rows and without a stable."""
+    marks: Marks = ()
+    """What holds once the frame has been read."""
 
 
 class Operator(ABC):
-    """One step of a plan with one input."""
+    """One step of a plan."""
 
     schema: StreamSchema
     """Of the output."""
+    inputs: int = 1
+    """How many there are: they are pushed as 0, 1, ..."""
     reach: int = 0
     """How much time before t it must see, so that every output with `ve >= t` is right. INF: all of
     it, however old."""
 
     @abstractmethod
-    def push(self, frame: Frame) -> Frame:
-        """Takes the next frame of the input; returns what the output adds, maybe nothing."""
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
+        """Takes the next frame of an input, then its marks; returns what the output adds.
+
+        An output stable is the largest that is true, and only given when it is larger than the
+        last one.
+        """
 
     @abstractmethod
     def fast_forward(self, t: int) -> int:
         """Outputs with a final `ve < t` are not wanted any more: drop the work for them.
 
-        Never changes an output with `ve >= t`. Returns the time before which input rows are of no
-        more use, BEGIN where all still are. Called with times that never go back.
+        Never changes an output with `ve >= t`. Returns the time such that rows of any input with a
+        final `ve` before it are of no more use, BEGIN where all still are. Called with times that
+        never go back.
         """
+
+    def snapshot(self) -> State:
+        """All of its state, as named record batches; later pushes do not change them."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Takes back a snapshot of an operator made with the same arguments; called once, first.
+
+        Raises `DecodeError` where it is not one; the operator is then not to be used.
+        """
+        check_no_state(state)
 
     @property
     def nbytes(self) -> int:
@@ -56,24 +92,40 @@ def check_schema(frame: Frame, schema: StreamSchema) -> None:
 
 
 class Chain(Operator):
-    """Operators one after the other."""
+    """Operators with one input each, one after the other."""
 
     def __init__(self, *steps: Operator) -> None:
         self._steps = steps
         self.schema = steps[-1].schema
         self.reach = min(INF, sum(step.reach for step in steps))
 
-    def push(self, frame: Frame) -> Frame:
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Sends a frame through all steps."""
         for step in self._steps:
-            frame = step.push(frame)
-        return frame
+            frame, marks = step.push(source, frame, marks)
+        return Out(frame, marks)
 
     def fast_forward(self, t: int) -> int:
         """Asks the last step first, and each step before it for what the one behind asks."""
         for step in reversed(self._steps):
             t = step.fast_forward(t)
         return t
+
+    def snapshot(self) -> State:
+        """The state of all steps; each step's names begin with its place."""
+        return {
+            f"{i}.{name}": batch
+            for i, step in enumerate(self._steps)
+            for name, batch in step.snapshot().items()
+        }
+
+    def restore(self, state: State) -> None:
+        """Gives each step its own."""
+        for i, step in enumerate(self._steps):
+            prefix = f"{i}."
+            step.restore(
+                {n.removeprefix(prefix): b for n, b in state.items() if n.startswith(prefix)}
+            )
 
     @property
     def nbytes(self) -> int:

@@ -1,7 +1,7 @@
 """Errors, grouped by who is at fault.
 
 Whoever catches an error wants to know one thing first: whose mistake is it? So there is one base
-class and three kinds below it:
+class and four kinds below it:
 
     GaplessError
       Misuse           the caller: fix the call and try again
@@ -13,7 +13,9 @@ class and three kinds below it:
         DecodeError        bytes that are not what they claim to be: names the field and the bound
           Truncated          bytes that are right as far as they go, and too few: a torn tail
         StreamViolation    an element that breaks a promise the stream made: names element and rule
+        RowError           a row that a query cannot process: shows the row and the reason
         JournalError       a journal that does not read back
+      MemoryLimit      nobody: a query needs more memory than it was given
       Bug              us: a broken invariant; report it
 
 A message says what is wrong, names the value and the bound, and says what to do next where that
@@ -82,6 +84,23 @@ class StreamViolation(BadData):
         super().__init__(f"{element} breaks the rule: {rule}")
         self.element = element
         self.rule = rule
+
+
+class RowError(BadData):
+    """A row that a query cannot process, where the query says to stop.
+
+    `where` is the step, `row` the row as text, `reason` what was wrong with it.
+    """
+
+    def __init__(self, where: str, row: str, reason: str, advice: str) -> None:
+        super().__init__(f"{where}: {reason}; the row: {row}. ({advice})")
+        self.where = where
+        self.row = row
+        self.reason = reason
+
+
+class MemoryLimit(GaplessError):
+    """A query's state has outgrown its `memory_limit`: it stopped before the machine suffers."""
 
 
 class JournalError(BadData):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gapless.operators.cleanse import Cleanse
+from gapless.operators.operator import Marks, Out
 from gapless.protocol.elements import BEGIN, INF, Element, Insert, Stable
 from gapless.protocol.errors import Bug, StreamViolation
 from gapless.protocol.frame import Frame, frames_of
@@ -20,7 +21,7 @@ PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",), ("D",)]
 
 def say(cleanse: Cleanse, text: str) -> str:
     frame = Frame.from_elements(cleanse.schema, parse(text, cleanse.schema))
-    return format(cleanse.push(frame).elements())
+    return format(cleanse.push(0, frame).frame.elements())
 
 
 def clean(frames: list[Frame], cleanse: Cleanse | None = None) -> list[Element]:
@@ -30,7 +31,7 @@ def clean(frames: list[Frame], cleanse: Cleanse | None = None) -> list[Element]:
     folded = Tdb(cleanse.schema)
     out: list[Element] = []
     for frame in frames:
-        given = cleanse.push(frame)
+        given = cleanse.push(0, frame).frame
         folded.fold(given)
         cleanse.validate()
         out += given.elements()
@@ -91,7 +92,7 @@ def test_it_holds_no_longer_than_it_must_and_promises_all_it_can() -> None:
         said, told = Tdb(DEFAULT_SCHEMA), Tdb(DEFAULT_SCHEMA)
         for frame in tell(tdb, random_telling(rng), seed):
             said.fold(frame)
-            told.fold(cleanse.push(frame))
+            told.fold(cleanse.push(0, frame).frame)
             if frame.stable is not None:
                 first = expected_stable(said)
                 assert told.stable == max(first, BEGIN)
@@ -108,7 +109,7 @@ def test_fast_forward_changes_nothing_that_ends_at_or_after_its_time() -> None:
             if rng.random() < 0.3:
                 skipped = max(skipped, rng.randint(0, 60))
                 assert cleanse.fast_forward(skipped) == skipped
-            told.fold(cleanse.push(frame))
+            told.fold(cleanse.push(0, frame).frame)
             cleanse.validate()
         assert told.since(skipped) == tdb.since(skipped), f"seed {seed}"
         assert told.stable == INF
@@ -162,7 +163,7 @@ def test_state_goes_back_after_a_peak() -> None:
     empty = cleanse.nbytes
     many = [Insert((f"payload {i}",), i, i + 2) for i in range(20_000)]
     for frame in frames_of(DEFAULT_SCHEMA, many):
-        cleanse.push(frame)
+        cleanse.push(0, frame)
     peak = cleanse.nbytes
     assert say(cleanse, "stable(30000)").count("ins") == 20_000
     assert peak > 100 * empty
@@ -173,8 +174,8 @@ def test_state_goes_back_after_a_peak() -> None:
 class PromisesLikeItsInput(Cleanse):
     """Broken: forgets in its promise what it still holds."""
 
-    def push(self, frame: Frame) -> Frame:
-        return super().push(frame).with_stable(frame.stable)
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
+        return Out(super().push(source, frame, marks).frame.with_stable(frame.stable))
 
 
 class ReleasesByStart(Cleanse):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gapless.operators.normalise import Normalise
-from gapless.operators.operator import Operator
+from gapless.operators.operator import Marks, Operator, Out
 from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert, Stable
 from gapless.protocol.errors import GaplessError, StreamViolation
 from gapless.protocol.frame import Frame, Times, frames_of
@@ -70,7 +70,7 @@ def run(operator: Operator, frames: list[Frame]) -> Tdb:
     """What comes out, folded; so it is legal at every prefix. Each stable is passed on."""
     out = Tdb(operator.schema)
     for frame in frames:
-        out.fold(operator.push(frame))
+        out.fold(operator.push(0, frame).frame)
         operator.validate()
         assert frame.stable in (None, out.stable)
     return out
@@ -78,7 +78,7 @@ def run(operator: Operator, frames: list[Frame]) -> Tdb:
 
 def say(operator: Operator, text: str) -> str:
     frame = Frame.from_elements(operator.schema, parse(text, operator.schema))
-    return format(operator.push(frame).elements())
+    return format(operator.push(0, frame).frame.elements())
 
 
 def test_the_example_of_the_header() -> None:
@@ -114,7 +114,7 @@ def test_at_every_prefix_the_output_is_the_normal_form_of_the_input() -> None:
         said, told = Tdb(DEFAULT_SCHEMA), Tdb(DEFAULT_SCHEMA)
         for frame in tell(fragmented(tdb, rng), random_telling(rng), seed):
             said.fold(frame)
-            told.fold(normalise.push(frame))
+            told.fold(normalise.push(0, frame).frame)
             assert told == normal_form(said), f"seed {seed}\n{told.difference(normal_form(said))}"
 
 
@@ -124,7 +124,7 @@ def test_normal_form_is_its_own_normal_form() -> None:
         wanted = normal_form(tdb)
         frames = tell(wanted, Telling(), seed)
         normalise = Normalise(DEFAULT_SCHEMA)
-        elements = [e for frame in frames for e in normalise.push(frame).elements()]
+        elements = [e for frame in frames for e in normalise.push(0, frame).frame.elements()]
         assert not [e for e in elements if isinstance(e, Adjust)]
         assert run(Normalise(DEFAULT_SCHEMA), tell(wanted, random_telling(rng), seed)) == wanted
 
@@ -144,9 +144,12 @@ def test_lifetimes_that_never_overlap_keep_payload_and_start_a_key() -> None:
 def test_its_stable_is_its_inputs_and_no_later_one_would_be_true() -> None:
     normalise = Normalise(DEFAULT_SCHEMA)
     told = Tdb(DEFAULT_SCHEMA)
-    told.fold(normalise.push(Frame.from_elements(DEFAULT_SCHEMA, parse("ins(A,1,7) stable(7)"))))
+    first = Frame.from_elements(DEFAULT_SCHEMA, parse("ins(A,1,7) stable(7)"))
+    told.fold(normalise.push(0, first).frame)
     assert told.stable == 7
-    later = normalise.push(Frame.from_elements(DEFAULT_SCHEMA, parse("ins(A,7,9) ins(B,7,8)")))
+    later = normalise.push(
+        0, Frame.from_elements(DEFAULT_SCHEMA, parse("ins(A,7,9) ins(B,7,8)"))
+    ).frame
     for bold, legal in ((7, True), (8, False)):  # both the adjust and the insert break stable(8)
         for e in later.elements():
             promised = Tdb(DEFAULT_SCHEMA, told.events)
@@ -164,7 +167,7 @@ def test_what_a_stable_settles_is_forgotten_and_what_is_open_is_kept() -> None:
         normalise = Normalise(DEFAULT_SCHEMA)
         told = Tdb(DEFAULT_SCHEMA)
         for frame in tell(tdb, random_telling(rng), seed):
-            told.fold(normalise.push(frame))
+            told.fold(normalise.push(0, frame).frame)
             if frame.stable is not None:
                 unsettled = [e for e in told.counts() if e.ve >= told.stable != INF]
                 assert len(normalise) == len(
@@ -181,7 +184,7 @@ def test_it_asks_nothing_of_its_input_and_spares_only_what_is_not_wanted() -> No
             if rng.random() < 0.3:
                 skipped = max(skipped, rng.randint(0, 60))
                 assert normalise.fast_forward(skipped) == BEGIN
-            told.fold(normalise.push(frame))
+            told.fold(normalise.push(0, frame).frame)
             normalise.validate()
         wanted = normal_form(tdb)
         assert told.since(skipped) == wanted.since(skipped), f"seed {seed}"
@@ -220,7 +223,7 @@ def test_state_goes_back_after_a_peak() -> None:
     empty = normalise.nbytes
     many = [Insert((f"payload {i}",), i, i + 2) for i in range(20_000)]
     for frame in frames_of(DEFAULT_SCHEMA, many):
-        normalise.push(frame)
+        normalise.push(0, frame)
     peak = normalise.nbytes
     assert say(normalise, "stable(30000)") == "stable(30000)"
     assert peak > 100 * empty
@@ -232,7 +235,7 @@ def test_a_long_stream_of_touching_pieces_keeps_a_small_state() -> None:
     told: list[Element] = []
     for i in range(300):
         frame: list[Element] = [Insert(("A",), 10 * i, 10 * i + 10), Stable(10 * i + 10)]
-        told += normalise.push(Frame.from_elements(DEFAULT_SCHEMA, frame)).elements()
+        told += normalise.push(0, Frame.from_elements(DEFAULT_SCHEMA, frame)).frame.elements()
         assert len(normalise) == 2
     assert [e for e in told if isinstance(e, Insert)] == [Insert(("A",), 0, 10)]
 
@@ -240,8 +243,8 @@ def test_a_long_stream_of_touching_pieces_keeps_a_small_state() -> None:
 class KeepsMeetingPoints(Normalise):
     """Broken: an end and a start that meet both stay."""
 
-    def push(self, frame: Frame) -> Frame:
-        return frame
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
+        return Out(frame)
 
 
 class ForgetsOpenStarts(Normalise):
@@ -263,10 +266,11 @@ class PairsNothingAgain(Normalise):
 class PromisesMore(Normalise):
     """Broken: takes what ends at the stable for settled."""
 
-    def push(self, frame: Frame) -> Frame:
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         later: Times | None = None if frame.stable in (None, INF) else frame.vs
-        out = super().push(frame)
-        return out if later is None or out.stable is None else out.with_stable(out.stable + 1)
+        out = super().push(source, frame, marks).frame
+        early = later is None or out.stable is None
+        return Out(out if early else out.with_stable(out.stable + 1))
 
 
 @pytest.mark.parametrize(

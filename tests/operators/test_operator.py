@@ -35,9 +35,9 @@ def test_a_frame_of_another_schema_is_refused_and_changes_nothing(
     operator = OPERATORS[name]()
     payload = (1,) if other.names == ["n"] else ("A",)
     with pytest.raises(SchemaError, match="the operator takes"):
-        operator.push(Frame.from_elements(other, [Insert(payload, 1, 2)]))
+        operator.push(0, Frame.from_elements(other, [Insert(payload, 1, 2)]))
     operator.validate()
-    assert operator.push(Frame.empty(SCHEMA, INF)) == Frame.empty(operator.schema, INF)
+    assert operator.push(0, Frame.empty(SCHEMA, INF)).frame == Frame.empty(operator.schema, INF)
 
 
 @pytest.mark.parametrize("name", ["count", "cleanse"])
@@ -49,12 +49,12 @@ def test_a_release_that_fails_loses_nothing_and_can_be_asked_for_again(
 
     operator, untroubled = OPERATORS[name](), OPERATORS[name]()
     for each in (operator, untroubled):
-        each.push(Frame.from_elements(SCHEMA, parse("ins(A,1,2) ins(B,3,40)")))
+        each.push(0, Frame.from_elements(SCHEMA, parse("ins(A,1,2) ins(B,3,40)")))
     with monkeypatch.context() as patch:
         patch.setattr(Frame, "from_columns", fails)
         with pytest.raises(MemoryError):
-            operator.push(Frame.empty(SCHEMA, 20))
+            operator.push(0, Frame.empty(SCHEMA, 20))
     operator.validate()
     for stable in (20, INF):
         frame = Frame.empty(SCHEMA, stable)
-        assert operator.push(frame) == untroubled.push(frame)
+        assert operator.push(0, frame).frame == untroubled.push(0, frame).frame

@@ -1,0 +1,1 @@
+"""Queries, the plans that run them, and the graph of operators that a plan is."""

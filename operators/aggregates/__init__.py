@@ -1,0 +1,1 @@
+"""What an aggregate computes: functions, and their state by id."""

@@ -1,0 +1,72 @@
+"""Where rows go that a query cannot process: kept with their reason, or the reason to stop.
+
+    aside = Aside("aside")
+    aside.put("where (len / n) > 3", batch, "divide by zero")
+    aside.count, aside.take()
+
+Mode "stop" raises a `RowError` that shows the first row; nothing is lost in silence in either mode.
+What is kept is bounded: whoever lets rows go aside takes them, or the query stops.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+from gapless.protocol.errors import Misuse, RowError
+
+OnError = Literal["stop", "aside"]
+
+ASIDE_ROWS_MAX = 100_000
+"""Rows kept until somebody takes them: a query that sets more aside is a wrong query."""
+ROW_TEXT_MAX = 500
+"""Characters of a row in a message."""
+
+
+class SetAside(NamedTuple):
+    """Rows that were not processed."""
+
+    where: str
+    """The step that could not process them."""
+    reason: str
+    rows: pa.RecordBatch
+
+
+class Aside:
+    """Keeps the rows of one query, or stops it."""
+
+    def __init__(self, mode: OnError = "stop", rows_max: int = ASIDE_ROWS_MAX) -> None:
+        if mode not in ("stop", "aside"):
+            raise Misuse(f"on_error {mode!r}: use 'stop' or 'aside'")
+        self.mode = mode
+        self.count = 0
+        """Rows ever set aside."""
+        self._rows_max = rows_max
+        self._held = 0
+        self._kept: list[SetAside] = []
+
+    def put(self, where: str, rows: pa.RecordBatch, reason: str) -> None:
+        """Sets rows aside. Raises `RowError` in mode "stop", and when too many are kept."""
+        if not rows.num_rows:
+            return
+        if self.mode == "stop":
+            raise RowError(where, row_text(rows), reason, "on_error('aside') keeps such rows aside")
+        if self._held + rows.num_rows > self._rows_max:
+            advice = f"{self._held} rows are aside: take them, or mend the query"
+            raise RowError(where, row_text(rows), reason, advice)
+        self.count += rows.num_rows
+        self._held += rows.num_rows
+        self._kept.append(SetAside(where, reason, rows))
+
+    def take(self) -> list[SetAside]:
+        """What was set aside since the last call."""
+        kept, self._kept, self._held = self._kept, [], 0
+        return kept
+
+
+def row_text(rows: pa.RecordBatch) -> str:
+    """The first row, for a message."""
+    row = {name: column[0].as_py() for name, column in zip(rows.schema.names, rows, strict=True)}
+    text = ", ".join(f"{name}={value!r}" for name, value in row.items())
+    return text if len(text) <= ROW_TEXT_MAX else f"{text[:ROW_TEXT_MAX]}..."
