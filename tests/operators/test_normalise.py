@@ -269,8 +269,9 @@ class PromisesMore(Normalise):
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         later: Times | None = None if frame.stable in (None, INF) else frame.vs
         out = super().push(source, frame, marks).frame
-        early = later is None or out.stable is None
-        return Out(out if early else out.with_stable(out.stable + 1))
+        if later is None or out.stable is None:
+            return Out(out)
+        return Out(out.with_stable(out.stable + 1))
 
 
 @pytest.mark.parametrize(
