@@ -218,6 +218,20 @@ class Frame:
         frame._times = self._times
         return frame
 
+    def with_payload(self, schema: StreamSchema, columns: Sequence[pa.Array]) -> Frame:
+        """The same times and stable over other payload columns, of a schema of the same time unit.
+
+        The times are checked already. So, by the caller, are the columns that allow no null.
+        """
+        batch = self.batch
+        times = [batch.column(0), batch.column(1), batch.column(2)]
+        frame = self._derive(
+            pa.RecordBatch.from_arrays([*times, *columns], schema=schema.arrow), self.stable
+        )
+        frame._schema = schema
+        frame._times = self._times
+        return frame
+
     # -- looking at one -----------------------------------------------------------------------
 
     @property
