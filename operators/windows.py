@@ -1,4 +1,4 @@
-"""Hopping windows: which windows a row belongs to, and when their answers hold.
+"""Windows: which of them a row belongs to, when their answers hold, and how long rows then live.
 
 Window w of `range` r and `slide` s covers the rows of its extent, and its answer is an event:
 
@@ -7,33 +7,103 @@ Window w of `range` r and `slide` s covers the rows of its extent, and its answe
     r = 10, s = 5        0    5    10   15   20   25
     extent(1)            |---------|                     answer(1) = [10,15)
     extent(2)                 |---------|                answer(2) = [15,20)
-    a row at ts = 7              x                       windows(7) = 1..2
+    a row at ts = 7              x                       wids(7) = 1..2
+    as a lifetime                  |---------|           [10,20): seen by answers 1 and 2
 
-Inverses: w is in windows(ts) exactly when ts is in extent(w). Li's equations 5.3, 5.6 and 5.9 are
-printed with ceilings and contradict the text's own example; floors are right. Ids count from
-origin 0, never from the first row seen: replicas must agree. At stable t every window below
-floor(t / s) is complete (a stable is exclusive; "equaling" in figure 6-4 skips windows).
+The three functions of the thesis (section 5.1): `windows()` are all that there are, `extent(w)` are
+the times of a window, `wids(ts)` the windows of a time. They are inverses: w is in wids(ts) exactly
+when ts is in extent(w). Li's equations 5.3, 5.6, 5.8 and 5.9 are printed with ceilings and
+contradict the text's own example; floors are right. Ids count from origin 0, never from the first
+row seen: replicas must agree. At stable t every window below floor(t / s) is complete (a stable is
+exclusive; "equaling" in figure 6-4 skips windows).
+
+Operators that are no aggregates see windows as lifetimes: a row lives as long as it is in the
+window that the last answer was about, or, without a slide, in the window that ends now.
+
+    Hopping(r, s)        [(floor(ts/s)+1)s, (floor((ts+r)/s)+1)s)      For(d)      [ts, ts+d)
+    Sliding(r)           [ts, ts+r)                                    Until(end)  [ts, end)
+    Landmark(s)          [(floor(ts/s)+1)s, INF)
+    Landmark()           [ts, INF)
+
+Ends saturate at INF. A start that would lie at INF or beyond is given as INF.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from gapless.operators.evaluating import Computed
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Times
 
+WindowIds = range
+"""Window-ids without a gap. (Its own name: windows have a `range`, too.)"""
+
+
+class _Stepping:
+    """What windows have in common that are answered every slide."""
+
+    __slots__ = ()
+
+    @property
+    def _step(self) -> int:
+        raise NotImplementedError
+
+    def windows(self) -> WindowIds:
+        """All windows: from that of the earliest time to the last whose end is a time."""
+        return range((BEGIN + 1) // self._step, (INF - 1) // self._step)
+
+    def first(self, ts: Times) -> Times:
+        """The lowest window that each row belongs to."""
+        return ts // self._step
+
+    def answer(self, w: int) -> tuple[int, int]:
+        """The lifetime [vs, ve) of the answer of window w."""
+        return (w + 1) * self._step, (w + 2) * self._step
+
+    def complete_below(self, stable: int) -> int:
+        """Every window below this one has all its rows; INF at the end of the stream."""
+        return INF if stable == INF else stable // self._step
+
+    def stable(self, stable: int) -> int:
+        """What an input's stable promises of the answers, and of rows as lifetimes."""
+        if stable == INF:
+            return INF
+        return min((stable // self._step + 1) * self._step, INF - 1)  # no answer starts later
+
+    def first_wanted(self, t: int) -> int:
+        """The lowest window whose answer has `ve >= t`."""
+        return -(-t // self._step) - 2
+
+    def _starts(self, ts: Times) -> Times:
+        """The end of the first window of each time."""
+        before = ts // self._step
+        last = (INF - 1) // self._step - 1
+        return np.where(before > last, INF, (np.minimum(before, last) + 1) * self._step)
+
 
 @dataclass(frozen=True, slots=True)
-class Hopping:
+class Hopping(_Stepping):
     """Windows of `range` that start every `slide`; tumbling where both are equal."""
 
     range: int
     slide: int
 
     def __post_init__(self) -> None:
-        if self.range < 1 or self.slide < 1:
-            raise Misuse(f"window range {self.range}, slide {self.slide}: both are at least 1")
+        _check_span("window range", self.range)
+        _check_span("window slide", self.slide)
+
+    @property
+    def _step(self) -> int:
+        return self.slide
+
+    @property
+    def reach(self) -> int:
+        """How much time before t rows are seen by answers with `ve >= t`."""
+        return min(INF, self.range + self.slide)
 
     @property
     def latest(self) -> int:
@@ -45,37 +115,168 @@ class Hopping:
         """In how many windows a row is at most."""
         return -(-self.range // self.slide)
 
-    def first(self, ts: Times) -> Times:
-        """The lowest window that each row belongs to."""
-        return ts // self.slide
-
     def last(self, ts: Times) -> Times:
         """The highest; below `first` where slide > range and the row falls between extents."""
         return (ts + self.range) // self.slide - 1
+
+    def wids(self, ts: int) -> WindowIds:
+        """The windows that have time ts."""
+        last = (ts + self.range) // self.slide - 1
+        return range(ts // self.slide, min(last + 1, self.windows().stop))
 
     def extent(self, w: int) -> tuple[int, int]:
         """The times [from, to) whose rows window w covers."""
         end = (w + 1) * self.slide
         return end - self.range, end
 
-    def answer(self, w: int) -> tuple[int, int]:
-        """The lifetime [vs, ve) of the answer of window w."""
-        return (w + 1) * self.slide, (w + 2) * self.slide
-
-    def complete_below(self, stable: int) -> int:
-        """Every window below this one has all its rows; INF at the end of the stream."""
-        return INF if stable == INF else stable // self.slide
-
-    def stable(self, stable: int) -> int:
-        """What an input's stable promises of the answers."""
-        if stable == INF:
-            return INF
-        return min((stable // self.slide + 1) * self.slide, INF - 1)  # no answer starts later
-
-    def first_wanted(self, t: int) -> int:
-        """The lowest window whose answer has `ve >= t`."""
-        return -(-t // self.slide) - 2
-
     def rows_needed_from(self, t: int) -> int:
         """The earliest row that an answer with `ve >= t` needs."""
-        return max(BEGIN, self.extent(self.first_wanted(t))[0])
+        return self.rows_needed_from_window(self.first_wanted(t))
+
+    def rows_needed_from_window(self, w: int) -> int:
+        """The earliest row that windows from w on need."""
+        return max(BEGIN, self.extent(w)[0])
+
+    def lifetimes(self, ts: Times) -> tuple[Times, Times]:
+        """The lifetime of a row at each time; empty where slide > range and no answer sees it."""
+        s = self.slide
+        whole, rest = divmod(self.range, s)
+        before = ts // s
+        carry = ts % s >= s - rest  # floor((ts+r)/s), without a sum that is no int64
+        room = INF // s - whole - 1 - carry
+        ends = (np.minimum(before, room) + whole + 1 + carry) * s
+        return self._starts(ts), np.where(before > room, INF, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark(_Stepping):
+    """Windows that begin with time itself, answered every `slide`; or at every instant."""
+
+    slide: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.slide is not None:
+            _check_span("window slide", self.slide)
+
+    @property
+    def _step(self) -> int:
+        if self.slide is None:
+            raise Misuse("a landmark window without a slide has no answers: say slide=")
+        return self.slide
+
+    @property
+    def reach(self) -> int:
+        """All of the past."""
+        return INF
+
+    @property
+    def latest(self) -> int:
+        """The last time of a row whose first answer ends before INF."""
+        return INF - 1 - 2 * self._step
+
+    def wids(self, ts: int) -> WindowIds:
+        """The windows that have time ts: all from its first on."""
+        return range(ts // self._step, self.windows().stop)
+
+    def extent(self, w: int) -> tuple[int, int]:
+        """The times [from, to) whose rows window w covers."""
+        return BEGIN, (w + 1) * self._step
+
+    def rows_needed_from(self, t: int) -> int:
+        """The earliest row of all: every answer needs it."""
+        del t
+        return BEGIN
+
+    def rows_needed_from_window(self, w: int) -> int:
+        """The earliest row of all: every window has it."""
+        del w
+        return BEGIN
+
+    def stable(self, stable: int) -> int:
+        """What an input's stable promises of the answers, and of rows as lifetimes."""
+        return stable if self.slide is None else _Stepping.stable(self, stable)
+
+    def lifetimes(self, ts: Times) -> tuple[Times, Times]:
+        """The lifetime of a row at each time."""
+        starts = ts if self.slide is None else self._starts(ts)
+        return starts, np.full(len(ts), INF)
+
+
+class _Lasting:
+    """What lifetimes have in common that start with their row and last for some time."""
+
+    __slots__ = ()
+
+    @property
+    def reach(self) -> int:
+        """How much time before t rows still live at t."""
+        raise NotImplementedError
+
+    def rows_needed_from(self, t: int) -> int:
+        """The earliest row that lives until t."""
+        return max(BEGIN, t - self.reach)
+
+    def stable(self, stable: int) -> int:
+        """A row starts when it comes, so the promise is the same."""
+        return stable
+
+    def lifetimes(self, ts: Times) -> tuple[Times, Times]:
+        """The lifetime of a row at each time."""
+        room = INF - self.reach
+        return ts, np.where(ts > room, INF, np.minimum(ts, room) + self.reach)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding(_Lasting):
+    """A window that moves with every instant: of each, the `range` before it."""
+
+    range: int
+
+    def __post_init__(self) -> None:
+        _check_span("window range", self.range)
+
+    @property
+    def reach(self) -> int:
+        """Its range."""
+        return self.range
+
+
+@dataclass(frozen=True, slots=True)
+class For(_Lasting):
+    """Rows that live for a `duration`."""
+
+    duration: int
+
+    def __post_init__(self) -> None:
+        _check_span("lifetime duration", self.duration)
+
+    @property
+    def reach(self) -> int:
+        """Its duration."""
+        return self.duration
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Rows that live until what `end` says of them; null: for ever."""
+
+    end: Computed
+
+    @property
+    def reach(self) -> int:
+        """All of the past: any row may say that it still lives."""
+        return INF
+
+    def rows_needed_from(self, t: int) -> int:
+        """The earliest row of all."""
+        del t
+        return BEGIN
+
+    def stable(self, stable: int) -> int:
+        """A row starts when it comes, so the promise is the same."""
+        return stable
+
+
+def _check_span(what: str, span: int) -> None:
+    if not 1 <= span < INF:
+        raise Misuse(f"{what} {span}: it is at least 1, and less than all of time")

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import For, Hopping, Landmark, Sliding
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 
@@ -74,3 +74,124 @@ def test_the_last_row_is_one_whose_answers_and_their_promise_are_times(
 @given(hoppings, st.integers(BEGIN + 1, BEGIN + 60))
 def test_the_earliest_row_needed_is_never_before_all_times(window: Hopping, t: int) -> None:
     assert BEGIN <= window.rows_needed_from(t) <= t
+
+
+edges = st.one_of(
+    times,
+    st.integers(BEGIN + 1, BEGIN + 60),
+    st.integers(INF - 60, INF - 1),
+    st.integers(BEGIN + 1, INF - 1),
+)
+spans = st.one_of(st.integers(1, 12), st.sampled_from([INF // 2, INF // 2 + 1, INF - 1]))
+landmarks = st.builds(Landmark, spans)
+stepping = st.one_of(hoppings, st.builds(Hopping, spans, spans), landmarks)
+
+
+def near(window: Hopping | Landmark, ts: int) -> list[int]:
+    """The windows around a time, and those at both ends of all."""
+    all_of_them, here = window.windows(), ts // (window.slide or 1)
+    around = [*range(here - 20, here + 20), *all_of_them[:3], *all_of_them[-3:]]
+    return [w for w in around if w in all_of_them]
+
+
+@given(stepping, edges)
+def test_wids_and_extent_are_inverses_at_every_boundary(
+    window: Hopping | Landmark, ts: int
+) -> None:
+    of_ts = window.wids(ts)
+    for w in near(window, ts):
+        start, end = window.extent(w)
+        assert (w in of_ts) == (start <= ts < end)
+        for edge in (start, start + 1, end - 1, end):
+            if BEGIN < edge < INF:
+                assert (w in window.wids(edge)) == (start <= edge < end)
+    assert all(w in window.windows() for w in (*of_ts[:2], *of_ts[-2:]))
+
+
+@given(hoppings, times)
+def test_wids_of_one_time_are_those_of_many(window: Hopping, ts: int) -> None:
+    assert window.wids(ts) == windows_of(window, ts)
+
+
+@given(stepping)
+def test_all_windows_are_those_that_have_rows_and_end_in_time(window: Hopping | Landmark) -> None:
+    every = window.windows()
+    if not every:
+        assert window.answer(0)[0] >= INF
+        return
+    first, last = every[0], every[-1]
+    assert window.extent(first - 1)[1] <= BEGIN + 1 < window.extent(first)[1]
+    assert window.answer(last)[0] < INF <= window.answer(last + 1)[0]
+
+
+def living(window: Hopping | Landmark | Sliding | For, ts: int) -> tuple[int, int]:
+    starts, ends = window.lifetimes(np.array([ts]))
+    assert starts.dtype == ends.dtype == np.int64
+    return int(starts[0]), int(ends[0])
+
+
+@given(stepping, edges)
+def test_a_row_lives_while_an_answer_that_holds_is_of_a_window_with_it(
+    window: Hopping | Landmark, ts: int
+) -> None:
+    start, end = living(window, ts)
+    of_ts = window.wids(ts)
+    if not of_ts:
+        assert start >= end
+        return
+    assert start == window.answer(of_ts[0])[0]
+    last_end = window.answer(of_ts[-1])[1]
+    forever = isinstance(window, Landmark) or last_end >= INF
+    assert end == (INF if forever or of_ts.stop == window.windows().stop else last_end)
+
+
+@given(
+    st.one_of(stepping, st.builds(Landmark), st.builds(Sliding, spans), st.builds(For, spans)),
+    edges,
+    edges,
+)
+def test_no_row_at_a_stable_or_later_starts_below_what_it_promises(
+    window: Hopping | Landmark | Sliding | For, t: int, ts: int
+) -> None:
+    assert living(window, max(t, ts))[0] >= window.stable(t) >= min(t, INF - 1)
+    assert living(window, t)[0] in (window.stable(t), INF)  # tight
+
+
+@given(
+    st.one_of(stepping, st.builds(Landmark), st.builds(Sliding, spans), st.builds(For, spans)),
+    edges,
+    edges,
+)
+def test_no_row_before_what_is_needed_lives_until_then(
+    window: Hopping | Landmark | Sliding | For, t: int, ts: int
+) -> None:
+    needed = window.rows_needed_from(t)
+    earliest = BEGIN if window.reach == INF else max(BEGIN, t - window.reach)
+    assert earliest <= needed <= t
+    if ts < needed:
+        start, end = living(window, ts)
+        assert end < t or start >= end
+
+
+@pytest.mark.parametrize("window", [Sliding(10), For(10)])
+def test_without_a_slide_a_row_lives_from_its_own_time(window: Sliding | For) -> None:
+    assert living(window, 7) == (7, 17)
+    assert living(window, INF - 5) == (INF - 5, INF)
+    assert living(Landmark(), 7) == (7, INF)
+
+
+def test_the_example_of_the_header() -> None:
+    assert living(Hopping(10, 5), 7) == (10, 20)
+    assert Hopping(10, 5).wids(7) == range(1, 3)
+
+
+def test_a_landmark_window_without_a_slide_has_no_answers() -> None:
+    with pytest.raises(Misuse, match="slide"):
+        Landmark().windows()
+
+
+@pytest.mark.parametrize("make", [Sliding, For, Landmark])
+@pytest.mark.parametrize("span", [0, -1, INF])
+def test_spans_are_times(make: type[Sliding] | type[For] | type[Landmark], span: int) -> None:
+    with pytest.raises(Misuse):
+        make(span)
