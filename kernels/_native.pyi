@@ -1,4 +1,6 @@
 # What kernels/cpp/module.cpp defines; docstrings are there. A test holds the names equal.
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -64,3 +66,33 @@ def sweep_ends(
     found: NDArray[np.int64],
 ) -> tuple[int, int, bool]: ...
 def clear_ends(ends: NDArray[np.int64], ids: NDArray[np.int64]) -> None: ...
+def count_at(acc: NDArray[np.int64], ids: NDArray[np.int64]) -> None: ...
+def add_at(
+    acc: NDArray[Any], ids: NDArray[np.int64], values: NDArray[Any], subtract: bool = False
+) -> bool: ...
+def square_at(acc: NDArray[np.int64], ids: NDArray[np.int64], values: NDArray[Any]) -> bool: ...
+def add_wide_at(
+    wide: NDArray[np.int64], ids: NDArray[np.int64], values: NDArray[Any], squared: bool = False
+) -> None: ...
+def merge_wide_at(
+    wide: NDArray[np.int64],
+    ids: NDArray[np.int64],
+    other: NDArray[np.int64],
+    subtract: bool = False,
+) -> None: ...
+def min_at(acc: NDArray[np.int64], ids: NDArray[np.int64], values: NDArray[Any]) -> bool: ...
+def max_at(acc: NDArray[np.int64], ids: NDArray[np.int64], values: NDArray[Any]) -> bool: ...
+def first_at(
+    times: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    ids: NDArray[np.int64],
+    when: NDArray[np.int64],
+    values: NDArray[Any],
+) -> None: ...
+def last_at(
+    times: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    ids: NDArray[np.int64],
+    when: NDArray[np.int64],
+    values: NDArray[Any],
+) -> None: ...

@@ -31,10 +31,13 @@ auto locked(std::mutex& mutex, size_t rows, Work work) {
   return work();
 }
 
-// Whether a buffer's format is that of int64 (which C has two names for) or of bool.
+// Whether a buffer's format is that of int64 (which C has two names for), of double or of bool.
 inline bool is_format(const char* format, const int64_t*) {
   if (format == nullptr || format[0] == '\0' || format[1] != '\0') return false;
   return format[0] == 'q' || (format[0] == 'l' && sizeof(long) == 8);
+}
+inline bool is_format(const char* format, const double*) {
+  return format != nullptr && format[0] == 'd' && format[1] == '\0';
 }
 inline bool is_format(const char* format, const bool*) {
   return format != nullptr && format[0] == '?' && format[1] == '\0';
