@@ -189,7 +189,8 @@ void Batch::open(size_t index, const ArrowArray& array, size_t first) {
   }
 }
 
-void Batch::encode(size_t begin, size_t count, size_t key_words, Block& out) {
+void Batch::encode(size_t begin, size_t count, size_t key_words, Block& out,
+                   bool hashed) {
   out.rows = count;
   if (layout_.padded || any_null_ || key_words > layout_.data_words)
     std::fill_n(out.words.get(), count * key_words, 0);
@@ -203,7 +204,7 @@ void Batch::encode(size_t begin, size_t count, size_t key_words, Block& out) {
     else if (column.node->kind != Kind::structure)
       write_values(column, begin, count, key_words, out);
   }
-  hash(key_words, out);
+  if (hashed) hash(key_words, out);
 }
 
 void Batch::fill_mask(Column& column, size_t begin, size_t count) {

@@ -42,8 +42,9 @@ class Batch {
   // Whether any value is null, so that rows need null words.
   bool any_null() const { return any_null_; }
 
-  // Encodes and hashes rows [begin, begin + count); throws where a value cannot be read.
-  void encode(size_t begin, size_t count, size_t key_words, Block& out);
+  // Encodes rows [begin, begin + count), and hashes them unless told not to; throws where a value
+  // cannot be read.
+  void encode(size_t begin, size_t count, size_t key_words, Block& out, bool hashed = true);
 
  private:
   struct Column {
