@@ -1,0 +1,375 @@
+"""The graph of operators that runs a plan: frames go in at its sources and come out at its end.
+
+    sources      steps                              edges
+    flows ----> 0 Filter ----> 1 HoppingAggregate ---+
+         \\                                           +--> 3 Meld ----> output
+          ----> 2 Select ----------------------------+
+
+Steps are numbered so that each reads sources and earlier steps only; what the last one puts out is
+the graph's output. A push goes depth first: what an operator puts out is taken by its first
+consumer, and by all that follow from that, before its second consumer sees it. At a fork all
+consumers get the same frame, as frames never change. What says nothing (no rows, no stable, no
+marks) goes no further. All output that one push caused is given back as one frame.
+
+Either a push is done whole or the graph has failed: operators that have seen a frame and others
+that have not cannot go on together, so after an error every call is refused with the first reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from gapless.operators.operator import Marks, Operator, check_schema
+from gapless.operators.state import State, as_part, facts, part, read_facts
+from gapless.protocol.elements import BEGIN, INF, format_time
+from gapless.protocol.errors import Bug, DecodeError, MemoryLimit, Misuse
+from gapless.protocol.frame import Frame
+from gapless.protocol.punctuation import Punctuation
+from gapless.protocol.schema import StreamSchema
+
+_GRAPH = "graph"  # the part of a snapshot that is no step's
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operator and where its inputs come from."""
+
+    operator: Operator
+    inputs: tuple[str | int, ...]
+    """For each of the operator's inputs a source's name or the number of an earlier step."""
+    title: str = ""
+    """What a person knows it by; the operator's class by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What one step has done so far."""
+
+    step: int
+    name: str
+    frames: int
+    rows_in: int
+    rows_out: int
+    busy_ns: int
+    """Time inside the operator; 0 where the graph has no clock."""
+    state_bytes: int
+    stable: int
+    """The last that it put out."""
+
+
+class _Node:
+    """A step at work. Its fields are read and written for every frame: slots, no properties."""
+
+    __slots__ = (
+        "busy_ns",
+        "consumers",
+        "frames",
+        "has_state",
+        "name",
+        "operator",
+        "push",
+        "rows_in",
+        "rows_out",
+        "stable",
+    )
+
+    def __init__(self, step: Step) -> None:
+        self.operator = step.operator
+        self.name = step.title or type(step.operator).__name__
+        self.push = step.operator.push
+        self.has_state = type(step.operator).nbytes is not Operator.nbytes
+        self.consumers: tuple[_Edge, ...] = ()
+        self.frames = 0
+        self.rows_in = 0
+        self.rows_out = 0
+        self.busy_ns = 0
+        self.stable = BEGIN
+
+
+_Edge = tuple[_Node, int]  # a consumer, and which of its inputs this is
+
+
+class Graph:
+    """Operators, each fed by sources or earlier operators; the last one's output is the graph's.
+
+    `time_columns`: for these sources every stable t goes in with a mark as well, "no later row has
+    column < t", for operators that look at a column and not at `_vs`.
+
+    `grids`: the multiple of time between two stables of a source that can change anything; between
+    them a source may keep its stables to itself. Told to whoever feeds it, not used here.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, StreamSchema],
+        steps: Sequence[Step],
+        *,
+        clock: Callable[[], int] | None = None,
+        memory_limit: int | None = None,
+        time_columns: Mapping[str, str] | None = None,
+        grids: Mapping[str, int] | None = None,
+    ) -> None:
+        if not sources:
+            raise Misuse("a graph has one source at least")
+        if memory_limit is not None and memory_limit < 1:
+            raise Misuse(f"memory_limit {memory_limit}: it is a number of bytes, 1 or more")
+        self.sources = dict(sources)
+        self.schema = steps[-1].operator.schema if steps else next(iter(sources.values()))
+        self.stable = BEGIN
+        """The last that was put out."""
+        self.grids = {name: (grids or {}).get(name, 1) for name in sources}
+        self._steps = tuple(steps)
+        self._nodes = [_Node(step) for step in steps]
+        self._entries = _connect(self.sources, self._steps, self._nodes)
+        self._with_state = [node for node in self._nodes if node.has_state]
+        self._clock = clock
+        self._memory_limit = memory_limit
+        self._time_columns = dict(time_columns or {})
+        self._nothing = Frame.empty(self.schema)
+        self._wanted = BEGIN
+        self._failure: str | None = None
+
+    # -- running ------------------------------------------------------------------------------
+
+    def push(self, source: str, frame: Frame, marks: Marks = ()) -> Frame:
+        """Takes the next frame of a source, then its marks; gives all output that follows from it.
+
+        The output is one frame, in element order, with the last stable. An error of an operator, or
+        `MemoryLimit`, is raised once and the graph has failed; nothing of this push is put out.
+        """
+        entry = self._entries.get(source)
+        if entry is None or self._failure is not None:
+            self._refuse(source)
+        check_schema(frame, self.sources[source])
+        stable = frame.stable
+        if stable is not None and source in self._time_columns:
+            marks = (*marks, Punctuation(((self._time_columns[source], stable),)))
+        if not (stable is not None or marks or len(frame)):
+            return self._nothing
+        try:
+            out = self._gather(self._flow(entry, frame, marks))
+            if self._memory_limit is not None:
+                self._check_memory(self._memory_limit)
+        except BaseException as e:
+            self._fail(e)
+            raise
+        if out.stable is not None:
+            self.stable = out.stable
+        return out
+
+    def finish(self, source: str) -> Frame:
+        """The end of a source: nothing more will come of it."""
+        if source not in self.sources:
+            self._refuse(source)
+        return self.push(source, Frame.empty(self.sources[source], INF))
+
+    def _flow(self, consumers: tuple[_Edge, ...], frame: Frame, marks: Marks) -> list[Frame]:
+        """Sends a frame through the graph; the frames that come out, in order."""
+        outs: list[Frame] = []
+        waiting: list[tuple[_Edge, Frame, Marks]] = []  # other consumers, until it is their turn
+        clock = self._clock
+        since = clock() if clock is not None else 0
+        while True:
+            if not consumers:
+                outs.append(frame)
+            elif len(frame) or frame.stable is not None or marks:
+                if len(consumers) > 1:
+                    waiting += [(edge, frame, marks) for edge in consumers[:0:-1]]
+                waiting.append((consumers[0], frame, marks))
+            if not waiting:
+                return outs
+            (node, port), frame, marks = waiting.pop()
+            node.frames += 1
+            node.rows_in += len(frame)
+            frame, marks = node.push(port, frame, marks)
+            node.rows_out += len(frame)
+            if frame.stable is not None:
+                node.stable = frame.stable
+            if clock is not None:
+                now = clock()
+                node.busy_ns += now - since
+                since = now
+            consumers = node.consumers
+
+    def _gather(self, outs: list[Frame]) -> Frame:
+        """One frame of several: all rows, and the last stable."""
+        if len(outs) == 1:
+            return outs[0]
+        stable = max((f.stable for f in outs if f.stable is not None), default=None)
+        parts = [f for f in outs if len(f)]
+        if not parts:
+            return self._nothing if stable is None else Frame.empty(self.schema, stable)
+        if len(parts) > 1:
+            parts = [Frame.concat([f.with_stable(None) for f in parts])]
+        return parts[0].with_stable(stable)
+
+    def _check_memory(self, limit: int) -> None:
+        held = [node.operator.nbytes for node in self._with_state]
+        if sum(held) <= limit:
+            return
+        most = max(range(len(held)), key=held.__getitem__)
+        raise MemoryLimit(
+            f"the query holds {sum(held):,} bytes, its memory_limit is {limit:,}; most of it, "
+            f"{held[most]:,}, is in {self._with_state[most].name}: give it more, or bound its state "
+            "(a shorter window, fewer groups, a source that promises more)"
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = f"{type(error).__name__}: {error}"
+
+    def _refuse(self, source: str | None = None) -> NoReturn:
+        if self._failure is not None:
+            raise Misuse(
+                "this graph failed before and is not to be used any more; start a new one. The "
+                f"first error was {self._failure}"
+            )
+        raise Misuse(f"no source {source!r}: this graph reads {', '.join(self.sources)}")
+
+    # -- skipping -----------------------------------------------------------------------------
+
+    @property
+    def reach(self) -> dict[str, int]:
+        """For each source, how much time before t it is needed, so that every output with `ve >= t`
+        is right: along the path that needs most. INF: all of it.
+        """
+        above: dict[str | int, int] = {}
+        for number in reversed(range(len(self._steps))):
+            step = self._steps[number]
+            total = min(INF, step.operator.reach + above.get(number, 0))
+            for origin in step.inputs:
+                above[origin] = max(above.get(origin, 0), total)
+        return {name: above.get(name, 0) for name in self.sources}
+
+    def fast_forward(self, t: int) -> dict[str, int]:
+        """Outputs with a final `ve < t` are not wanted any more: every operator drops what it can.
+
+        For each source the time before which its rows are of no more use; BEGIN where all are.
+        """
+        if self._failure is not None:
+            self._refuse()
+        self._wanted = max(self._wanted, t)
+        wanted: dict[str | int, int] = {}
+        last = len(self._steps) - 1
+        try:
+            for number in reversed(range(len(self._steps))):
+                step = self._steps[number]
+                ask = self._wanted if number == last else wanted[number]
+                if ask > BEGIN:
+                    ask = step.operator.fast_forward(ask)
+                for origin in step.inputs:
+                    wanted[origin] = min(wanted.get(origin, INF), ask)
+        except BaseException as e:
+            self._fail(e)
+            raise
+        return {name: wanted.get(name, self._wanted) for name in self.sources}
+
+    # -- state --------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        """The state of all steps; the names of each begin with its number and its operator's class.
+
+        What a graph of the same plan needs to go on from here, and nothing of what was counted.
+        """
+        if self._failure is not None:
+            self._refuse()
+        state = dict(as_part({"facts": facts(stable=self.stable, wanted=self._wanted)}, _GRAPH))
+        for prefix, operator in self._named():
+            state.update(as_part(operator.snapshot(), prefix))
+        return state
+
+    def restore(self, state: State) -> None:
+        """Takes back a snapshot of a graph of the same plan; called once, first.
+
+        Raises `DecodeError` where it is not one; the graph has then failed.
+        """
+        if self._failure is not None:
+            self._refuse()
+        if any(node.frames for node in self._nodes):
+            raise Misuse("a graph is restored before anything is pushed")
+        try:
+            self.stable, self._wanted = read_facts(part(state, _GRAPH), "stable", "wanted")
+            left = set(state) - set(as_part(part(state, _GRAPH), _GRAPH))
+            for prefix, operator in self._named():
+                own = part(state, prefix)
+                left -= set(as_part(own, prefix))
+                operator.restore(own)
+            if left:
+                raise DecodeError(
+                    "snapshot", f"{sorted(left)} are of no step here", "the same plan"
+                )
+        except BaseException as e:
+            self._fail(e)
+            raise
+
+    def _named(self) -> Iterable[tuple[str, Operator]]:
+        for number, step in enumerate(self._steps):
+            yield f"{number}.{type(step.operator).__name__}", step.operator
+
+    # -- looking at it ------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """In order."""
+        return self._steps
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of state of all steps."""
+        return sum(node.operator.nbytes for node in self._with_state)
+
+    @property
+    def counters(self) -> list[Counters]:
+        """What each step has done so far, in order."""
+        return [
+            Counters(
+                number,
+                node.name,
+                node.frames,
+                node.rows_in,
+                node.rows_out,
+                node.busy_ns,
+                node.operator.nbytes,
+                node.stable,
+            )
+            for number, node in enumerate(self._nodes)
+        ]
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken, of the graph or of a step."""
+        for node in self._nodes:
+            node.operator.validate()
+        if self._nodes and self._nodes[-1].stable > self.stable:
+            raise Bug(
+                f"the last step has promised {format_time(self._nodes[-1].stable)}, the graph "
+                f"{format_time(self.stable)}"
+            )
+
+
+def _connect(
+    sources: Mapping[str, StreamSchema], steps: Sequence[Step], nodes: Sequence[_Node]
+) -> dict[str, tuple[_Edge, ...]]:
+    """Gives each node its consumers; those of each source. Raises where steps make no graph."""
+    consumers: dict[str | int, list[_Edge]] = {name: [] for name in sources}
+    for number, step in enumerate(steps):
+        if len(step.inputs) != step.operator.inputs:
+            raise Misuse(
+                f"step {number}, {nodes[number].name}: has {step.operator.inputs} inputs, "
+                f"{len(step.inputs)} are connected"
+            )
+        for port, origin in enumerate(step.inputs):
+            if origin not in consumers:
+                raise Misuse(
+                    f"step {number}, {nodes[number].name}: reads {origin!r}, which is no source "
+                    "and no earlier step"
+                )
+            consumers[origin].append((nodes[number], port))
+        consumers[number] = []
+    last = len(steps) - 1
+    unread = [origin for origin, edges in consumers.items() if not edges and origin != last]
+    if unread and (steps or len(sources) > 1):
+        raise Misuse(f"nothing reads {unread[0]!r}")
+    for number, node in enumerate(nodes):
+        node.consumers = tuple(consumers[number])
+    return {name: tuple(consumers[name]) for name in sources}
