@@ -1,9 +1,7 @@
 """The graph of operators that runs a plan: frames go in at its sources and come out at its end.
 
-    sources      steps                              edges
-    flows ----> 0 Filter ----> 1 HoppingAggregate ---+
-         \\                                           +--> 3 Meld ----> output
-          ----> 2 Select ----------------------------+
+    flows --+--> 0 Filter --> 1 HoppingAggregate --+--> 3 Meld --> output
+            +--> 2 Select -------------------------+
 
 Steps are numbered so that each reads sources and earlier steps only; what the last one puts out is
 the graph's output. A push goes depth first: what an operator puts out is taken by its first
@@ -212,8 +210,8 @@ class Graph:
         most = max(range(len(held)), key=held.__getitem__)
         raise MemoryLimit(
             f"the query holds {sum(held):,} bytes, its memory_limit is {limit:,}; most of it, "
-            f"{held[most]:,}, is in {self._with_state[most].name}: give it more, or bound its state "
-            "(a shorter window, fewer groups, a source that promises more)"
+            f"{held[most]:,}, is in {self._with_state[most].name}: give it more, or bound its "
+            "state (a shorter window, fewer groups, a source that promises more)"
         )
 
     def _fail(self, error: BaseException) -> None:

@@ -25,7 +25,7 @@ from gapless.protocol.text import parse
 from gapless.protocol.variants import random_tdb, random_telling, tell
 
 S = StreamSchema({"p": "string", "n": "int64"})
-PAYLOADS = [(p, n) for p in "ABC" for n in range(4)]
+PAYLOADS: list[tuple[object, ...]] = [(p, n) for p in "ABC" for n in range(4)]
 
 
 class Both(Operator):
@@ -71,6 +71,7 @@ class Breaks(Operator):
         self.rows = rows
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
+        assert source == 0
         if len(frame) > self.rows:
             raise SchemaError("the third row was too much")
         return Out(frame, marks)
@@ -209,9 +210,7 @@ def test_a_graph_without_steps_gives_what_it_gets() -> None:
     assert graph.stable == INF
 
 
-def test_stables_of_a_source_go_in_as_marks_on_its_time_column_where_some_operator_reads_it() -> (
-    None
-):
+def test_stables_go_in_as_marks_too_where_an_operator_reads_the_time_column() -> None:
     tap = Both()
     graph = Graph({"s": S}, [Step(tap, ("s", "s"))], time_columns={"s": "n"})
     graph.push("s", frame("ins((A,1),1,5) stable(3)"))
@@ -302,11 +301,15 @@ def test_a_memory_limit_names_the_operator_that_holds_most_and_gives_nothing_out
 
 def test_a_memory_limit_stops_state_that_grows() -> None:
     graph = Graph({"s": S}, [Step(Cleanse(S), ("s",))], memory_limit=200_000)
-    with pytest.raises(MemoryLimit, match="is in Cleanse"):
+    payload = frame("ins((A,1),1,5)").payload.take([0] * 1000)
+
+    def fill() -> None:
         for start in range(0, 10**6, 1000):
             vs = np.arange(start, start + 1000)
-            columns = Frame.from_elements(S, parse("ins((A,1),1,5)", S)).payload.take([0] * 1000)
-            graph.push("s", Frame.from_columns(S, vs, vs + 1, columns))
+            graph.push("s", Frame.from_columns(S, vs, vs + 1, payload))
+
+    with pytest.raises(MemoryLimit, match="is in Cleanse"):
+        fill()
 
 
 # -- counters ---------------------------------------------------------------------------------
