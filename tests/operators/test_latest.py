@@ -1,0 +1,171 @@
+"""LatestBy: a row lives until the next row of its key, whatever order they come in."""
+
+import random
+
+import pytest
+
+from gapless.operators.latest import LatestBy
+from gapless.operators.operator import Operator
+from gapless.protocol.elements import BEGIN, INF, Insert, Stable
+from gapless.protocol.errors import DecodeError, GaplessError, Misuse, SchemaError
+from gapless.protocol.frame import Frame
+from gapless.protocol.punctuation import Punctuation
+from gapless.protocol.schema import StreamSchema
+from gapless.protocol.tdb import Event, Tdb
+from gapless.protocol.text import format, parse
+from gapless.protocol.variants import random_tdb
+from tests.operators import laws
+
+SCHEMA = StreamSchema({"host": "string", "load": "int32"})
+ROWS: list[tuple[object, ...]] = [(h, n) for h in ("A", "B", None) for n in (1, 2, None)]
+
+
+def latest(tdb: Tdb) -> Tdb:
+    """The oracle: for each key its times in order, at each the largest payload, null last."""
+    chains: dict[object, dict[int, object]] = {}
+    for (host, load), vs, _ in tdb.events:
+        times = chains.setdefault(host, {})
+        here = times.get(vs, load)
+        times[vs] = None if None in (here, load) else max(here, load)
+    events = []
+    for host, times in chains.items():
+        starts = sorted(times)
+        for vs, ve in zip(starts, [*starts[1:], INF], strict=True):
+            events.append(Event((host, times[vs]), vs, ve))
+    return Tdb(SCHEMA, events)
+
+
+def drawn(seed: int) -> tuple[random.Random, Tdb]:
+    rng = random.Random(seed)
+    return rng, random_tdb(rng, SCHEMA, ROWS, 40, 50, duplicates=bool(seed % 2))
+
+
+def make() -> LatestBy:
+    return LatestBy(SCHEMA, ["host"])
+
+
+def say(operator: Operator, text: str) -> str:
+    frame = Frame.from_elements(SCHEMA, parse(text, SCHEMA))
+    return format(operator.push(0, frame).frame.elements())
+
+
+def test_the_example_of_the_header() -> None:
+    by_host = make()
+    assert say(by_host, "ins((A,1),1,2)") == "ins((A,1),1,inf)"
+    assert say(by_host, "ins((A,2),9,10)") == "adj((A,1),1,inf,9) ins((A,2),9,inf)"
+    assert say(by_host, "ins((A,3),5,6)") == "adj((A,1),1,9,5) ins((A,3),5,9)"
+
+
+def test_of_rows_at_one_time_the_largest_is_there() -> None:
+    by_host = make()
+    assert say(by_host, "ins((A,2),1,2) ins((A,1),1,2)") == "ins((A,2),1,inf)"
+    assert say(by_host, "ins((A,2),1,2) ins((A,1),1,3)") == ""
+    assert say(by_host, "ins((A,7),1,2) ins((A,1),8,9)") == (
+        "adj((A,2),1,inf,1) ins((A,7),1,8) ins((A,1),8,inf)"
+    )
+    assert say(by_host, "ins((A,null),8,9)") == "adj((A,1),8,inf,8) ins((A,null),8,inf)"
+
+
+def test_whatever_the_order_and_the_cut_the_same_table_comes_out_at_each_prefix() -> None:
+    for seed in range(60):
+        rng, tdb = drawn(seed)
+        told = [(0, f) for f in laws.tellings(tdb, seed, inserts=True)]
+        for cut in (told, laws.recut(rng, told)):
+            by_host, said, out = make(), Tdb(SCHEMA), Tdb(SCHEMA)
+            for _, frame in cut:
+                said.fold(frame)
+                laws.follow(by_host, out, 0, frame)
+                assert out == latest(said), f"seed {seed}\n{out.difference(latest(said))}"
+                assert out.stable == said.stable
+            assert len(by_host) == 0
+        laws.holds_that_a_restored_one_goes_on_the_same(make, told, rng.randrange(len(told)))
+
+
+def test_payload_and_start_are_a_key_of_what_comes_out() -> None:
+    for seed in range(30):
+        _, tdb = drawn(seed)
+        starts = [(e.payload[0], e.vs) for e in latest(tdb).events]
+        assert len(set(starts)) == len(starts)
+        told = [(0, f) for f in laws.tellings(tdb, seed, inserts=True)]
+        assert laws.runs(make(), told) == latest(tdb)
+
+
+def test_it_asks_nothing_of_its_input() -> None:
+    for seed in range(20):
+        rng, tdb = drawn(seed)
+        told = [(0, f) for f in laws.tellings(tdb, seed, inserts=True)]
+        laws.holds_that_fast_forward_spares_only_what_ends_before(make, told, latest(tdb), rng)
+    assert make().fast_forward(7) == BEGIN
+    assert make().reach == INF
+
+
+def test_no_later_stable_than_the_inputs_would_be_true() -> None:
+    by_host, out = make(), Tdb(SCHEMA)
+    frame = Frame.from_elements(SCHEMA, parse("ins((A,1),1,2) stable(7)", SCHEMA))
+    laws.follow(by_host, out, 0, frame)
+    assert out.stable == 7
+    late = Frame.from_elements(SCHEMA, parse("ins((A,1),7,8)", SCHEMA))
+    adjust = by_host.push(0, late).frame.elements()[0]
+    assert format([adjust]) == "adj((A,1),1,inf,7)"  # breaks stable(8)
+
+
+def test_the_last_of_each_key_is_all_that_stays() -> None:
+    by_host = make()
+    sizes = []
+    for i in range(400):
+        rows = [Insert((f"host {n}", i), 10 * i + n, 10 * i + n + 1) for n in range(8)]
+        frame = Frame.from_elements(SCHEMA, [*rows, Stable(10 * i + 10)])
+        by_host.push(0, frame)
+        assert len(by_host) == 8
+        sizes.append(by_host.nbytes)
+    assert max(sizes[20:]) < 1.1 * sizes[20]
+
+
+def test_an_adjust_is_refused_and_so_is_a_key_that_is_not_there() -> None:
+    with pytest.raises(Misuse, match="settled"):
+        say(make(), "ins((A,1),1,2) adj((A,1),1,2,3)")
+    with pytest.raises(SchemaError, match="'port'"):
+        LatestBy(SCHEMA, ["port"])
+    with pytest.raises(Misuse):
+        LatestBy(SCHEMA, [])
+
+
+def test_only_marks_on_the_key_pass_for_a_row_moves_the_end_of_the_one_before() -> None:
+    marks = (Punctuation.of({"host": "A"}), Punctuation.of(load=4), Punctuation.of(_vs=4))
+    assert make().push(0, Frame.empty(SCHEMA), marks).marks == marks[:1]
+
+
+@pytest.mark.parametrize("text", ["ins((A,1),1,9)", "ins((A,1),1,inf) ins((A,2),5,inf)"])
+def test_a_snapshot_that_is_none_is_refused(text: str) -> None:
+    state = dict(make().snapshot())
+    state["events"] = Frame.from_elements(SCHEMA, parse(text, SCHEMA)).batch
+    with pytest.raises(DecodeError):
+        make().restore(state)
+
+
+class KeepsTies(LatestBy):
+    """Broken: the first row of a time stays."""
+
+    def _largest(self, payload, group, at):  # type: ignore[no-untyped-def]  # as in LatestBy
+        return payload[at]
+
+
+class ForgetsTheLast(LatestBy):
+    """Broken: takes what started below the stable for settled."""
+
+    def _settle(self, t: int) -> None:
+        self._ve.values[(self._vs.values < t).nonzero()[0]] = BEGIN
+        super()._settle(t)
+
+
+@pytest.mark.parametrize("broken", [KeepsTies, ForgetsTheLast])
+def test_the_checks_of_this_file_catch_a_broken_one(broken: type[LatestBy]) -> None:
+    def caught(seed: int) -> bool:
+        _, tdb = drawn(seed)
+        told = [(0, f) for f in laws.tellings(tdb, seed, inserts=True)]
+        try:
+            return laws.runs(broken(SCHEMA, ["host"]), told) != latest(tdb)
+        except (GaplessError, AssertionError):
+            return True
+
+    assert any(map(caught, range(10)))
