@@ -30,16 +30,19 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
+from gapless.operators.numbers import at_places, numbers, numbers_schema, read_numbers
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.payloads import Payloads
+from gapless.operators.state import FACTS, State, check_names, facts, read_facts
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import Bug, StreamViolation
-from gapless.protocol.frame import Frame
+from gapless.protocol.errors import Bug, DecodeError, StreamViolation
+from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.text import format_element
 
-_EVENT = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("payload", "vs", "ve")])
+_EVENT = numbers_schema("payload", "vs", "ve")
+_TABLES = (FACTS, "payloads", "events")
 
 
 class Cleanse(Operator):
@@ -76,12 +79,8 @@ class Cleanse(Operator):
         by = np.repeat(np.array([1, -1]), [len(gained), len(lost)])
         payloads = self._payloads.intern(frame.payload)[rows]
         vs, ve = frame.vs[rows], np.concatenate([frame.ve[gained], frame.was[lost]])
-        keys = pa.RecordBatch.from_arrays(list(map(pa.array, (payloads, vs, ve))), schema=_EVENT)
-        ids, new = self._events.intern(keys)
-        for column, values in zip(self._key_columns, (payloads, vs, ve), strict=True):
-            column.fit(self._events.capacity)[ids[new]] = values[new]
-        self._payloads.use(payloads[new])
-        count = self._count.fit(self._events.capacity)
+        ids = self._intern(payloads, vs, ve)
+        count = self._count.values
         np.add.at(count, ids, by)
         absent = count[ids] < 0
         if absent.any():
@@ -91,6 +90,15 @@ class Cleanse(Operator):
             element = frame.slice(int(rows[int(absent.argmax())]), 1).elements()[0]
             rule = "an adjust changes an event that is there, and this one is not"
             raise StreamViolation(format_element(element), rule)
+
+    def _intern(self, payloads: Ids, vs: Times, ve: Times) -> Ids:
+        keys = pa.RecordBatch.from_arrays(list(map(pa.array, (payloads, vs, ve))), schema=_EVENT)
+        ids, new = self._events.intern(keys)
+        for column, values in zip(self._key_columns, (payloads, vs, ve), strict=True):
+            column.fit(self._events.capacity)[ids[new]] = values[new]
+        self._payloads.use(payloads[new])
+        self._count.fit(self._events.capacity)
+        return ids
 
     def _release(self, t: int) -> Frame:
         n = self._events.capacity
@@ -142,6 +150,38 @@ class Cleanse(Operator):
     def _key_columns(self) -> tuple[Column, Column, Column]:
         return self._payload, self._vs, self._ve
 
+    def snapshot(self) -> State:
+        """The events held, and what has been promised."""
+        rows, places = self._payloads.snapshot()
+        ids = (self._vs.values < INF).nonzero()[0]
+        return {
+            FACTS: facts(input_stable=self._input_stable, stable=self._stable, wanted=self._wanted),
+            "payloads": rows,
+            "events": numbers(
+                payload=places[self._payload.values[ids]],
+                vs=self._vs.values[ids],
+                ve=self._ve.values[ids],
+                count=self._count.values[ids],
+            ),
+        }
+
+    def restore(self, state: State) -> None:
+        """Takes them back; raises `DecodeError` where they are not what a cleanse holds."""
+        check_names(state, *_TABLES)
+        self._input_stable, self._stable, self._wanted = read_facts(
+            state, "input_stable", "stable", "wanted"
+        )
+        places, vs, ve, count = read_numbers(state, "events", "payload", "vs", "ve", "count")
+        payloads = self._payloads.restore(state, "payloads")
+        ids = self._intern(at_places(payloads, places, "events.payload"), vs, ve)
+        self._count.values[ids] = count
+        if len(self) < len(ids):
+            raise DecodeError("snapshot.events", "repeated events", "each once, with its count")
+        try:
+            self.validate()
+        except Bug as e:
+            raise DecodeError("snapshot", str(e), "the state of a cleanse") from None
+
     def __len__(self) -> int:
         """Different events held."""
         return len(self._events)
@@ -163,6 +203,8 @@ class Cleanse(Operator):
             raise Bug("an event is held no times, or a free id some times")
         self._payloads.validate(self._payload.values[live])
         vs, ve = self._vs.values[live], self._ve.values[live]
+        if (vs >= ve).any():
+            raise Bug("an event ends before it has started")
         if (vs < self._stable).any():
             raise Bug("an event below the promised stable is still held")
         if ((vs == self._stable) & (ve < self._input_stable)).any():

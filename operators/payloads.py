@@ -5,6 +5,9 @@
 
 An operator that keeps events as numbers (payload id, times) hashes a payload once a row and never
 again, and stores a long string once. What is used by nothing any more is forgotten.
+
+In a snapshot ids become places: the payloads are written one after the other, and whoever uses them
+writes where each of its own stands. Who takes the snapshot back uses them again.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.protocol.errors import Bug
+from gapless.operators.state import State, table
+from gapless.protocol.errors import Bug, DecodeError
 
 
 class Payloads:
@@ -52,9 +56,36 @@ class Payloads:
         return len(self._table)
 
     @property
+    def capacity(self) -> int:
+        """One above the largest id: how long an array over the ids has to be."""
+        return self._table.capacity
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the table and its counts."""
         return int(self._table.nbytes) + self._uses.nbytes
+
+    # -- snapshots ----------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[pa.RecordBatch, Ids]:
+        """All payloads, and by id where each stands among them."""
+        ids = self._uses.values.nonzero()[0]
+        places = np.full(len(self._uses.values), -1, np.int64)
+        places[ids] = np.arange(len(ids))
+        return self._table.rows(ids), places
+
+    def restore(self, state: State, name: str) -> Ids:
+        """Takes back the payloads of a snapshot; their ids, to be used, by where they stood.
+
+        Called on an empty one. Raises `DecodeError` where two of them are the same.
+        """
+        payloads = table(state, name, self._table.schema)
+        ids, first = self._table.intern(payloads)
+        if not first.all():
+            repeats = len(first) - int(np.count_nonzero(first))
+            raise DecodeError(f"snapshot.{name}", f"{repeats} repeated rows", "each row once")
+        self._uses.fit(self._table.capacity)
+        return ids
 
     def validate(self, used: Ids) -> None:
         """Raises `Bug` unless the ids in use, each as often as it is used, are exactly `used`."""

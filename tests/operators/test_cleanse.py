@@ -4,12 +4,13 @@ import random
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.operator import Marks, Out
 from gapless.protocol.elements import BEGIN, INF, Element, Insert, Stable
-from gapless.protocol.errors import Bug, StreamViolation
+from gapless.protocol.errors import Bug, DecodeError, StreamViolation
 from gapless.protocol.frame import Frame, frames_of
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Freeze, Tdb, freeze
@@ -169,6 +170,40 @@ def test_state_goes_back_after_a_peak() -> None:
     assert peak > 100 * empty
     assert cleanse.nbytes < peak / 20
     cleanse.validate()
+
+
+def test_a_snapshot_at_any_frame_gives_the_same_output_from_then_on() -> None:
+    for seed in range(40):
+        rng, tdb = drawn(seed)
+        frames = tell(tdb, random_telling(rng), seed)
+        first, cut = Cleanse(DEFAULT_SCHEMA), rng.randint(0, len(frames))
+        first.fast_forward(rng.choice((BEGIN, 10, 30)))
+        for frame in frames[:cut]:
+            first.push(0, frame)
+        second = Cleanse(DEFAULT_SCHEMA)
+        second.restore(first.snapshot())
+        second.validate()
+        assert len(second) == len(first)
+        assert clean(frames[cut:], first) == clean(frames[cut:], second), f"seed {seed}"
+
+
+def test_a_snapshot_that_is_none_is_refused() -> None:
+    cleanse = Cleanse(DEFAULT_SCHEMA)
+    say(cleanse, "ins(A,0,10) ins(B,5,15) stable(3)")
+    state = dict(cleanse.snapshot())
+    events = state["events"]
+    for broken in (
+        {**state, "more": events},
+        {n: t for n, t in state.items() if n != "payloads"},
+        {**state, "payloads": state["payloads"].slice(1)},
+        {**state, "events": events.slice(1)},
+        {**state, "events": pa.concat_batches([events, events])},
+        {**state, "events": events.set_column(1, events.schema.field(1), events["ve"])},
+        {**state, "events": events.set_column(3, events.schema.field(3), pa.array([1, 0]))},
+        {**state, "facts": events},
+    ):
+        with pytest.raises(DecodeError):
+            Cleanse(DEFAULT_SCHEMA).restore(broken)
 
 
 class PromisesLikeItsInput(Cleanse):

@@ -1,0 +1,49 @@
+"""Tables of int64 columns: keys of what operators hold, and what they write into snapshots.
+
+    numbers(payload=[0, 0, 1], vs=[4, 9, 4])        payload | vs
+                                                     0      | 4  ...
+
+A snapshot comes from outside, so what is read back is checked: the columns, no nulls, and that a
+place, which stands for a row of another table, is one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.kernels.keys import Ids
+from gapless.operators.state import State, table
+from gapless.protocol.errors import DecodeError
+
+
+def read_numbers(state: State, name: str, *columns: str) -> list[Ids]:
+    """The columns, all int64, of a table in a snapshot; raises `DecodeError` for another one."""
+    rows = table(state, name, numbers_schema(*columns))
+    if any(column.null_count for column in rows.columns):
+        raise DecodeError(f"snapshot.{name}", "a null", "int64s")
+    return [np.array(column.to_numpy()) for column in rows.columns]
+
+
+def numbers(**columns: Ids) -> pa.RecordBatch:
+    """The inverse of `read_numbers`: a table of int64 columns, for a snapshot.
+
+    The arrays are not copied: a view of state that changes later must be.
+    """
+    return pa.RecordBatch.from_arrays(
+        [pa.array(np.ascontiguousarray(c, np.int64)) for c in columns.values()],
+        schema=numbers_schema(*columns),
+    )
+
+
+def numbers_schema(*columns: str) -> pa.Schema:
+    """Columns of int64s that are never null: of keys, and of tables in snapshots."""
+    return pa.schema([pa.field(name, pa.int64(), nullable=False) for name in columns])
+
+
+def at_places(ids: Ids, places: Ids, name: str) -> Ids:
+    """The ids that stood at these places of a snapshot; `DecodeError` where there was none."""
+    if len(places) and (places.min() < 0 or places.max() >= len(ids)):
+        raise DecodeError(f"snapshot.{name}", "a place where nothing is", f"below {len(ids)}")
+    found: Ids = ids[places]
+    return found
