@@ -1,0 +1,357 @@
+"""What a query consists of: nodes, each a step described and none of it run.
+
+    Source flows --> Window 10 s / 1 s --> Aggregate by src          a tree, root last
+
+A node is immutable. It knows its `inputs` and the `schema` of its output, and its constructor
+raises where the two do not fit: a column that is not there, a type that cannot be compared. What
+depends on more than the neighbours (does this column progress, does that lifetime end?) is asked
+in `properties.py`, by `checks.py`.
+
+Nodes are the same when they are one object: a node that two others have as input is computed once
+and its output read twice. A node made anew with the same content is another node, and computed
+again; `Query.same_as` compares by content. So plans are graphs; `walk` visits each node once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from gapless.engine.fit import (
+    Computed,
+    check_alike,
+    check_columns,
+    check_condition,
+    check_names,
+    check_span,
+    check_time,
+    computed_field,
+    type_of,
+)
+from gapless.engine.lateness import Lateness
+from gapless.engine.names import check_column
+from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.hopping import answer_schema
+from gapless.operators.join_columns import JoinColumns
+from gapless.protocol.elements import INF
+from gapless.protocol.errors import ExpressionError, Misuse
+from gapless.protocol.expr import Expr
+from gapless.protocol.schema import StreamSchema
+
+NODES_MAX = 1000
+"""Nodes of one plan: more are made by loops, and everything that looks at plans visits all."""
+DEPTH_MAX = 200
+"""Nodes on one path: whoever looks at plans may do so by recursion."""
+INPUTS_MAX = 256
+"""Inputs of one union or race."""
+WINDOWS_PER_ROW_MAX = 100_000
+"""Windows that one row is in: a day that slides by the second has 86,400."""
+K_MAX = 1 << 31
+"""Rows that a top-k gives for one group."""
+
+How = Literal["inner", "left", "right", "full"]
+
+
+class _Node:
+    """What all nodes have, set by `_is`, each constructor's last step."""
+
+    __slots__ = ("depth", "inputs", "schema")
+
+    schema: StreamSchema
+    """Of the output."""
+    inputs: tuple[Node, ...]
+    """The nodes whose output it reads, in order."""
+    depth: int
+    """Nodes on the longest path from here down."""
+
+    def _is(self, schema: StreamSchema, *inputs: Node) -> None:
+        depth = 1 + max((node.depth for node in inputs), default=0)
+        if depth > DEPTH_MAX:
+            raise Misuse(f"a query with more than {DEPTH_MAX} steps one above the other")
+        for name, value in (("schema", schema), ("inputs", inputs), ("depth", depth)):
+            object.__setattr__(self, name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]  # each is a dataclass
+        return type(self), given
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Source(_Node):
+    """Rows from outside, known by name; a row lives `[ts, ts + 1)`."""
+
+    name: str
+    schema: StreamSchema
+    time: str
+    """The column that says when."""
+    lateness: Lateness
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise Misuse(f"source: {self.name!r} is no name")
+        what = f"source {self.name}: time"
+        check_column(what, self.time, self.schema.names)
+        t = self.schema.payload.field(self.time).type
+        check_time(f"{what} {self.time!r}", t, self.schema.time_unit)
+        self._is(self.schema)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Where(_Node):
+    """The events whose payload satisfies a condition."""
+
+    input: Node
+    predicate: Computed
+
+    def __post_init__(self) -> None:
+        check_condition("where", self.predicate, self.input.schema.payload)
+        self._is(self.input.schema, self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Select(_Node):
+    """Exactly these columns, in this order, computed of those that are there."""
+
+    input: Node
+    columns: tuple[tuple[str, Computed], ...]
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise Misuse("select: names at least one column")
+        check_names("select", [name for name, _ in self.columns])
+        payload = self.input.schema.payload
+        fields = [computed_field(name, c, payload) for name, c in self.columns]
+        self._is(StreamSchema(pa.schema(fields), self.input.schema.time_unit), self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Window(_Node):
+    """Lifetimes by windows of `range` (None: all of the past), answered every `slide`.
+
+    `on` is another column to read than `_vs`.
+    """
+
+    input: Node
+    range: int | None
+    slide: int | None
+    on: str | None
+
+    def __post_init__(self) -> None:
+        for what, span in (("range", self.range), ("slide", self.slide)):
+            if span is not None:
+                check_span(f"window {what}", span)
+        if self.range is not None and self.slide is not None:
+            check_span("window range and slide together", self.range + self.slide)
+            if self.range > self.slide * WINDOWS_PER_ROW_MAX:
+                raise Misuse(
+                    f"window range {self.range}, slide {self.slide}: a row would be in "
+                    f"{-(-self.range // self.slide)} windows, {WINDOWS_PER_ROW_MAX} are the most"
+                )
+        if self.on is not None:
+            check_column("window on", self.on, self.input.schema.names)
+        self._is(self.input.schema, self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Lifetime(_Node):
+    """Lifetimes that a row says itself: up to `end`, or for a `duration`; one of the two."""
+
+    input: Node
+    end: Expr | None
+    duration: int | None
+
+    def __post_init__(self) -> None:
+        if (self.end is None) == (self.duration is None):
+            raise Misuse("lifetime: give end= or duration=, one of them")
+        if self.duration is not None:
+            check_span("lifetime duration", self.duration)
+        if self.end is not None:
+            t = type_of("lifetime end", self.end, self.input.schema.payload)
+            check_time(f"lifetime end {self.end}", t, self.input.schema.time_unit)
+        self._is(self.input.schema, self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LatestBy(_Node):
+    """Each row lives until its key's next row."""
+
+    input: Node
+    key: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_columns("latest_by", self.key, self.input.schema.names)
+        if not self.key:
+            raise Misuse("latest_by: name the columns of which each value has one latest row")
+        self._is(self.input.schema, self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Aggregate(_Node):
+    """Aggregates of the rows of each group; of each window if the input is windowed with a slide.
+
+    `early` is None, or how far provisional answers look ahead: INF is any window.
+    """
+
+    input: Node
+    group_by: tuple[str, ...]
+    aggregates: tuple[tuple[str, AggregateFunction], ...]
+    early: int | None
+
+    def __post_init__(self) -> None:
+        check_columns("group_by", self.group_by, self.input.schema.names)
+        if not self.aggregates:
+            raise Misuse("aggregate: names at least one aggregate, as in n=gl.count()")
+        for name, function in self.aggregates:
+            if not isinstance(function, AggregateFunction):
+                raise Misuse(
+                    f"aggregate {name}: {function!r} is no aggregate function; write it as in "
+                    "n=gl.count() or total=gl.sum('len')"
+                )
+            for column in function.columns:
+                check_column(f"aggregate {name}", column, self.input.schema.names)
+        check_names("aggregate", [*self.group_by, *(name for name, _ in self.aggregates)])
+        if self.early is not None and not 0 <= self.early <= INF:
+            raise Misuse(f"aggregate: early {self.early} is not negative")
+        self._is(answer_schema(self.input.schema, self.group_by, self.aggregates), self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Join(_Node):
+    """Pairs of rows that are alive together, equal in `on`, and for which `where` holds."""
+
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    where: Expr | None
+    how: How
+
+    def __post_init__(self) -> None:
+        left, right = self.left.schema, self.right.schema
+        for number, (side, schema) in enumerate((("left", left), ("right", right))):
+            for pair in self.on:
+                check_column(f"join on, {side} side", pair[number], schema.names)
+        schema = JoinColumns(left, right, self.on, self.how).schema
+        if self.where is not None:
+            if not isinstance(self.where, Expr):
+                raise ExpressionError(
+                    f"join where: {self.where!r} is no expression; a function goes into where() "
+                    "above the join"
+                )
+            check_condition("join where", self.where, schema.payload)
+        self._is(schema, self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Union(_Node):
+    """The events of all inputs."""
+
+    inputs: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        self._is(_common_schema("union", self.inputs), *self.inputs)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Difference(_Node):
+    """Each payload as often as it is alive left more than right."""
+
+    left: Node
+    right: Node
+
+    def __post_init__(self) -> None:
+        inputs = self.left, self.right
+        self._is(_common_schema("difference", inputs), *inputs)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Distinct(_Node):
+    """Each payload once where it is alive at all."""
+
+    input: Node
+
+    def __post_init__(self) -> None:
+        self._is(self.input.schema, self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TopK(_Node):
+    """Of the rows of each group the k that come first by `by`."""
+
+    input: Node
+    k: int
+    by: Expr
+    largest: bool
+    within: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if type(self.k) is not int or not 1 <= self.k <= K_MAX:
+            raise Misuse(f"top_k {self.k!r}: a number of rows, 1 to {K_MAX}")
+        check_columns("top_k within", self.within, self.input.schema.names)
+        if pa.types.is_null(type_of("top_k by", self.by, self.input.schema.payload)):
+            raise ExpressionError(f"top_k by {self.by}: has no type, so no order")
+        self._is(self.input.schema, self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Race(_Node):
+    """Queries with one answer, whichever of them is first."""
+
+    inputs: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        self._is(_common_schema("race", self.inputs), *self.inputs)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Normalise(_Node):
+    """One table for all tables that say the same at every instant."""
+
+    input: Node
+
+    def __post_init__(self) -> None:
+        self._is(self.input.schema, self.input)
+
+
+Node = (
+    Source
+    | Where
+    | Select
+    | Window
+    | Lifetime
+    | LatestBy
+    | Aggregate
+    | Join
+    | Union
+    | Difference
+    | Distinct
+    | TopK
+    | Race
+    | Normalise
+)
+
+
+def walk(root: Node) -> list[Node]:
+    """All nodes of a plan, each once, inputs before those that read them, the root last."""
+    found: dict[Node, None] = {}
+    path = [(root, iter(root.inputs))]
+    while path:
+        node, left = path[-1]
+        below = next((n for n in left if n not in found), None)
+        if below is not None:
+            path.append((below, iter(below.inputs)))
+            continue
+        found[node] = None
+        path.pop()
+        if len(found) > NODES_MAX:
+            raise Misuse(f"a query of more than {NODES_MAX} steps")
+    return list(found)
+
+
+def _common_schema(what: str, inputs: tuple[Node, ...]) -> StreamSchema:
+    if not 1 <= len(inputs) <= INPUTS_MAX:
+        raise Misuse(f"{what}: {len(inputs)} inputs, 1 to {INPUTS_MAX} can be")
+    for number, other in enumerate(inputs[1:], 2):
+        check_alike(what, inputs[0].schema, other.schema, f"number {number}")
+    return inputs[0].schema
