@@ -60,8 +60,13 @@ class LiveRows:
         most: int,
     ) -> tuple[int, tuple[NDArray[np.int64], ...]]: ...
     def equals(
-        self, keys: NDArray[np.int64], vs: NDArray[np.int64], ve: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], ...]: ...
+        self,
+        keys: NDArray[np.int64],
+        vs: NDArray[np.int64],
+        ve: NDArray[np.int64],
+        from_row: int,
+        most: int,
+    ) -> tuple[int, tuple[NDArray[np.int64], ...]]: ...
     def lives(
         self,
         ids: NDArray[np.int64],

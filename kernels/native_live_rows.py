@@ -44,16 +44,17 @@ class LiveRows:
 
         Stops behind the row with which there are `most` or more; the first is where.
         """
-        end, met = self._rows.meet(
-            as_int64("keys", keys), as_int64("vs", vs), as_int64("ve", ve), start, most
-        )
+        lives = as_int64("keys", keys), as_int64("vs", vs), as_int64("ve", ve)
+        end, met = self._rows.meet(*lives, start, most)
         return end, Met(*met)
 
-    def equals(self, keys: Any, vs: Any, ve: Any) -> Met:
-        """Stored rows of the same key with exactly the same lifetime."""
-        return Met(
-            *self._rows.equals(as_int64("keys", keys), as_int64("vs", vs), as_int64("ve", ve))
-        )
+    def equals(
+        self, keys: Any, vs: Any, ve: Any, start: int = 0, most: int = NO_BOUND
+    ) -> tuple[int, Met]:
+        """The same for stored rows of the same key with exactly the same lifetime."""
+        lives = as_int64("keys", keys), as_int64("vs", vs), as_int64("ve", ve)
+        end, met = self._rows.equals(*lives, start, most)
+        return end, Met(*met)
 
     def lives(self, ids: Any) -> Lives:
         """Keys and lifetimes of live ids."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import sys
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -104,27 +105,30 @@ class LiveRows:
 
         Stops behind the row with which there are `most` or more; the first is where.
         """
-        lives = _lives(keys, vs, ve)
+        return self._look(lambda vs, ve, s, e: s < ve and vs < e, (keys, vs, ve), start, most)
+
+    def equals(
+        self, keys: Any, vs: Any, ve: Any, start: int = 0, most: int = NO_BOUND
+    ) -> tuple[int, Met]:
+        """The same for stored rows of the same key with exactly the same lifetime."""
+        return self._look(lambda vs, ve, s, e: (vs, ve) == (s, e), (keys, vs, ve), start, most)
+
+    def _look(
+        self,
+        is_it: Callable[[int, int, int, int], bool],
+        columns: tuple[Any, Any, Any],
+        start: int,
+        most: int,
+    ) -> tuple[int, Met]:
+        lives = _lives(*columns)
         found: list[tuple[int, int, int, int]] = []
         with self._lock:
             for i in range(start, len(lives)):
-                key, begins, ends = lives[i]
-                found += [m for m in self._of(key, i) if m[2] < ends and begins < m[3]]
+                key, vs, ve = lives[i]
+                found += [m for m in self._of(key, i) if is_it(vs, ve, m[2], m[3])]
                 if len(found) >= most:
                     return i + 1, _met(found)
         return len(lives), _met(found)
-
-    def equals(self, keys: Any, vs: Any, ve: Any) -> Met:
-        """Stored rows of the same key with exactly the same lifetime."""
-        with self._lock:
-            return _met(
-                [
-                    m
-                    for i, (key, *life) in enumerate(_lives(keys, vs, ve))
-                    for m in self._of(key, i)
-                    if [*m[2:]] == life
-                ]
-            )
 
     def _of(self, key: int, asked: int) -> list[tuple[int, int, int, int]]:
         ids = self._of_key.get(key, ())

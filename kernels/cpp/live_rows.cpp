@@ -109,38 +109,36 @@ void LiveRows::fetch(const int64_t* keys, size_t count) const {
   }
 }
 
+// `is_it(entry, vs, ve)`: whether a stored row is meant by one with that lifetime.
 template <class IsIt>
-void LiveRows::walk(int64_t key, int64_t asked, Met& met, IsIt is_it) const {
-  const Head* head = head_of(key);
-  if (head == nullptr || head->count == 0) return;
-  for (uint32_t id = head->first; id != NO_ROW; id = entries_[id].next) {
-    const Entry& entry = entries_[id];
-    if (!is_it(entry)) continue;
-    met.asked.push_back(asked);
-    met.id.push_back(id);
-    met.vs.push_back(entry.vs);
-    met.ve.push_back(entry.ve);
-  }
-}
-
-size_t LiveRows::meet(const Lives& rows, size_t from, size_t most, Met& met) const {
+size_t LiveRows::look(const Lives& rows, size_t from, size_t most, Met& met, IsIt is_it) const {
   for (size_t i = from; i < rows.count; ++i) {
     if ((i - from) % TOGETHER == 0) fetch(rows.keys + i, std::min(TOGETHER, rows.count - i));
-    const int64_t vs = rows.vs[i], ve = rows.ve[i];
-    walk(rows.keys[i], static_cast<int64_t>(i), met,
-         [=](const Entry& entry) { return entry.vs < ve && vs < entry.ve; });
+    const Head* head = head_of(rows.keys[i]);
+    if (head == nullptr || head->count == 0) continue;
+    for (uint32_t id = head->first; id != NO_ROW; id = entries_[id].next) {
+      const Entry& entry = entries_[id];
+      if (!is_it(entry, rows.vs[i], rows.ve[i])) continue;
+      met.asked.push_back(static_cast<int64_t>(i));
+      met.id.push_back(id);
+      met.vs.push_back(entry.vs);
+      met.ve.push_back(entry.ve);
+    }
     if (met.id.size() >= most) return i + 1;
   }
   return rows.count;
 }
 
-void LiveRows::equals(const Lives& rows, Met& met) const {
-  for (size_t i = 0; i < rows.count; ++i) {
-    if (i % TOGETHER == 0) fetch(rows.keys + i, std::min(TOGETHER, rows.count - i));
-    const int64_t vs = rows.vs[i], ve = rows.ve[i];
-    walk(rows.keys[i], static_cast<int64_t>(i), met,
-         [=](const Entry& entry) { return entry.vs == vs && entry.ve == ve; });
-  }
+size_t LiveRows::meet(const Lives& rows, size_t from, size_t most, Met& met) const {
+  return look(rows, from, most, met, [](const Entry& entry, int64_t vs, int64_t ve) {
+    return entry.vs < ve && vs < entry.ve;
+  });
+}
+
+size_t LiveRows::equals(const Lives& rows, size_t from, size_t most, Met& met) const {
+  return look(rows, from, most, met, [](const Entry& entry, int64_t vs, int64_t ve) {
+    return entry.vs == vs && entry.ve == ve;
+  });
 }
 
 void LiveRows::lives(const int64_t* ids, size_t count, int64_t* keys, int64_t* vs,

@@ -44,8 +44,8 @@ class LiveRows {
   // Stored rows of the same key whose lifetime has an instant in common with that of rows[from]
   // and those after it. Stops behind the row with which there are `most` or more, and says where.
   size_t meet(const Lives& rows, size_t from, size_t most, Met& met) const;
-  // Stored rows of the same key that have exactly the same lifetime.
-  void equals(const Lives& rows, Met& met) const;
+  // The same for stored rows of the same key that have exactly the same lifetime.
+  size_t equals(const Lives& rows, size_t from, size_t most, Met& met) const;
   // The keys and lifetimes of live ids. Throws where one is not.
   void lives(const int64_t* ids, size_t count, int64_t* keys, int64_t* vs, int64_t* ve) const;
   // Lets live rows end at other times, after they start. Throws, and changes nothing, where not.
@@ -77,7 +77,7 @@ class LiveRows {
   }
   void fetch(const int64_t* keys, size_t count) const;
   template <class IsIt>
-  void walk(int64_t key, int64_t asked, Met& met, IsIt is_it) const;
+  size_t look(const Lives& rows, size_t from, size_t most, Met& met, IsIt is_it) const;
   uint32_t put(const Block& block, size_t i, const Lives& rows, size_t row);
   void link(uint32_t id, const Lives& rows, size_t row) noexcept;
   void remove(uint32_t id) noexcept;

@@ -57,18 +57,11 @@ class PyLiveRows {
   }
 
   nb::tuple meet(nb::handle keys, nb::handle vs, nb::handle ve, size_t from, size_t most) {
-    const PyLives lives(keys, vs, ve);
-    Met met;
-    size_t end = 0;
-    locked(mutex_, (*lives).count, [&] { end = rows_.meet(*lives, from, most, met); });
-    return nb::make_tuple(end, as_columns(std::move(met)));
+    return look(&LiveRows::meet, {keys, vs, ve}, from, most);
   }
 
-  nb::tuple equals(nb::handle keys, nb::handle vs, nb::handle ve) {
-    const PyLives lives(keys, vs, ve);
-    Met met;
-    locked(mutex_, (*lives).count, [&] { rows_.equals(*lives, met); });
-    return as_columns(std::move(met));
+  nb::tuple equals(nb::handle keys, nb::handle vs, nb::handle ve, size_t from, size_t most) {
+    return look(&LiveRows::equals, {keys, vs, ve}, from, most);
   }
 
   void lives(nb::handle ids, nb::handle keys, nb::handle vs, nb::handle ve) {
@@ -111,6 +104,15 @@ class PyLiveRows {
   void validate() { locked(mutex_, GIL_FREE_ROWS_MIN, [&] { rows_.validate(); }); }
 
  private:
+  using Look = size_t (LiveRows::*)(const Lives&, size_t, size_t, Met&) const;
+
+  nb::tuple look(Look question, const PyLives& lives, size_t from, size_t most) {
+    Met met;
+    const size_t end = locked(mutex_, (*lives).count,
+                              [&] { return (rows_.*question)(*lives, from, most, met); });
+    return nb::make_tuple(end, as_columns(std::move(met)));
+  }
+
   nb::object keep_;
   std::mutex mutex_;
   LiveRows rows_;
@@ -128,7 +130,8 @@ void define_live_rows(nb::module_& m) {
            nb::arg("from_row"), nb::arg("most"),
            "How far it came, and (row, id, vs, ve) of what is alive with each.")
       .def("equals", &PyLiveRows::equals, nb::arg("keys"), nb::arg("vs"), nb::arg("ve"),
-           "(row, id, vs, ve) of what has exactly this key and lifetime.")
+           nb::arg("from_row"), nb::arg("most"),
+           "The same of what has exactly this key and lifetime.")
       .def("lives", &PyLiveRows::lives, nb::arg("ids"), nb::arg("keys"), nb::arg("vs"),
            nb::arg("ve"), "Fills keys and lifetimes of live ids.")
       .def("set_ends", &PyLiveRows::set_ends, nb::arg("ids"), nb::arg("ve"),

@@ -77,7 +77,7 @@ def test_meeting_stops_behind_the_row_with_which_there_are_enough_answers(rows: 
 
 def test_equals_finds_exactly_that_key_and_lifetime(rows: Any) -> None:
     rows.add(batch("a", "b", "c", "d"), [1, 1, 1, 2], [0, 0, 0, 0], [9, 9, 8, 9])
-    assert met(rows.equals([1, 1, 2], [0, 0, 0], [9, 7, 9])) == [
+    assert met(rows.equals([1, 1, 2], [0, 0, 0], [9, 7, 9])[1]) == [
         (0, 0, 0, 9),
         (0, 1, 0, 9),
         (2, 3, 0, 9),
@@ -178,15 +178,15 @@ def test_differential_native_and_twin_answer_alike(steps: list[tuple[Any, Any, A
     for added, asked, rng in steps:
         columns = [np.array([r[i] for r in added], np.int64) for i in range(3)]
         names = [rng.choice(["", "a", "bb" * 200, None]) for _ in added]
-        since = rng.randrange(25)
+        since, most = rng.randrange(25), rng.choice([1, 5, 1000])
         ids = [r.add(batch(*names), columns[0], columns[1], columns[1] + columns[2], since)
                for r in both]  # fmt: skip  # one line a store
         assert ids[0].tolist() == ids[1].tolist()
         keys, vs, span = (np.array([r[i] for r in asked], np.int64) for i in range(3))
         for call in ("meet", "equals"):
-            answers = [getattr(r, call)(keys, vs, vs + span) for r in both]
-            flat = [a[1] if call == "meet" else a for a in answers]
-            assert met(flat[0]) == met(flat[1])
+            answers = [getattr(r, call)(keys, vs, vs + span, 0, most) for r in both]
+            assert answers[0][0] == answers[1][0]
+            assert met(answers[0][1]) == met(answers[1][1])
         live = both[0].ids.tolist()
         moved = [i for i in live if rng.random() < 0.3]
         gone = [i for i in live if rng.random() < 0.5]

@@ -1,0 +1,54 @@
+"""A join's `where`: which pairs of rows satisfy it.
+
+A pair for which it raises goes aside when the pair is first formed, and is no match, then or later:
+a condition reads payloads and no times, so it fails for a pair always or never.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.kernels.keys import Mask
+from gapless.operators.aside import Aside
+from gapless.operators.evaluating import evaluate_rows
+from gapless.operators.join_columns import JoinColumns
+from gapless.protocol.errors import ExpressionError
+from gapless.protocol.expr import Expr
+
+
+class Condition:
+    """An expression over output columns."""
+
+    def __init__(self, where: Expr, columns: JoinColumns, aside: Aside) -> None:
+        result = where.type(columns.schema.payload)
+        if not pa.types.is_boolean(result):
+            raise ExpressionError(f"join where {where}: gives {result}, a condition gives bool")
+        self._where = where
+        self._text = f"join where {where}"
+        self._columns = columns
+        self._aside = aside
+
+    def holds(self, left: pa.RecordBatch, right: pa.RecordBatch, formed: Mask | None) -> Mask:
+        """Which pairs satisfy it; those that are formed now go aside where it raises.
+
+        `formed` None: all are.
+        """
+        pairs = self._columns.batch(self._columns.joined(left, right))
+        if formed is None or formed.all():
+            return self._evaluate(pairs, self._aside)
+        holds = self._evaluate(pairs, Aside("aside", sys.maxsize))
+        if formed.any():  # those that raise do not hold, so none is looked at in vain
+            self._evaluate(pairs.filter(pa.array(formed & ~holds)), self._aside)
+        return holds
+
+    def _evaluate(self, pairs: pa.RecordBatch, aside: Aside) -> Mask:
+        answers, answered = evaluate_rows(self._where, pairs, aside, self._text)
+        holds: Mask = answers.fill_null(False).to_numpy(zero_copy_only=False)
+        if answered is None:
+            return holds
+        mask = np.zeros(pairs.num_rows, np.bool_)
+        mask[answered] = holds
+        return mask

@@ -1,0 +1,86 @@
+"""The parts of lifetimes in which an event meets nobody: an outer join's null rows.
+
+    event   [0,            20)
+    meets        [3, 8)
+               [2, 5)     [12,14)
+    pieces  [0,2)   [8,12)   [14,20)
+
+Each event has its own pieces, as long as they can be. For events of one payload and one start that
+is the normal form: they meet the same others, so their pieces start alike and differ in their last
+end only, and the i-th start belongs to the i-th end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapless.kernels.keys import Ids, Mask
+from gapless.protocol.frame import Times
+
+
+class Pieces(NamedTuple):
+    """Parts of lifetimes, by owner and then by start."""
+
+    owner: Ids
+    vs: Times
+    ve: Times
+
+    def pick(self, mask: Mask) -> Pieces:
+        """Those that a mask picks."""
+        return Pieces(self.owner[mask], self.vs[mask], self.ve[mask])
+
+
+class Revised(NamedTuple):
+    """Pieces before and after; an end equal to the start: not there."""
+
+    owner: Ids
+    vs: Times
+    was: Times
+    ve: Times
+
+
+NO_PIECES = Pieces(*(np.empty(0, np.int64) for _ in range(3)))
+
+
+def uncovered(low: Times, high: Times, owner: Ids, vs: Times, ve: Times) -> Pieces:
+    """What is left of `[low, high)` of each owner without its intervals `[vs, ve)`.
+
+    Owners are positions in `low`; an empty `[low, high)` has no pieces.
+    """
+    vs, ve = np.maximum(vs, low[owner]), np.minimum(ve, high[owner])
+    inside = vs < ve
+    owner, vs, ve = owner[inside], vs[inside], ve[inside]
+    alive = (low < high).nonzero()[0]
+    owners = np.concatenate([alive, owner, owner, alive])
+    times = np.concatenate([low[alive], vs, ve, high[alive]])
+    by = np.zeros(len(owners), np.int64)
+    by[len(alive) : len(alive) + len(owner)] = 1
+    by[len(alive) + len(owner) : len(alive) + 2 * len(owner)] = -1
+    order = np.lexsort((times, owners))
+    owners, times = owners[order], times[order]
+    # An owner's intervals all end within it, so one running sum serves all owners.
+    open_now = np.cumsum(by[order])
+    free = (owners[1:] == owners[:-1]) & (times[1:] > times[:-1]) & (open_now[:-1] == 0)
+    at = free.nonzero()[0]
+    return Pieces(owners[at], times[at], times[at + 1])
+
+
+def revised(before: Pieces, after: Pieces) -> Revised:
+    """What has to be said so that the pieces before become those after."""
+    owner = np.concatenate([before.owner, after.owner])
+    vs = np.concatenate([before.vs, after.vs])
+    order = np.lexsort((vs, owner))  # stable: of two with one start the one before comes first
+    owner, vs = owner[order], vs[order]
+    ve = np.concatenate([before.ve, after.ve])[order]
+    is_new = order >= len(before.owner)
+    pair = np.zeros(len(owner), np.bool_)  # this one, and the next is the same piece later
+    pair[:-1] = (owner[1:] == owner[:-1]) & (vs[1:] == vs[:-1])
+    followed = pair.nonzero()[0]
+    was = np.where(is_new, vs, ve)
+    ends = np.where(is_new, ve, vs)
+    ends[followed] = ve[followed + 1]
+    said = was != ends
+    said[followed + 1] = False
+    return Revised(owner[said], vs[said], was[said], ends[said])

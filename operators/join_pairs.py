@@ -1,0 +1,82 @@
+"""Pairs of rows that a change concerns, and the rows that come out of it.
+
+    changed    [2, 9) becomes [2, 6)          pair   vs 4   was 9   ve 6      adj(.., 4, 9, 6)
+    stored     [4, 20)
+
+A pair starts where the later of its rows does and ends where the earlier one ends, before the
+change and after it. An end equal to the start: the pair was not there, or is no longer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapless.kernels.keys import Ids, Mask
+from gapless.kernels.live_rows import Met
+from gapless.operators.join_changes import Changes
+from gapless.operators.join_columns import Columns
+from gapless.operators.join_nulls import Revised
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.frame import Frame, Times
+from gapless.protocol.schema import StreamSchema
+
+
+class Pairs(NamedTuple):
+    """Changed events, each with a stored one of the other side."""
+
+    asked: Ids
+    """Which change."""
+    id: Ids
+    """Which stored event."""
+    vs: Times
+    was: Times
+    ve: Times
+
+    @staticmethod
+    def of(changes: Changes, met: Met) -> Pairs:
+        """The pairs of changes with those whom they meet, before or after."""
+        vs = np.maximum(changes.vs[met.asked], met.vs)
+        ve = np.minimum(changes.ve[met.asked], met.ve)
+        was = vs
+        if changes.old:
+            ve = np.maximum(ve, vs)
+            was = np.maximum(np.minimum(changes.was[met.asked], met.ve), vs)
+        return Pairs(met.asked, met.id, vs, was, ve)
+
+    def pick(self, mask: Mask) -> Pairs:
+        """Those that a mask picks."""
+        if mask.all():
+            return self
+        rows = mask.nonzero()[0]
+        return Pairs(*(column[rows] for column in self))
+
+    def changing(self) -> Pairs:
+        """Those that are not as they were."""
+        return self.pick(self.was != self.ve)
+
+
+class JoinRows:
+    """Output rows of one push, part by part."""
+
+    def __init__(self, schema: StreamSchema) -> None:
+        self._schema = schema
+        self._frames: list[Frame] = []
+
+    def add(self, vs: Times, was: Times | None, ve: Times, columns: Columns) -> None:
+        """Rows that were not there, where `was` is None or equal to `vs`, and rows that change."""
+        if was is not None:
+            was = np.where(was == vs, BEGIN, was)
+        self._frames.append(Frame.from_columns(self._schema, vs, ve, columns, was))
+
+    def revise(self, lost: Revised, columns: Columns) -> None:
+        """Null rows and how they change."""
+        self.add(lost.vs, lost.was, lost.ve, columns)
+
+    def frame(self, stable: int | None) -> Frame:
+        """All of them, then the stable."""
+        if not self._frames:
+            return Frame.empty(self._schema, stable)
+        rows = self._frames[0] if len(self._frames) == 1 else Frame.concat(self._frames)
+        return rows if stable is None else rows.with_stable(stable)
