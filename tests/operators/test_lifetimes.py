@@ -106,7 +106,7 @@ def test_it_promises_what_its_rows_allow_and_only_news(name: str) -> None:
         operator, last, out = SetLifetimes(SCHEMA, window), BEGIN, Tdb(SCHEMA)
         for f in laws.tellings(tdb, seed):
             laws.follow(operator, out, 0, f)
-            last = f.stable or last
+            last = last if f.stable is None else f.stable
             assert out.stable == (BEGIN if last == BEGIN else promised(window, last))
 
 
