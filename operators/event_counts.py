@@ -1,0 +1,116 @@
+"""Events that an operator holds, and how often each is there.
+
+    ins(A,6,9) ins(A,6,9)      (A,6,9): 2
+    adj(A,6,9,12)              (A,6,9): 1   (A,6,12): 1
+    adj(A,6,12,6)              (A,6,9): 1
+
+Events are a multiset, so an adjust moves one from its old end to the new one, or takes it away.
+Counts know no order inside a frame. An event is a number, `id -> (payload id, vs, ve)`; ids are
+dense and used again, and a payload is stored once however many events share it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.kernels import KeyTable
+from gapless.kernels.columns import Column
+from gapless.kernels.keys import Ids
+from gapless.operators.numbers import numbers_schema
+from gapless.operators.payloads import Payloads
+from gapless.protocol.elements import INF
+from gapless.protocol.errors import Bug, StreamViolation
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+from gapless.protocol.text import format_element
+
+_EVENT = numbers_schema("payload", "vs", "ve")
+
+
+class EventCounts:
+    """A multiset of events of one schema."""
+
+    def __init__(self, schema: StreamSchema) -> None:
+        self._schema = schema
+        self._payloads = Payloads(schema.payload)
+        self._events = KeyTable(_EVENT)
+        self._payload = Column(0)  # by id, as are all columns
+        self._vs = Column(INF)  # INF where the id is free
+        self._ve = Column(INF)
+        self._count = Column(0)
+
+    def apply(self, frame: Frame) -> None:
+        """Takes the rows in; a frame that adjusts what is not there raises and changes nothing."""
+        gained, lost = (frame.ve > frame.vs).nonzero()[0], (~frame.is_insert).nonzero()[0]
+        rows = np.concatenate([gained, lost])
+        by = np.repeat(np.array([1, -1]), [len(gained), len(lost)])
+        payloads = self._payloads.intern(frame.payload)[rows]
+        vs, ve = frame.vs[rows], np.concatenate([frame.ve[gained], frame.was[lost]])
+        keys = pa.RecordBatch.from_arrays(list(map(pa.array, (payloads, vs, ve))), schema=_EVENT)
+        ids, new = self._events.intern(keys)
+        for column, values in zip(self._key_columns, (payloads, vs, ve), strict=True):
+            column.fit(self._events.capacity)[ids[new]] = values[new]
+        self._payloads.use(payloads[new])
+        count = self._count.fit(self._events.capacity)
+        np.add.at(count, ids, by)
+        absent = count[ids] < 0
+        if absent.any():
+            np.subtract.at(count, ids, by)
+        self._free(np.unique(ids[count[ids] == 0]))
+        if absent.any():
+            element = frame.slice(int(rows[int(absent.argmax())]), 1).elements()[0]
+            rule = "an adjust changes an event that is there, and this one is not"
+            raise StreamViolation(format_element(element), rule)
+
+    def starting_before(self, t: int) -> Ids:
+        """The ids of events with `vs < t`, in the order of ids."""
+        ids: Ids = (self._vs.values < t).nonzero()[0]
+        return ids
+
+    def rows(self, ids: Ids) -> Frame:
+        """The events as inserts, each as often as it is there."""
+        ids = np.repeat(ids, self._count.values[ids])
+        if not len(ids):
+            return Frame.empty(self._schema)
+        payload = self._payloads.rows(self._payload.values[ids])
+        return Frame.from_columns(self._schema, self._vs.values[ids], self._ve.values[ids], payload)
+
+    def forget(self, ids: Ids) -> None:
+        """Drops events, however often they are there."""
+        self._count.values[ids] = 0
+        self._free(ids)
+
+    def _free(self, ids: Ids) -> None:
+        if not len(ids):
+            return
+        self._events.release(ids)
+        self._payloads.drop(self._payload.values[ids])
+        for column, free in zip(self._key_columns, (0, INF, INF), strict=True):
+            column.values[ids] = free
+            column.fit(self._events.capacity)
+        self._count.fit(self._events.capacity)
+
+    @property
+    def _key_columns(self) -> tuple[Column, Column, Column]:
+        return self._payload, self._vs, self._ve
+
+    def __len__(self) -> int:
+        """Different events."""
+        return len(self._events)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables and columns."""
+        held = sum(column.nbytes for column in (*self._key_columns, self._count))
+        return int(self._events.nbytes) + self._payloads.nbytes + held
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        self._events.validate()
+        live = self._vs.values < INF
+        if int(live.sum()) != len(self._events):
+            raise Bug(f"{int(live.sum())} live starts, {len(self._events)} events held")
+        if ((self._count.values > 0) != live).any():
+            raise Bug("an event is held no times, or a free id some times")
+        self._payloads.validate(self._payload.values[live])
