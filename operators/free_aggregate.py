@@ -1,0 +1,126 @@
+"""Aggregates over free lifetimes: at every instant, of the rows alive then, group by group.
+
+    count() of ins(A,0,9) ins(A,4,9) stable(9)      ->  ins((A,1),0,4) ins((A,2),4,9) stable(9)
+                                                                 in normal form, as everywhere
+
+The accumulators of `aggregates/` hold state by id; here an id is a node of the tree over the
+pieces (`pieces.py`). Each row is added to the few nodes that make up its lifetime; then, level by
+level from the top, what a node has is taken and merged into both of its children. So n rows over p
+pieces cost n log p adds and 2p merges, where adding each row to each of its pieces would cost n
+times p, and aggregates need no subtracting. Nothing is kept from one stable to the next.
+
+A group without rows alive gives no row. An answer that cannot be given goes aside, once for each
+piece that begins: which ones do not depends on the rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.kernels.keys import Ids
+from gapless.operators.aggregates.function import Accumulator, AggregateFunction
+from gapless.operators.aside import Aside
+from gapless.operators.per_snapshot import CELLS_MAX, PerSnapshot, Rows
+from gapless.operators.pieces import Pieces, Spans
+from gapless.protocol.columns import take
+from gapless.protocol.frame import Mask
+from gapless.protocol.schema import StreamSchema
+
+Aggregates = Sequence[tuple[str, AggregateFunction]]
+
+
+class FreeAggregate(PerSnapshot):
+    """One row a group and instant: the group's columns, then the aggregates by their names."""
+
+    def __init__(
+        self, schema: StreamSchema, group_by: Sequence[str], aggregates: Aggregates, aside: Aside
+    ) -> None:
+        fields = [schema.payload.field(g) for g in group_by if g in schema.names]
+        fields += [pa.field(name, f.result(schema.payload)) for name, f in aggregates]
+        super().__init__(schema, group_by, StreamSchema(pa.schema(fields), schema.time_unit))
+        self._functions = [function for _, function in aggregates]
+        self._bounded = all(function.bounded for function in self._functions)
+        self._aside = aside
+
+    def _cells(self, pieces: Pieces, spans: Spans) -> Ids:
+        """A piece for a bounded function; the rows of each for a holistic one, which keeps them."""
+        if self._bounded:
+            return super()._cells(pieces, spans)
+        count = self._events.count.values[spans.event]
+        return spans.covered(len(pieces), count)
+
+    def _answer(self, pieces: Pieces, spans: Spans) -> Rows:
+        states = [f.accumulator(self._input.payload) for f in self._functions]
+        filled = self._accumulate(states, spans, len(pieces))
+        answerable = self._set_aside(states, filled, pieces)
+        filled = filled[answerable]
+        columns = [state.results(filled) for state in states]
+        if self._events.group_by:
+            columns = [*self._events.groups.rows(pieces.group[filled]).columns, *columns]
+        answers = pa.RecordBatch.from_arrays(columns, schema=self.schema.payload)
+        return Rows(filled, self._payloads.intern(answers), np.ones(len(filled), np.int64))
+
+    def _accumulate(self, states: list[Accumulator], spans: Spans, pieces: int) -> Ids:
+        """Aggregates the rows of each piece under the piece's number; which pieces have any."""
+        spans = spans.repeated(self._events.count.values[spans.event])
+        rows = self._events.payloads.rows(self._events.payload.values[spans.event])
+        times = self._events.vs.values[spans.event]
+        levels = list(spans.nodes())
+        sizes = [-(-pieces >> level) for level in range(len(levels))]
+        base = np.cumsum([0, *sizes])
+        for state in states:
+            state.fit(int(base[-1]))
+        has_rows = [np.zeros(size, np.bool_) for size in sizes]
+        for level, (nodes, places) in enumerate(levels):
+            has_rows[level][nodes] = True
+            for i in range(0, len(nodes), CELLS_MAX):
+                at = places[i : i + CELLS_MAX]
+                picked = _picked(rows, at)
+                for state in states:
+                    state.add(base[level] + nodes[i : i + CELLS_MAX], picked, times[at])
+        for level in range(len(levels) - 1, 0, -1):
+            _hand_down(states, has_rows[level], has_rows[level - 1], base[level], base[level - 1])
+        return has_rows[0].nonzero()[0] if levels else np.zeros(0, np.int64)
+
+    def _set_aside(self, states: list[Accumulator], filled: Ids, pieces: Pieces) -> Mask:
+        """Which of the pieces have an answer; those that begin and have none go aside."""
+        answerable = np.ones(len(filled), np.bool_)
+        for state in states:
+            found = state.unanswerable(filled)
+            if found is None:
+                continue
+            mask, reason = found
+            begun = filled[mask & answerable & pieces.begins[filled]]
+            answerable &= ~mask
+            self._aside.put("aggregate", self._named(pieces, begun), reason)
+        return answerable
+
+    def _named(self, pieces: Pieces, which: Ids) -> pa.RecordBatch:
+        """The groups of pieces, and since when."""
+        since = pa.array(pieces.start[which])
+        names, columns = ["_vs"], [since]
+        if self._events.group_by:
+            groups = self._events.groups.rows(pieces.group[which])
+            names, columns = [*names, *groups.schema.names], [since, *groups.columns]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _hand_down(
+    states: list[Accumulator], has_rows: Mask, below: Mask, base: int, base_below: int
+) -> None:
+    """Merges what the nodes of a level have into both children of each."""
+    nodes = has_rows.nonzero()[0]
+    for child in (2 * nodes, 2 * nodes + 1):
+        below[child] = True
+    for state in states:
+        partial = state.take(base + nodes)
+        state.merge(base_below + 2 * nodes, partial)
+        state.merge(base_below + 2 * nodes + 1, partial)
+
+
+def _picked(rows: pa.RecordBatch, places: Ids) -> pa.RecordBatch:
+    columns = [take(column, pa.array(places)) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

@@ -1,0 +1,124 @@
+"""Lifetimes laid out as pieces between which nothing changes.
+
+    A [0,10)   |---------|
+    B    [4,14)    |---------|
+    pieces     |---|-----|---|        0: [0,4) A     1: [4,10) A and B     2: [10,14) B
+    spans      A covers pieces 0 to 1, B covers 1 to 2
+
+Pieces are cut group by group at every start and end of the group's own events, and numbered
+through all groups. So what an event covers is a run of pieces, and to say what holds in each piece
+one need not lay out all pairs of a piece and an event that covers it, of which there may be n
+squared: `nodes` cuts each run into at most 2 log n nodes of a binary tree over the pieces,
+
+    level 2    [0 . . . . . . 3]       a run from 1 to 6 is   node 1 of level 0
+    level 1    [0 . 1] [2 . . 3]                              node 1 of level 1
+    level 0    0  1  2  3  ...                                node 2 of level 1, node 6 of level 0
+
+and what is known of a node is handed down to both of its children, level by level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapless.kernels.keys import Ids, Mask
+from gapless.protocol.frame import Times
+
+
+@dataclass(slots=True)
+class Pieces:
+    """Stretches of time, by group and start. In each, the same events of the group are alive."""
+
+    start: Times
+    end: Times
+    group: Ids
+    begins: Mask
+    """False for a piece that continues one from before the layout began."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def part(self, first: int, last: int) -> Pieces:
+        """Those from `first` on and before `last`."""
+        at = slice(first, last)
+        return Pieces(self.start[at], self.end[at], self.group[at], self.begins[at])
+
+
+@dataclass(slots=True)
+class Spans:
+    """Which run of pieces each event covers: those from `first` on and before `last`."""
+
+    event: Ids
+    first: Ids
+    last: Ids
+
+    def part(self, first: int, last: int) -> Spans:
+        """What is covered of the pieces from `first` on and before `last`, counted from there."""
+        here = ((self.first < last) & (self.last > first)).nonzero()[0]
+        return Spans(
+            self.event[here],
+            np.maximum(self.first[here], first) - first,
+            np.minimum(self.last[here], last) - first,
+        )
+
+    def repeated(self, copies: Ids) -> Spans:
+        """Each as often as `copies` says."""
+        if len(copies) and int(copies.max()) == 1 == int(copies.min()):
+            return self
+        return Spans(*(np.repeat(column, copies) for column in (self.event, self.first, self.last)))
+
+    def covered(self, pieces: int, by: Ids | None = None) -> Ids:
+        """How many events cover each of so many pieces; or what `by`, one for each, adds up to."""
+        one = np.ones(len(self.first), np.int64) if by is None else by
+        rise = np.zeros(pieces + 1, np.int64)
+        np.add.at(rise, self.first, one)
+        np.subtract.at(rise, self.last, one)
+        return np.cumsum(rise)[:-1]
+
+    def nodes(self) -> Iterator[tuple[Ids, Ids]]:
+        """Level by level from 0 on, which nodes of the tree are in which spans.
+
+        Yields pairs (node, place among the spans). The nodes of a span are disjoint and cover it.
+        """
+        place = (self.first < self.last).nonzero()[0]
+        first, last = self.first[place], self.last[place]
+        while len(place):
+            left, right = (first & 1).nonzero()[0], (last & 1).nonzero()[0]
+            yield (
+                np.concatenate([first[left], last[right] - 1]),
+                np.concatenate([place[left], place[right]]),
+            )
+            first, last = (first + 1) >> 1, last >> 1
+            more = (first < last).nonzero()[0]
+            place, first, last = place[more], first[more], last[more]
+
+
+def lay_out(
+    groups: Ids, position: Ids, event: Ids, vs: Times, ve: Times, since: int, until: int
+) -> tuple[Pieces, Spans]:
+    """The pieces from `since` on that start before `until`, and what each event covers of them.
+
+    Event i is of `groups[position[i]]`, lives in `[vs[i], ve[i])` and ends at `since` or later.
+    Pieces that no event covers are among them.
+    """
+    n = len(event)
+    lo = np.maximum(vs, since)
+    owner, time = np.concatenate([position, position]), np.concatenate([lo, ve])
+    order = np.lexsort((time, owner))
+    owner, time = owner[order], time[order]
+    first = np.ones(2 * n, np.bool_)
+    first[1:] = (owner[1:] != owner[:-1]) | (time[1:] != time[:-1])
+    boundary = np.empty(2 * n, np.int64)  # of each start and end, the number of its boundary
+    boundary[order] = np.cumsum(first) - 1
+    start, owner = time[first], owner[first]
+    begins = np.zeros(len(start), np.bool_)
+    begins[boundary[n:]] = True
+    begins[boundary[:n][vs >= since]] = True
+    end = np.append(start[1:], start[-1:])  # a group's last boundary starts what none covers
+    kept = start < until
+    before: Ids = np.cumsum(kept) - kept  # of each boundary, how many kept ones are
+    pieces = Pieces(start[kept], end[kept], groups[owner[kept]], begins[kept])
+    return pieces, Spans(event, before[boundary[:n]], before[boundary[n:]])
