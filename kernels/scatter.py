@@ -8,16 +8,16 @@ This is all that a bounded aggregate does with a row, so it is in the kernel: nu
 five times as long once types differ. Values are integers of any width, float32 or float64, as they
 are in their Arrow column: nothing is converted first.
 
-- **Sums of integers are exact.** `add_at` and `square_at` stay in int64 as long as that holds every
-  sum on the way, and say False, with nothing changed, where it does not. The caller then widens to
-  sums of three words (`widen`) and goes on with `add_wide_at`: 192 bits hold 2^63 squares of uint64.
-  So whether a sum fits in int64 is judged when somebody asks for it, and the order of rows, which
-  decides what is seen on the way, does not show.
+- **Sums of integers are exact.** `add_at` and `square_at` stay in int64 as long as that holds
+  every sum on the way, and say False, with nothing changed, where it does not. The caller then
+  widens to sums of three words (`widen`) and goes on with `add_wide_at`: 192 bits hold 2^63 squares
+  of uint64. So whether a sum fits in int64 is judged when somebody asks for it, and the order of
+  rows, which decides what is seen on the way, does not show.
 - **Smallest and largest** are kept as keys: an int64 that is ordered as the values are, for floats
-  with -0.0 equal to 0.0 and NaN above all (the order of `operators/order.py`). `LOWEST` and `HIGHEST`
+  with -0.0 equal to 0.0 and NaN above all (as in `operators/order.py`). `LOWEST` and `HIGHEST`
   stand for "none yet"; `min_at` and `max_at` say whether a value has the key that does.
-- `first_at` and `last_at` keep a time and a key each: the earliest time and at that time the smallest
-  key; the latest, and the largest.
+- `first_at` and `last_at` keep a time and a key each: the earliest time and at that time the
+  smallest key; the latest, and the largest.
 
 Errors are those of `keys.py`: TypeError for another type, ValueError for another length or an id
 beyond the state. Whichever is raised, nothing was changed.

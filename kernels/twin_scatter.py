@@ -41,9 +41,7 @@ def keys_of(values: Values) -> Ids:
 
 
 def _is_array(array: object, dimensions: int) -> bool:
-    return (
-        isinstance(array, np.ndarray) and array.ndim == dimensions and array.flags.c_contiguous
-    )
+    return isinstance(array, np.ndarray) and array.ndim == dimensions and array.flags.c_contiguous
 
 
 def _check_ints(call: str, name: str, array: Any, dimensions: int = 1) -> None:

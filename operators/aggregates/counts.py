@@ -82,6 +82,11 @@ class Counts(Part):
         """One more for each mention of an id."""
         count_at(self._counts.values, ids)
 
+    @property
+    def values(self) -> Ids:
+        """The counts by id, and spare room; a view, not to be written to."""
+        return self._counts.values
+
     def of(self, ids: Ids) -> Ids:
         """The counts of these ids."""
         counts: Ids = self._counts.values[ids]

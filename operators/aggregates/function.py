@@ -113,7 +113,9 @@ class AggregateFunction(ABC):
         """The function as plain data; one of a user's is named, "module:qualname"."""
 
     @staticmethod
-    def from_document(document: Document, functions: UserFunctions | None = None) -> AggregateFunction:
+    def from_document(
+        document: Document, functions: UserFunctions | None = None
+    ) -> AggregateFunction:
         """The inverse of `to_document`, for documents from anybody: raises `DecodeError`.
 
         A function of a user's is taken from `functions`; one that is not there is an error.
