@@ -1,0 +1,242 @@
+"""Where rows come in: the batches of a source become frames, its promises stables and marks.
+
+    source flows, time="ts", lateness 5          what goes into the graph
+    batch   ts 7, 9, 12                          ins(7,8) ins(9,10) ins(12,13) stable(7)
+    batch   ts 8, 5                              ins(8,9)             5 is late: it goes aside
+    Punctuation.of({"src": 3}, ts=30)            the mark, of ts and of _vs
+    the end                                      stable(inf)
+
+A row lives `[ts, ts + 1)`. Stables are thinned: a stable that no operator can make anything of,
+because it lies on the same side of every slide as the last one, is kept back, and one that crosses
+a slide goes out as that slide's time, which says as much.
+
+What cannot be a row (no time, one too large, a value that does not fit its column) goes aside, and
+so does a late one. Which rows those are does not depend on how the input is cut into batches
+(`verdicts.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.engine.closed import Closed
+from gapless.engine.conform import Conform
+from gapless.engine.lateness import lateness_text
+from gapless.engine.nodes import Source
+from gapless.engine.verdicts import verdict_of
+from gapless.operators.aside import Aside
+from gapless.operators.operator import Marks
+from gapless.protocol.columns import take
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import Misuse
+from gapless.protocol.frame import Frame, Mask, Times
+from gapless.protocol.punctuation import Punctuation
+from gapless.protocol.schema import VS
+
+FRAME_ROWS = 16_384
+"""Rows of one frame: what is done once a frame costs nothing any more, and its columns still lie
+in a processor's cache."""
+TIME_MAX = INF - 2
+"""The last time of a row: its lifetime ends one later, before INF."""
+
+_INT64 = pa.int64()
+
+Item = pa.RecordBatch | Punctuation
+"""What an input consists of: rows, and what it says of those that come later."""
+
+
+class Intake:
+    """Makes frames of one source's batches. Times and promises only ever go forward."""
+
+    def __init__(
+        self, source: Source, aside: Aside, grid: int = 1, frame_rows: int = FRAME_ROWS
+    ) -> None:
+        if grid < 1 or frame_rows < 1:
+            raise Misuse(f"grid {grid}, frame_rows {frame_rows}: both are 1 at least")
+        self.source = source
+        self.rows = 0
+        """Rows that came, bad and late ones included."""
+        self.late = 0
+        """Rows that came too late."""
+        self._schema = source.schema
+        self._where = f"source {source.name}"
+        self._aside = aside
+        self._grid = grid
+        self._frame_rows = frame_rows
+        self._time = source.schema.payload.get_field_index(source.time)
+        self._conform = Conform(source.schema.payload, self._where)
+        self._required = source.schema.required
+        self._needed = tuple(dict.fromkeys((self._time, *self._required)))  # no nulls in these
+        self._counts = source.schema.payload.field(self._time).type == _INT64
+        self._verdict = verdict_of(source.lateness)
+        self._closed = Closed(source.schema.payload, source.time)
+        self._given = BEGIN
+        self._nothing = Frame.empty(source.schema)
+        self._empty = pa.RecordBatch.from_arrays(
+            self._nothing.batch.columns[3:], schema=source.schema.payload
+        )
+        self._inserts = pa.array(np.full(frame_rows, BEGIN, np.int64))  # of `_was`, to be sliced
+        assert self._nothing.insert_only  # noqa: S101  # asked once here: frames inherit the answer
+
+    @property
+    def stable(self) -> int:
+        """What the source promises after what came: maybe more than has been given."""
+        return self._verdict.stable
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How far the source has come: of several, whoever is least is to be read next."""
+        return self._verdict.stable, self._verdict.largest
+
+    def take(self, item: Item) -> Iterator[tuple[Frame, Marks]]:
+        """What goes into the graph; to be read to its end before the next item is taken."""
+        if isinstance(item, Punctuation):
+            yield from self._said(item)
+            return
+        if not isinstance(item, pa.RecordBatch):
+            raise Misuse(
+                f"{self._where}: its input gives {type(item).__name__}, and not record batches "
+                "and punctuations"
+            )
+        rows = item.num_rows
+        for start in range(0, rows, self._frame_rows):
+            part = item if rows <= self._frame_rows else item.slice(start, self._frame_rows)
+            frame = self._frame(part)
+            if frame:
+                yield frame, ()
+
+    def finish(self) -> Frame:
+        """The end of the input: nothing comes any more."""
+        self._verdict.promise(INF)
+        return self._nothing.with_stable(self._promise())
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def _frame(self, raw: pa.RecordBatch) -> Frame:
+        self.rows += raw.num_rows
+        batch = self._usable(raw)
+        ticks = self._ticks(batch.column(self._time))
+        times = ticks.to_numpy()
+        if len(times):
+            left = self._judged(batch, times)
+            if left is not None:
+                batch = _rows(batch, left)
+                ticks = self._ticks(batch.column(self._time))
+                times = ticks.to_numpy()
+        stable = self._promise()
+        if not len(times):
+            return self._nothing.with_stable(stable)
+        if self._required:  # columns that allow no null, maybe inside structs: the frame looks
+            ends = times + 1
+            return Frame.from_columns(self._schema, times, ends, batch.columns, stable=stable)
+        was = self._inserts.slice(0, len(times))
+        columns = [ticks, pa.array(times + 1), was, *batch.columns]
+        whole = pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow)
+        return self._nothing.picked(whole).with_stable(stable)
+
+    def _ticks(self, column: pa.Array) -> pa.Array:
+        """The times, none of them null, as int64."""
+        return column if self._counts else column.view(_INT64)
+
+    def _usable(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that have a time, and a value that fits wherever one must be."""
+        batch, problems = self._conform(raw)
+        for place in self._needed:
+            column = batch.column(place)
+            if column.null_count:
+                missing = column.is_null().to_numpy(zero_copy_only=False)
+                problems.append((f"{batch.schema.names[place]} is null", missing))
+        if not problems:
+            return batch
+        left = np.ones(raw.num_rows, np.bool_)
+        for reason, bad in problems:
+            self._set_aside(raw, bad & left, reason)
+            left &= ~bad
+        return _rows(batch, left)
+
+    def _judged(self, batch: pa.RecordBatch, times: Times) -> Mask | None:
+        """The rows that are in time, None where all are; their source promises what it can."""
+        left: Mask | None = None
+        least, most = int(times.min()), int(times.max())
+        if most > TIME_MAX or least == BEGIN:
+            bad = (times > TIME_MAX) | (times == BEGIN)
+            self._set_aside(batch, bad, f"{self.source.time} is beyond the times of rows")
+            left = ~bad
+            if not left.any():
+                return left
+            times = times[left]
+            batch = _rows(batch, left)
+            least, most = int(times.min()), int(times.max())
+        stables = self._verdict.judge(times, least, most)
+        late = None if stables is None else times < stables
+        closed = self._closed.late(batch, times) if self._closed else None
+        if late is not None and stables is not None:
+            self._set_late(batch, late, self._how_late(stables[late] - times[late]))
+        if closed is not None:
+            new = closed if late is None else closed & ~late
+            self._set_late(batch, new, "late: the source had said that no such row would come")
+            late = closed if late is None else closed | late
+        if late is None:
+            return left
+        if left is None:
+            return ~late
+        left[left] = ~late
+        return left
+
+    def _how_late(self, by: Times) -> str:
+        unit = self._schema.time_unit
+        least = int(by[0]) if self._aside.mode == "stop" else int(by.min())
+        most = least if self._aside.mode == "stop" else int(by.max())
+        much = f"{least} {unit}" if least == most else f"{least} to {most} {unit}"
+        allowed = lateness_text(self.source.lateness, unit)
+        return f"late by {much}; the source was declared: {allowed}"
+
+    def _set_late(self, batch: pa.RecordBatch, late: Mask, reason: str) -> None:
+        self.late += int(np.count_nonzero(late))
+        self._set_aside(batch, late, reason)
+
+    def _set_aside(self, batch: pa.RecordBatch, bad: Mask, reason: str) -> None:
+        self._aside.put(self._where, _rows(batch, bad), reason)
+
+    # -- promises -----------------------------------------------------------------------------
+
+    def _promise(self) -> int | None:
+        """The stable to give, where there is a new one."""
+        t = self._verdict.stable
+        if t <= self._given:
+            return None
+        t = INF if t == INF else t // self._grid * self._grid
+        if t <= self._given:
+            return None
+        self._given = t
+        if self._closed:
+            self._closed.forget_before(self._verdict.stable)
+        return t
+
+    def _said(self, said: Punctuation) -> Iterator[tuple[Frame, Marks]]:
+        """What the input says of the rows to come, checked against the source's columns."""
+        said.matches(self._empty)
+        t = said.as_stable(self.source.time)
+        if t is not None:
+            self._verdict.promise(t)
+            stable = self._promise()
+            if stable is not None:
+                yield self._nothing.with_stable(stable), ()
+            return
+        self._closed.note(said)
+        bounds = dict(said.bounds)
+        if self.source.time not in bounds:
+            yield self._nothing, (said,)
+            return
+        bounds[VS] = bounds.pop(self.source.time)
+        yield self._nothing, (said, Punctuation(tuple(bounds.items()), said.group))
+
+
+def _rows(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
+    """The rows that a mask picks, of columns of any type."""
+    picked = pa.array(mask)
+    columns = [take(column, picked) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
