@@ -84,7 +84,7 @@ class OutOfPlace(Verdict):
         said = self.stable
         running = np.maximum.accumulate(times)
         np.maximum(running, self.largest, out=running)
-        self.largest = int(running[-1])
+        self.largest = max(self.largest, most)
         line = self._room(len(running))
         start, self._end = self._end - self._delay, self._end + len(running)
         line[self._end - len(running) : self._end] = running

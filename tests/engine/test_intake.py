@@ -51,7 +51,7 @@ def batch(rows: Iterable[tuple[Any, ...]], schema: StreamSchema = S) -> pa.Recor
     )
 
 
-def intake(lateness: Lateness = Watermarks(), mode: Any = "aside", **options: Any) -> Intake:
+def intake(lateness: Lateness = LATENESSES[-1], mode: Any = "aside", **options: Any) -> Intake:
     return Intake(source(lateness), Aside(mode), **options)
 
 
