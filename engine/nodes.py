@@ -97,6 +97,10 @@ class Source(_Node):
         check_time(f"{what} {self.time!r}", t, self.schema.time_unit)
         self._is(self.schema)
 
+    def alike(self, other: Source) -> bool:
+        """Whether both say the same."""
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self))
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Where(_Node):

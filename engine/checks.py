@@ -1,0 +1,63 @@
+"""What a query cannot mean, seen from more than one step: refused when the step is added.
+
+window over a window                   the first one's lifetimes would be lost
+window(on="x")                         x must progress, or no window is ever complete
+aggregate(early=...) without a slide   there is no answer to give early
+a join with a landmark window          its rows never end, so none is ever let go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gapless.engine import nodes
+from gapless.engine.nodes import Node
+from gapless.engine.properties import Properties
+from gapless.protocol.errors import Misuse
+
+
+def check(node: Node, below: Sequence[Properties]) -> None:
+    """Raises `Misuse` where a node has no meaning above inputs with these properties."""
+    match node:
+        case nodes.Window():
+            _check_window(node, below[0])
+        case nodes.Aggregate():
+            _check_aggregate(node, below[0])
+        case nodes.Join():
+            _check_join(below)
+
+
+def _check_window(node: nodes.Window, p: Properties) -> None:
+    if p.window is not None:
+        raise Misuse(
+            f"window: its input is in a window already, {p.window}, whose lifetimes would be lost: "
+            "aggregate or join first, or leave one of the two out"
+        )
+    if node.on is not None and node.on not in p.starts and node.on not in p.progress:
+        known = sorted({*p.progress, *p.starts})
+        advice = f"{', '.join(known)} does" if known else "none does here"
+        raise Misuse(
+            f"window on={node.on!r}: nothing is promised of that column, so no window of it would "
+            f"ever be complete. A source's time column progresses as long as it is carried along; "
+            f"{advice}"
+        )
+
+
+def _check_aggregate(node: nodes.Aggregate, p: Properties) -> None:
+    if p.hop is not None and p.hop.problem is not None:
+        raise Misuse(f"aggregate: {p.hop.problem}")
+    if node.early is not None and p.hop is None:
+        raise Misuse(
+            "aggregate early=: only windows with a slide are answered early; without one every "
+            "answer is given as soon as it is known: say window(range=, slide=), or leave early out"
+        )
+
+
+def _check_join(below: Sequence[Properties]) -> None:
+    for side, p in zip(("left", "right"), below, strict=True):
+        if p.endless is not None:
+            raise Misuse(
+                f"join: rows of the {side} side live for ever, because of {p.endless}, and the "
+                "join would keep them all: aggregate that side, say latest_by(...) so that each "
+                "row is superseded, or give the window a range"
+            )

@@ -1,0 +1,369 @@
+"""Queries, as they are written: a step at a time, each giving a new query.
+
+    flows = source("netflow", {"ts": "timestamp[ms]", "src": "int32", "len": "int32"},
+                   time="ts", lateness="5s")
+    talkers = (flows.where(col("len") > 0)
+                    .window(range="10s", slide="1s")
+                    .group_by("src").aggregate(packets=count(), bytes=sum("len")))
+
+A query is a description: nothing is read or computed. What can be known to be wrong is an error
+while it is written, at the step that is wrong. It never changes, so steps can be shared: both
+
+    big = flows.where(col("len") > 1000);   big.join(big.latest_by("src"), on="src")
+
+sides of this join read one `where`, which is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gapless.engine import nodes
+from gapless.engine.checks import check
+from gapless.engine.durations import Duration, ticks
+from gapless.engine.fit import Computed, check_columns
+from gapless.engine.lateness import Lateness, lateness_of
+from gapless.engine.names import check_column
+from gapless.engine.nodes import Node
+from gapless.engine.properties import Properties, of_node
+from gapless.operators.aside import OnError
+from gapless.protocol.elements import INF
+from gapless.protocol.errors import ExpressionError, Misuse
+from gapless.protocol.expr import Expr, col
+from gapless.protocol.schema import StreamSchema
+
+if TYPE_CHECKING:
+    from gapless.operators.aggregates.function import AggregateFunction
+    from gapless.protocol.documents import Document
+
+On = str | Sequence[str | tuple[str, str]] | Mapping[str, str] | None
+"""Columns that a join wants equal: one, several, pairs of left and right, or left to right."""
+
+
+class Query:
+    """An immutable description of a continuous query. Compared with `same_as`, by content."""
+
+    __slots__ = ("_known", "on_error_mode", "root", "sources")
+
+    def __init__(
+        self,
+        root: Node,
+        on_error: OnError = "stop",
+        known: Mapping[Node, Properties] | None = None,
+    ) -> None:
+        """`known`: what was derived of some of its nodes already."""
+        if on_error not in ("stop", "aside"):
+            raise Misuse(f"on_error {on_error!r}: use 'stop' or 'aside'")
+        self.root = root
+        """The last step."""
+        self.on_error_mode: OnError = on_error
+        self._known = _derived(root, known or {})
+        self.sources = _sources(self._known)
+        """By name, in the order in which the query names them."""
+
+    @property
+    def schema(self) -> StreamSchema:
+        """Of the answer."""
+        return self.root.schema
+
+    @property
+    def properties(self) -> Properties:
+        """What is known of the answer's stream."""
+        return self._known[self.root]
+
+    @property
+    def derived(self) -> Mapping[Node, Properties]:
+        """The same of every step, inputs first."""
+        return self._known
+
+    # -- one input ----------------------------------------------------------------------------
+
+    def where(self, predicate: Computed) -> Query:
+        """The rows for which `predicate` is true; null is not true."""
+        return self._then(nodes.Where(self.root, predicate))
+
+    def select(self, *columns: str, **computed: Computed) -> Query:
+        """Exactly these columns: first those named, then those computed."""
+        for name in columns:
+            if not isinstance(name, str):
+                raise ExpressionError(f"select: give {name!r} a name, as in select('a', b={name})")
+            check_column("select", name, self.schema.names)
+        kept = [(name, col(name)) for name in columns]
+        return self._then(nodes.Select(self.root, (*kept, *computed.items())))
+
+    def map(self, **computed: Computed) -> Query:
+        """All columns, and these: in the place of one of the same name, or behind all."""
+        if not computed:
+            raise Misuse("map: names at least one column, as in map(x=gl.col('y') + 1)")
+        columns: dict[str, Computed] = {name: col(name) for name in self.schema.names}
+        return self._then(nodes.Select(self.root, tuple({**columns, **computed}.items())))
+
+    def window(
+        self,
+        range: Duration,  # noqa: A002  # the paper's word
+        slide: Duration | None = None,
+        on: str | None = None,
+    ) -> Query:
+        """What each answer is about: the rows of the `range` before it, or "all" before it.
+
+        With `slide` aggregates are answered at its multiples, without it at every instant. `on` is
+        another column than the source's time; it has to progress.
+        """
+        unit = self.schema.time_unit
+        covers = None if range == "all" else ticks(range, unit, "window range", least=1)
+        every = None if slide is None else ticks(slide, unit, "window slide", least=1)
+        if on in self.properties.starts:
+            on = None
+        return self._then(nodes.Window(self.root, covers, every, on))
+
+    def lifetime(self, end: str | Expr | None = None, duration: Duration | None = None) -> Query:
+        """Each row lives until its own `end` (null: for ever), or for a `duration`."""
+        if duration is not None:
+            duration = ticks(duration, self.schema.time_unit, "lifetime duration", least=1)
+        if isinstance(end, str):
+            check_column("lifetime end", end, self.schema.names)
+            end = col(end)
+        return self._then(nodes.Lifetime(self.root, end, duration))
+
+    def latest_by(self, *key: str) -> Query:
+        """Each row lives until the next one with its key."""
+        return self._then(nodes.LatestBy(self.root, key))
+
+    def group_by(self, *columns: str) -> GroupedQuery:
+        """Groups of rows with equal values in these columns, to be aggregated."""
+        if not columns:
+            raise Misuse(
+                "group_by: name the columns; one group of all rows is query.aggregate(...)"
+            )
+        check_columns("group_by", columns, self.schema.names)
+        return GroupedQuery(self, columns)
+
+    def aggregate(
+        self, *, early: Duration | bool | None = None, **aggregates: AggregateFunction
+    ) -> Query:
+        """Aggregates of all rows of a window, or alive, together; `early` as in `group_by`'s."""
+        return self._aggregated((), early, aggregates)
+
+    def distinct(self, *columns: str) -> Query:
+        """Each row once at every instant; of these columns alone, if some are named."""
+        query = self.select(*columns) if columns else self
+        return query._then(nodes.Distinct(query.root))
+
+    def top_k(
+        self, k: int, by: str | Expr, largest: bool = True, within: str | Sequence[str] = ()
+    ) -> Query:
+        """At every instant the k rows with the largest, or smallest, `by`; in each group."""
+        if isinstance(by, str):
+            check_column("top_k by", by, self.schema.names)
+            by = col(by)
+        groups = (within,) if isinstance(within, str) else tuple(within)
+        return self._then(nodes.TopK(self.root, k, by, bool(largest), groups))
+
+    def normalise(self) -> Query:
+        """One table for all that say the same at every instant: as few, as long lifetimes as can
+        be. Plans that cut lifetimes differently race behind this.
+        """
+        return self._then(nodes.Normalise(self.root))
+
+    # -- several inputs -----------------------------------------------------------------------
+
+    def join(
+        self, other: Query, on: On = None, where: Expr | None = None, how: nodes.How = "inner"
+    ) -> Query:
+        """Pairs of rows of both that are alive together, equal in `on`, and for which `where`, over
+        the output's columns, holds. Outer joins add unmatched rows, with nulls.
+        """
+        pairs = _pairs(on)
+        return self._with(nodes.Join(self.root, _root("join", other), pairs, where, how), other)
+
+    def union(self, *others: Query) -> Query:
+        """The rows of all."""
+        if not others:
+            raise Misuse("union: names no other query")
+        roots = (_root("union", query) for query in others)
+        return self._with(nodes.Union((self.root, *roots)), *others)
+
+    def difference(self, other: Query) -> Query:
+        """Each row as often as it is alive here more than there."""
+        return self._with(nodes.Difference(self.root, _root("difference", other)), other)
+
+    # -- the whole ----------------------------------------------------------------------------
+
+    def on_error(self, mode: OnError) -> Query:
+        """What happens with a row that cannot be processed: "stop" raises it, "aside" keeps it and
+        goes on. Of several queries that are put together, the first one's counts.
+        """
+        return Query(self.root, mode, self._known)
+
+    def explain(self, implementation: str | None = None) -> str:
+        """The plan in words: steps, properties, reach, how it merges, what may diverge."""
+        from gapless.engine.explain import explain
+
+        return explain(self, implementation)
+
+    def same_as(self, other: Query) -> bool:
+        """Whether both describe the same, step by step."""
+        from gapless.engine.documents import same_query
+
+        return same_query(self, other)
+
+    def to_document(self) -> Document:
+        """The query as plain data; functions of users are named, "module:qualname"."""
+        from gapless.engine.documents import query_to_document
+
+        return query_to_document(self)
+
+    @staticmethod
+    def from_document(document: Document, functions: Mapping[str, Any] | None = None) -> Query:
+        """The inverse, for documents from anybody: raises `DecodeError`.
+
+        `functions` has those of users, by the names that the document calls them by.
+        """
+        from gapless.engine.documents import query_from_document
+
+        return query_from_document(document, functions or {})
+
+    def _then(self, node: Node) -> Query:
+        return Query(node, self.on_error_mode, self._known)
+
+    def _with(self, node: Node, *others: Query) -> Query:
+        known = dict(self._known)
+        for other in others:
+            known.update(other._known)
+        return Query(node, self.on_error_mode, known)
+
+    def _aggregated(
+        self,
+        group_by: tuple[str, ...],
+        early: Duration | bool | None,
+        aggregates: Mapping[str, AggregateFunction],
+    ) -> Query:
+        if early is True:
+            horizon: int | None = INF
+        elif early is None or early is False:
+            horizon = None
+        else:
+            horizon = ticks(early, self.schema.time_unit, "aggregate early")
+        node = nodes.Aggregate(self.root, group_by, tuple(aggregates.items()), horizon)
+        return self._then(node)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from gapless.engine.documents import has_functions
+
+        if has_functions(self.root):
+            return Query, (self.root, self.on_error_mode)
+        return Query.from_document, (self.to_document(),)
+
+    def __repr__(self) -> str:
+        from gapless.engine.explain import in_short
+
+        return f"Query({in_short(self)})"
+
+
+class GroupedQuery:
+    """Rows in groups: half a step, completed by `aggregate`."""
+
+    __slots__ = ("_columns", "_query")
+
+    def __init__(self, query: Query, columns: tuple[str, ...]) -> None:
+        self._query = query
+        self._columns = columns
+
+    def aggregate(
+        self, *, early: Duration | bool | None = None, **aggregates: AggregateFunction
+    ) -> Query:
+        """For each group its columns, then these aggregates.
+
+        `early`: windows that end within so much of what is known are answered provisionally, and
+        revised; True: all that have rows. Only windows with a slide have early answers.
+        """
+        return self._query._aggregated(self._columns, early, aggregates)
+
+    def __repr__(self) -> str:
+        return f"{self._query!r} grouped by {', '.join(self._columns)}: say aggregate(...)"
+
+
+# -- beginning ------------------------------------------------------------------------------------
+
+
+def source(
+    name: str,
+    schema: pa.Schema | Mapping[str, pa.DataType | str],
+    *,
+    time: str,
+    lateness: Duration | Lateness | None = None,
+    time_unit: str | None = None,
+) -> Query:
+    """Rows from outside, under a name: of an input in the embedded engine, or of a journal.
+
+    `time` is the column that says when: a timestamp, or an int64 in `time_unit` (ms by default).
+    `lateness` is how late rows may come; None: the input says so by itself.
+    """
+    payload = StreamSchema(schema).payload
+    check_column(f"source {name}: time", time, payload.names)
+    if time_unit is None:
+        t = payload.field(time).type
+        time_unit = t.unit if pa.types.is_timestamp(t) else "ms"
+    typed = StreamSchema(payload, time_unit)
+    return Query(nodes.Source(name, typed, time, lateness_of(lateness, time_unit)))
+
+
+def race(first: Query, *others: Query) -> Query:
+    """The answer of queries that all have the same, from whichever is first at each moment."""
+    if not others:
+        raise Misuse("race: takes two queries at least")
+    roots = [_root("race", query) for query in (first, *others)]
+    return first._with(nodes.Race(tuple(roots)), *others)
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def _root(what: str, query: Query) -> Node:
+    if not isinstance(query, Query):
+        raise Misuse(f"{what}: {query!r} is no query")
+    return query.root
+
+
+def _derived(root: Node, known: Mapping[Node, Properties]) -> dict[Node, Properties]:
+    """Checks what is new, and derives its properties."""
+    found: dict[Node, Properties] = {}
+    for node in nodes.walk(root):
+        given = known.get(node)
+        if given is None:
+            below = [found[n] for n in node.inputs]
+            check(node, below)
+            given = of_node(node, below)
+        found[node] = given
+    return found
+
+
+def _sources(known: Mapping[Node, Properties]) -> dict[str, nodes.Source]:
+    found: dict[str, nodes.Source] = {}
+    for node in known:
+        if isinstance(node, nodes.Source):
+            first = found.setdefault(node.name, node)
+            if not first.alike(node):
+                raise Misuse(f"two sources are called {node.name!r} and differ: {first} and {node}")
+    return found
+
+
+def _pairs(on: On) -> tuple[tuple[str, str], ...]:
+    if on is None:
+        return ()
+    if isinstance(on, str):
+        return ((on, on),)
+    if isinstance(on, Mapping):
+        return tuple(on.items())
+    pairs = []
+    for each in on:
+        if isinstance(each, str):
+            pairs.append((each, each))
+        elif isinstance(each, tuple | list) and len(each) == 2:
+            pairs.append((each[0], each[1]))
+        else:
+            raise Misuse(f"join on {each!r}: a column, or a pair (left, right)")
+    return tuple(pairs)
