@@ -7,9 +7,14 @@ import pytest
 from gapless.operators.aggregate import CountByWindow
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.filter import Filter
+from gapless.operators.latest import LatestBy
+from gapless.operators.lifetimes import SetLifetimes
+from gapless.operators.meld import Meld
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Operator
-from gapless.operators.windows import Hopping
+from gapless.operators.select import Select
+from gapless.operators.settle import Settle
+from gapless.operators.windows import Hopping, Sliding
 from gapless.protocol.elements import INF, Insert
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.expr import col
@@ -24,6 +29,11 @@ OPERATORS: dict[str, Callable[[], Operator]] = {
     "count": lambda: CountByWindow(SCHEMA, Hopping(5, 5), ["p"]),
     "cleanse": lambda: Cleanse(SCHEMA),
     "normalise": lambda: Normalise(SCHEMA),
+    "select": lambda: Select(SCHEMA, [("q", col("p"))]),
+    "lifetimes": lambda: SetLifetimes(SCHEMA, Sliding(5)),
+    "latest": lambda: LatestBy(SCHEMA, ["p"]),
+    "meld": lambda: Meld(SCHEMA, 1),
+    "settle": lambda: Settle(SCHEMA),
 }
 
 
