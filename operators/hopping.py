@@ -78,14 +78,17 @@ class HoppingAggregate(Operator):
         self._group_by, self._groups = list(group_by), len(group_by)
         self._early = early
         self._aside = aside or Aside()
-        functions = tuple(function for _, function in aggregates)
-        grouping = Grouping(schema.payload, tuple(group_by), functions, self._aside)
+        functions = [function for _, function in aggregates]
+        used = {VS, *group_by, *(name for f in functions for name in f.columns)}
+        self._columns = [i for i, name in enumerate(schema.arrow.names) if name in used]
+        rows = pa.schema([schema.arrow.field(i) for i in self._columns])
+        grouping = Grouping(rows, group_by, functions, self._aside)
         if implementation == "wid" and isinstance(window, Hopping):
             self._windowed: Windowed = Wid(window, grouping)
         else:
             self._windowed = Paned(window, grouping)
         self._told = Told(self.schema.payload)
-        self._closed = ClosedGroups(grouping.groups)
+        self._closed = ClosedGroups(pa.schema([schema.payload.field(name) for name in group_by]))
         if isinstance(window, Hopping) and on is None:
             self.reach = window.range + window.slide
         else:
@@ -118,37 +121,30 @@ class HoppingAggregate(Operator):
     def _take_in(self, frame: Frame) -> None:
         if not frame.insert_only:
             raise Bug("windows count rows that are settled; got an adjust")
-        rows = frame.payload
-        times = frame.vs if self._on is None else _ticks(rows, self._on)
+        times = frame.vs if self._on is None else _ticks(frame.batch, self._on)
         earliest, latest = int(times.min()), int(times.max())
-        if latest > self._window.latest:
-            reason = f"these windows take rows up to {self._window.latest}: answers end before inf"
-            times, rows = self._keep(times, rows, times <= self._window.latest, reason)
-        if earliest < self._answered_to:
-            late = "late: windows that it belongs to have been answered"
-            times, rows = self._keep(times, rows, times >= self._answered_to, late)
-        if earliest < self._needed_from:
-            needed = times >= self._needed_from
-            times, rows = times[needed], rows.filter(pa.array(needed))
-        if len(times):
-            self._windowed.add(times, rows)
+        if latest > self._window.latest or earliest < max(self._answered_to, self._needed_from):
+            frame = frame.take(self._countable(frame, times))
+            times = frame.vs if self._on is None else _ticks(frame.batch, self._on)
+        if len(frame):
+            self._windowed.add(times, frame.batch.select(self._columns))
+
+    def _countable(self, frame: Frame, times: Times) -> Mask:
+        """Which rows count somewhere; those that ought to and cannot go aside."""
+        beyond, late = times > self._window.latest, times < self._answered_to
+        last = f"these windows take rows up to {self._window.latest}: answers end before inf"
+        answered = "late: windows that it belongs to have been answered"
+        for bad, reason in ((beyond, last), (late, answered)):
+            if np.count_nonzero(bad):
+                self._aside.put("window", frame.batch.filter(pa.array(bad)), reason)
+        countable: Mask = ~(beyond | late) & (times >= self._needed_from)
+        return countable
 
     @property
     def _answered_to(self) -> int:
         """A row before this time belongs to a window that has been answered."""
         finite = BEGIN < self._complete < INF
         return self._complete * self._slide if finite else self._complete
-
-    def _keep(
-        self, times: Times, rows: pa.RecordBatch, good: Mask, reason: str
-    ) -> tuple[Times, pa.RecordBatch]:
-        """The good rows; the others go aside, with their times in front."""
-        if not good.all():
-            whole = pa.RecordBatch.from_arrays(
-                [pa.array(times), *rows.columns], names=["_time", *rows.schema.names]
-            )
-            self._aside.put("window", whole.filter(pa.array(~good)), reason)
-        return times[good], rows.filter(pa.array(good))
 
     # -- answering ----------------------------------------------------------------------------
 
@@ -159,7 +155,8 @@ class HoppingAggregate(Operator):
             answers = self._windowed.answer(complete)
             self._complete = complete
             if self._early is None:
-                out += [self._answered(each) for each in answers if len(each.windows)]
+                if answers is not None:
+                    out.append(self._answered(answers))
             else:
                 out += self._settle(answers)
             self._closed.forget_before(complete)
@@ -190,13 +187,13 @@ class HoppingAggregate(Operator):
 
     # -- provisional answers ------------------------------------------------------------------
 
-    def _settle(self, answers: list[Answers]) -> list[Frame]:
+    def _settle(self, answers: Answers | None) -> list[Frame]:
         """Final answers, beside what was told of their windows."""
         out = []
-        for each in answers:
-            batch = self._batch(each.columns)
-            for window in np.unique(each.windows).tolist():
-                now = batch.filter(pa.array(each.windows == window))
+        if answers is not None:
+            batch = self._batch(answers.columns)
+            for window in np.unique(answers.windows).tolist():
+                now = batch.filter(pa.array(answers.windows == window))
                 out += self._revise(window, now, final=True)
         for window in self._told.windows:  # of which no row is left
             if window < self._complete:

@@ -27,8 +27,11 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.keys import Ids
-from gapless.operators.answers import Answers, Cells, Grouping, Windowed
-from gapless.operators.present_window import Pane, PresentWindow, panes_of
+from gapless.operators.answers import Answers, Grouping, Windowed
+from gapless.operators.cells import Cells, Found, distinct
+from gapless.operators.grouped_tables import read_cells, write_cells
+from gapless.operators.groups import Groups
+from gapless.operators.present_window import PresentWindow, panes_of
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping, Landmark
 from gapless.protocol.elements import BEGIN, INF
@@ -48,8 +51,9 @@ class Paned(Windowed):
         self._step = slide // self._pane  # panes from one window to the next
         self._span = window.range // self._pane if isinstance(window, Hopping) else 0
         self._grouping = grouping
+        self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
-        self._present = PresentWindow(grouping, self._landmark)
+        self._present = PresentWindow(grouping, self._groups, self._landmark)
         self._next = BEGIN  # the next window to answer; those below are answered or unwanted
 
     def add(self, times: Times, rows: pa.RecordBatch) -> None:
@@ -61,54 +65,59 @@ class Paned(Windowed):
                 kept = (~between).nonzero()[0]
                 panes, times, rows = panes[kept], times[kept], rows.take(pa.array(kept))
         if len(panes):
-            self._cells.add(panes, times, rows)
+            groups = self._groups.of(rows)
+            self._cells.add(panes, groups, self._groups.capacity, times, rows)
 
-    def answer(self, complete: int) -> list[Answers]:
+    def answer(self, complete: int) -> Answers | None:
         """Slides over the windows that have a pane."""
         if complete <= self._next:
-            return []
-        ids = self._cells.below(complete * self._step)
-        arriving = deque(self._panes(ids))
-        self._cells.forget(ids)
+            return None
+        found = self._cells.between(BEGIN, complete * self._step)
+        arriving = deque(panes_of(found, self._cells.take(found)))
+        self._cells.forget(found)
         if self._landmark and complete == INF:  # time ends with the last row
             last = arriving[-1].number // self._step + 1 if arriving else BEGIN
             complete = max(self._next, last)
-        answers = []
+        answers, gone = [], []
         window, present = self._next, self._present
         while window < complete and (present or arriving):
             if not present:
                 window = max(window, arriving[0].number // self._step)
             end = (window + 1) * self._step
-            while arriving and arriving[0].number < end:  # before any leaves: its groups may stay
+            while arriving and arriving[0].number < end:
                 present.enter(arriving.popleft())
-            present.leave_below(end - self._span)
+            gone += present.leave_below(end - self._span)
             if present:
                 answers.append(present.results(window))
             window += 1
         self._next = complete
-        return answers
+        self._forget(gone)
+        return Answers.joined(answers) if answers else None
 
-    def _panes(self, ids: Ids) -> list[Pane]:
-        """The panes that cells, in the order of panes, make up."""
-        if not len(ids):
-            return []
-        cells = self._cells
-        partials = [state.take(ids) for state in cells.states]
-        return panes_of(cells.places(ids), cells.groups(ids), partials)
+    def _forget(self, gone: list[Ids]) -> None:
+        """Releases those of some groups that nothing is held of."""
+        if not gone:
+            return
+        groups = distinct(np.concatenate(gone), 0, self._groups.capacity - 1)
+        held = self._present.has(groups)
+        groups = groups[~held]
+        self._groups.release(groups[~self._cells.has(groups)])
+        self._present.fit()
 
     def provisional(self, window: int) -> Answers:
         """Puts together the panes that are there, complete or not."""
         end = (window + 1) * self._step
-        ids = self._cells.below(end)
-        ahead = PresentWindow(self._grouping, self._landmark)
-        for pane in (*self._present.panes(), *self._panes(ids)):
-            if self._landmark or pane.number >= end - self._span:
+        first = BEGIN if self._landmark else end - self._span
+        found = self._cells.between(first, end)
+        ahead = PresentWindow(self._grouping, self._groups, self._landmark)
+        for pane in (*self._present.panes(), *panes_of(found, self._cells.take(found))):
+            if first <= pane.number < end:
                 ahead.enter(pane)
         return ahead.results(window)
 
     def open_windows(self, limit: int) -> Sequence[int]:
         """Those that have a pane, complete or not."""
-        incomplete = self._cells.places(self._cells.below(INF))
+        incomplete = self._cells.between(BEGIN, INF).places
         complete = np.array(self._present.numbers(), np.int64)
         panes = np.unique(np.concatenate((complete, incomplete)))
         if not len(panes):
@@ -124,29 +133,54 @@ class Paned(Windowed):
     def skip_to(self, window: int) -> None:
         """Forgets the panes that no window from this one on has."""
         self._next = max(self._next, window)
-        if not self._landmark:
-            first = (self._next + 1) * self._step - self._span
-            self._cells.forget(self._cells.below(first))
+        if self._landmark:
+            return
+        found = self._cells.between(BEGIN, (self._next + 1) * self._step - self._span)
+        if len(found.ids):
+            self._cells.forget(found)
+            self._forget([found.groups])
 
     def snapshot(self) -> State:
         """The cells of incomplete panes, and those of complete ones."""
-        present = self._present.snapshot("complete", self._cells.schema)
-        return {**self._cells.snapshot("open"), **present}
+        found = self._cells.between(BEGIN, INF)
+        partials = self._cells.take(found)
+        panes = self._present.panes()
+        numbers = [np.full(len(pane.groups), pane.number, np.int64) for pane in panes]
+        places = np.concatenate((found.places[:0], *numbers))
+        groups = np.concatenate((found.groups[:0], *(pane.groups for pane in panes)))
+        complete = [
+            pa.concat_batches([none.slice(0, 0), *(pane.partials[i] for pane in panes)])
+            for i, none in enumerate(partials)
+        ]
+        return {
+            **write_cells("incomplete", found.places, found.groups, partials, self._groups),
+            **write_cells("complete", places, groups, complete, self._groups),
+        }
 
     def restore(self, state: State) -> None:
         """Takes the cells back, and lets the complete panes enter."""
-        self._cells.restore("open", state)
-        self._present.restore("complete", self._cells.schema, state)
+        places, groups, partials = read_cells("complete", state, self._cells.states, self._groups)
+        for pane in panes_of(Found(places, groups, groups), partials):
+            self._present.enter(pane)
+        places, groups, partials = read_cells("incomplete", state, self._cells.states, self._groups)
+        if len(places):
+            self._cells.merge(places, groups, self._groups.capacity, partials)
+        self._present.fit()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of incomplete panes and of the present window."""
-        return self._cells.nbytes + self._present.nbytes
+        """Bytes of the groups, of incomplete panes and of the present window."""
+        return self._groups.nbytes + self._cells.nbytes + self._present.nbytes
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
+        self._groups.validate()
         self._cells.validate()
         self._present.validate()
         first = (self._next + 1) * self._step - self._span
-        if not self._landmark and len(self._cells.below(first)):
+        if not self._landmark and len(self._cells.between(BEGIN, first).ids):
             raise Bug("a pane that no window will have again is still open")
+        known = np.arange(self._groups.capacity)
+        held = self._present.has(known) | self._cells.has(known)
+        if self._grouping.group_by and int(np.count_nonzero(held)) != len(self._groups):
+            raise Bug(f"{np.count_nonzero(held)} groups are held, {len(self._groups)} are known")

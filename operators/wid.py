@@ -17,7 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from gapless.operators.answers import Answers, Cells, Grouping, Windowed, results
+from gapless.operators.answers import Answers, Grouping, Windowed, results
+from gapless.operators.cells import Cells, Found, distinct
+from gapless.operators.grouped_tables import read_cells, write_cells
+from gapless.operators.groups import Groups
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF
@@ -25,7 +28,7 @@ from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.frame import Times
 
 WINDOWS_PER_ROW_MAX = 100_000
-"""A day that slides by the second has 86,400. A row is counted once in each, and each has a key."""
+"""A day that slides by the second has 86,400. A row counts in each, and each has a cell."""
 COUNTED_AT_ONCE_MAX = 1 << 20
 """Rows times their windows that are laid out at once: tens of megabytes, whatever the frame."""
 
@@ -42,6 +45,7 @@ class Wid(Windowed):
             )
         self._window = window
         self._grouping = grouping
+        self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
         self._next = BEGIN  # windows below have been answered or are not wanted
 
@@ -55,58 +59,73 @@ class Wid(Windowed):
         first = np.maximum(self._window.first(times), self._next)
         last = self._window.last(times)
         repeats = np.where(last < first, 0, last - first + 1)  # far below, it would overflow
-        if len(repeats) and repeats.min() == 1 == repeats.max():
-            self._cells.add(first, times, rows)
-            return
         at = np.repeat(np.arange(len(times)), repeats)
-        if len(at):
-            starts = np.cumsum(repeats) - repeats
-            windows = np.arange(len(at)) - starts[at] + first[at]
-            self._cells.add(windows, times[at], rows.take(pa.array(at)))
+        if not len(at):
+            return
+        groups = self._groups.of(rows)
+        starts = np.cumsum(repeats) - repeats
+        windows = np.arange(len(at)) - starts[at] + first[at]
+        if len(at) > len(times) or int(repeats.min()) == 0:
+            groups, times, rows = groups[at], times[at], rows.take(pa.array(at))
+        self._cells.add(windows, groups, self._groups.capacity, times, rows)
 
-    def answer(self, complete: int) -> list[Answers]:
+    def answer(self, complete: int) -> Answers | None:
         """The results of their cells."""
-        ids = self._cells.below(complete)
+        found = self._cells.between(BEGIN, complete)
         self._next = max(self._next, complete)
-        if not len(ids):
-            return []
-        answers = self._results(ids)
-        self._cells.forget(ids)
-        return [answers]
+        if not len(found.ids):
+            return None
+        answers = self._results(found)
+        self._forget(found)
+        return answers
 
-    def _results(self, ids: Times) -> Answers:
-        cells = self._cells
-        return results(self._grouping, cells.places(ids), cells.groups(ids), cells.states, ids)
+    def _results(self, found: Found) -> Answers:
+        groups = self._groups.columns(found.groups)
+        return results(self._grouping, found.places, groups, self._cells.states, found.ids)
+
+    def _forget(self, found: Found) -> None:
+        self._cells.forget(found)
+        groups = distinct(found.groups, 0, self._groups.capacity - 1)
+        self._groups.release(groups[~self._cells.has(groups)])
 
     def provisional(self, window: int) -> Answers:
         """The results of its cells so far."""
-        return self._results(self._cells.at(window))
+        return self._results(self._cells.between(window, window + 1))
 
     def open_windows(self, limit: int) -> Sequence[int]:
         """Those with a cell."""
-        places = self._cells.places(self._cells.below(limit))
-        return [int(w) for w in np.unique(places)]
+        return [int(w) for w in np.unique(self._cells.between(BEGIN, limit).places)]
 
     def skip_to(self, window: int) -> None:
         """Forgets the cells of windows below."""
         self._next = max(self._next, window)
-        self._cells.forget(self._cells.below(window))
+        found = self._cells.between(BEGIN, window)
+        if len(found.ids):
+            self._forget(found)
 
     def snapshot(self) -> State:
         """The cells."""
-        return self._cells.snapshot("cells")
+        found = self._cells.between(BEGIN, INF)
+        partials = self._cells.take(found)
+        return dict(write_cells("cells", found.places, found.groups, partials, self._groups))
 
     def restore(self, state: State) -> None:
         """Takes the cells back."""
-        self._cells.restore("cells", state)
+        places, groups, partials = read_cells("cells", state, self._cells.states, self._groups)
+        if len(places):
+            self._cells.merge(places, groups, self._groups.capacity, partials)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the cells."""
-        return self._cells.nbytes
+        """Bytes of the groups and the cells."""
+        return self._groups.nbytes + self._cells.nbytes
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
+        self._groups.validate()
         self._cells.validate()
-        if self._next < INF and len(self._cells.below(self._next)):
+        if len(self._cells.between(BEGIN, self._next).ids):
             raise Bug("a window that has been answered, or is not wanted, is still open")
+        held = int(np.count_nonzero(self._cells.has(np.arange(self._groups.capacity))))
+        if self._grouping.group_by and held != len(self._groups):
+            raise Bug(f"{held} groups have cells, {len(self._groups)} are known")

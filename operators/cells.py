@@ -1,0 +1,327 @@
+"""Aggregate state by place and group: a place is a pane, or a window.
+
+Where cells are dense, a cell's id is computed; where they are sparse, it is looked up:
+
+    dense     places 7 8 9 have slots 0 1 2; `room` groups a slot
+              id = slot * room + group             no hash, but room for what may never come
+    sparse    (place, group) -> id                 a KeyTable
+
+It begins dense. When places and groups would need many times the room of the cells that are there
+(each group in few of many places), it turns sparse, and dense again once it is empty.
+
+Rows are counted by cell whatever the aggregates are: a cell is there if it has rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.kernels import KeyTable
+from gapless.kernels.columns import ROOM_MIN, SPARE_SHARE, Column
+from gapless.kernels.keys import Ids
+from gapless.operators.answers import Grouping
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Times
+
+DENSE_CELLS_MIN = 1 << 17
+"""So many cells are never too many: 2 MB of count and sum."""
+DENSE_SHARE = 32
+"""Dense as long as one cell in so many has rows: a hash costs more time than room costs memory."""
+DENSE_PLACES_MAX = 1 << 16
+"""From the first place to the last: what is looked up by its distance from the first."""
+PLACES_AHEAD = 64
+"""The look-up reaches so far beyond the last place, and as far again as places go now."""
+
+_KEYS = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("place", "group")])
+
+
+class Found(NamedTuple):
+    """Cells in the order of their places."""
+
+    places: Times
+    groups: Ids
+    ids: Ids
+
+
+class Cells:
+    """State by place and group."""
+
+    def __init__(self, grouping: Grouping) -> None:
+        self.states, self._counter = grouping.states()
+        self._index: _Dense | _Sparse = _Dense()
+
+    def add(
+        self, places: Times, groups: Ids, capacity: int, times: Times, rows: pa.RecordBatch
+    ) -> None:
+        """Row i counts at places[i] for groups[i]; groups are below `capacity`."""
+        ids = self._index.ids(places, groups, capacity)
+        if ids is None:
+            self._lay_out(places, groups, capacity)
+            ids = self._index.ids(places, groups, capacity)
+            if ids is None:
+                raise Bug("cells have no room for rows that they were laid out for")
+        self._fit()
+        for state in self.states:
+            state.add(ids, rows, times)
+
+    def _fit(self) -> None:
+        capacity = self._index.capacity
+        for state in self.states:
+            state.fit(capacity)
+
+    def _lay_out(self, places: Times, groups: Ids, capacity: int) -> None:
+        """Makes room for more places or groups, in the layout that suits them."""
+        held = self.between(BEGIN, INF)
+        partials = [state.take(held.ids) for state in self.states]
+        for state in self.states:
+            state.clear(held.ids)
+        index = _Dense.laid_out(np.concatenate((held.places, places)), capacity)
+        cells = 0 if index is None else index.capacity
+        most = max(DENSE_CELLS_MIN, DENSE_SHARE * (len(held.ids) + len(places)))
+        self._index = _Sparse() if index is None or cells > most else index
+        ids = self._index.ids(held.places, held.groups, capacity)
+        if ids is None:
+            raise Bug("cells have no room for what they were laid out for")
+        self._fit()
+        for state, partial in zip(self.states, partials, strict=True):
+            state.merge(ids, partial)
+
+    def merge(
+        self, places: Times, groups: Ids, capacity: int, partials: list[pa.RecordBatch]
+    ) -> None:
+        """Adds sub-aggregates, no two of one cell."""
+        self._lay_out(places, groups, capacity)
+        ids = self._index.ids(places, groups, capacity)
+        if ids is None:
+            raise Bug("cells have no room for what they were laid out for")
+        self._fit()
+        for state, partial in zip(self.states, partials, strict=True):
+            state.merge(ids, partial)
+
+    def between(self, first: int, end: int) -> Found:
+        """The cells at places from `first` to below `end`."""
+        return self._index.between(max(BEGIN, first), min(end, INF), self._counter.counts.values)
+
+    def take(self, found: Found) -> list[pa.RecordBatch]:
+        """Their sub-aggregates, one batch a state."""
+        return [state.take(found.ids) for state in self.states]
+
+    def forget(self, found: Found) -> None:
+        """Frees them: all cells of their places."""
+        if not len(found.ids):
+            return
+        for state in self.states:
+            state.clear(found.ids)
+        if not self._index.free(found):
+            self._index = _Dense()
+        self._fit()
+
+    def has(self, groups: Ids) -> np.typing.NDArray[np.bool_]:
+        """Which groups have a cell."""
+        return self._index.has(groups, self._counter.counts.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state and of what finds it."""
+        return sum(state.nbytes for state in self.states) + self._index.nbytes
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        for state in self.states:
+            state.validate()
+        self._index.validate(self._counter.counts.values)
+
+
+def distinct(values: Ids, low: int, high: int) -> Ids:
+    """The different values, ascending; all lie within `low` and `high`, best not far apart."""
+    if high - low >= DENSE_PLACES_MAX:
+        return np.unique(values)
+    there = np.zeros(high - low + 1, np.bool_)
+    there[values - low] = True
+    found: Ids = there.nonzero()[0] + low
+    return found
+
+
+class _Dense:
+    """Ids computed from the slot of a place and the group."""
+
+    def __init__(self, room: int = 0) -> None:
+        self._room = room
+        self._places = np.empty(0, np.int64)  # by slot; INF where it is free
+        self._first = 0
+        self._slots = np.empty(0, np.int64)  # by distance from the first place; -1: none
+
+    @staticmethod
+    def laid_out(places: Times, capacity: int) -> _Dense | None:
+        """One with slots for these places; None where they are too far apart."""
+        if int(places.max()) - int(places.min()) >= DENSE_PLACES_MAX:
+            return None
+        index = _Dense(capacity + capacity // SPARE_SHARE)
+        index._open(np.unique(places))
+        return index
+
+    def _open(self, places: Times) -> None:
+        """Gives places a slot each."""
+        free = (self._places == INF).nonzero()[0][: len(places)]
+        more = len(places) - len(free)
+        slots = np.concatenate((free, np.arange(len(self._places), len(self._places) + more)))
+        self._places = np.concatenate((self._places, np.full(more, INF, np.int64)))
+        self._places[slots] = places
+        self._look_from(int(self._places.min()), int(places.max()))
+
+    def _look_from(self, first: int, last: int) -> None:
+        """Lays the look-up of slots out anew, from the first place to the last and some more."""
+        open_ = (self._places < INF).nonzero()[0]
+        last = max(last, int(self._places[open_].max()) if len(open_) else first)
+        self._first = first
+        self._slots = np.full(2 * (last - first) + PLACES_AHEAD, -1, np.int64)
+        self._slots[self._places[open_] - first] = open_
+
+    @property
+    def capacity(self) -> int:
+        """One above the largest id."""
+        return len(self._places) * self._room
+
+    def ids(self, places: Times, groups: Ids, capacity: int) -> Ids | None:
+        """The cell of each row; None where there is no room for it."""
+        if capacity > self._room or self._room > max(ROOM_MIN, SPARE_SHARE * capacity):
+            return None
+        if not len(places):
+            return groups
+        low, high = int(places.min()), int(places.max())
+        if low == high:
+            low -= self._first
+            slot = int(self._slots[low]) if 0 <= low < len(self._slots) else -1
+            if slot < 0:
+                return self._with(places[:1], places, groups, capacity)
+            ids: Ids = groups + slot * self._room
+            return ids
+        if low < self._first or high - self._first >= len(self._slots):
+            return self._with(distinct(places, low, high), places, groups, capacity)
+        slots = self._slots[places - self._first]
+        if int(slots.min()) < 0:
+            return self._with(distinct(places[slots < 0], low, high), places, groups, capacity)
+        found: Ids = slots * self._room + groups
+        return found
+
+    def _with(self, needed: Times, places: Times, groups: Ids, capacity: int) -> Ids | None:
+        """The cells once these places have slots, unless the layout ought to be judged first."""
+        new = needed[~np.isin(needed, self._places)]
+        live = self._places[self._places < INF]
+        everywhere = np.concatenate((live, needed))
+        if int(everywhere.max()) - int(everywhere.min()) >= DENSE_PLACES_MAX:
+            return None
+        if (len(live) + len(new)) * self._room > DENSE_CELLS_MIN:
+            return None
+        if len(new):
+            self._open(new)
+        else:
+            self._look_from(int(everywhere.min()), int(everywhere.max()))
+        return self.ids(places, groups, capacity)
+
+    def between(self, first: int, end: int, counts: Ids) -> Found:
+        """The cells at places from `first` to below `end`, in their order."""
+        slots = ((self._places >= first) & (self._places < end)).nonzero()[0]
+        if not len(slots):
+            none = np.empty(0, np.int64)
+            return Found(none, none, none)
+        slots = slots[np.argsort(self._places[slots])]
+        room = self._room
+        flat = (self._by_slot(counts)[slots] > 0).ravel().nonzero()[0]
+        at = flat // room
+        groups = flat - at * room
+        return Found(self._places[slots][at], groups, slots[at] * room + groups)
+
+    def _by_slot(self, counts: Ids) -> Ids:
+        return counts[: self.capacity].reshape(len(self._places), self._room)
+
+    def free(self, found: Found) -> bool:
+        """Frees the slots of places; False where no place is left."""
+        first = np.concatenate(([True], found.places[1:] != found.places[:-1]))
+        distances = found.places[first] - self._first
+        self._places[self._slots[distances]] = INF
+        self._slots[distances] = -1
+        open_ = (self._places < INF).nonzero()[0]
+        self._places = self._places[: int(open_[-1]) + 1 if len(open_) else 0]
+        return len(open_) > 0
+
+    def has(self, groups: Ids, counts: Ids) -> np.typing.NDArray[np.bool_]:
+        """Which groups have a cell."""
+        within = groups < self._room
+        found = np.zeros(len(groups), np.bool_)
+        found[within] = (self._by_slot(counts)[:, groups[within]] > 0).any(axis=0)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the slots."""
+        return self._slots.nbytes + self._places.nbytes
+
+    def validate(self, counts: Ids) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        slots = (self._places < INF).nonzero()[0]
+        if (self._slots[self._places[slots] - self._first] != slots).any():
+            raise Bug("a slot is not that of its place")
+        if int(np.count_nonzero(self._slots >= 0)) != len(slots):
+            raise Bug("a place has a slot that is not its own")
+        if np.count_nonzero(counts[self.capacity :]):
+            raise Bug("rows are counted beyond the last slot")
+
+
+class _Sparse:
+    """Ids looked up."""
+
+    def __init__(self) -> None:
+        self._table = KeyTable(_KEYS)
+        self._places = Column(INF)  # by id; INF where it is free
+        self._groups = Column(-1)
+
+    @property
+    def capacity(self) -> int:
+        """One above the largest id."""
+        return self._table.capacity
+
+    def ids(self, places: Times, groups: Ids, capacity: int) -> Ids | None:
+        """The cell of each row; there is room for all."""
+        keys = pa.RecordBatch.from_arrays([pa.array(places), pa.array(groups)], schema=_KEYS)
+        ids, first_seen = self._table.intern(keys)
+        new = first_seen.nonzero()[0]
+        if len(new):
+            self._places.fit(self._table.capacity)[ids[new]] = places[new]
+            self._groups.fit(self._table.capacity)[ids[new]] = groups[new]
+        return ids
+
+    def between(self, first: int, end: int, counts: Ids) -> Found:
+        """The cells at places from `first` to below `end`, in their order."""
+        places = self._places.values
+        ids = ((places >= first) & (places < end)).nonzero()[0]
+        ids = ids[np.argsort(places[ids], kind="stable")]
+        return Found(places[ids], self._groups.values[ids], ids)
+
+    def free(self, found: Found) -> bool:
+        """Frees cells; False where none is left."""
+        self._table.release(found.ids)
+        for column, free in ((self._places, INF), (self._groups, -1)):
+            column.values[found.ids] = free
+            column.fit(self._table.capacity)
+        return len(self._table) > 0
+
+    def has(self, groups: Ids, counts: Ids) -> np.typing.NDArray[np.bool_]:
+        """Which groups have a cell."""
+        return np.isin(groups, self._groups.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table."""
+        return int(self._table.nbytes) + self._places.nbytes + self._groups.nbytes
+
+    def validate(self, counts: Ids) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        self._table.validate()
+        live = int(np.count_nonzero(self._places.values < INF))
+        if not live == len(self._table) == int(np.count_nonzero(counts)):
+            raise Bug(f"{live} cells with a place, {len(self._table)} live keys")
