@@ -183,7 +183,9 @@ class Frame:
             batch = pa.concat_batches([f.batch for f in frames])
         except pa.ArrowException as e:  # dictionaries whose union outgrows their index type
             raise FrameError(f"concat: {e}") from None
-        return first._derive(batch, last.stable)
+        whole = first._derive(batch, last.stable)
+        whole._insert_only = all(f._insert_only for f in frames) or None  # not the first's alone
+        return whole
 
     def slice(self, offset: int, length: int | None = None, stable: int | None = None) -> Frame:
         """Rows from `offset` on, without a copy, followed by `stable`."""

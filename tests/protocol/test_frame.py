@@ -172,6 +172,13 @@ def test_concat_undoes_a_cut(data: st.DataObject, frame: Frame) -> None:
     assert Frame.concat(parts) == frame
 
 
+def test_concat_of_inserts_and_adjusts_knows_that_it_has_both() -> None:
+    inserts, adjusts = Frame(batch_of((1, 2, BEGIN))), Frame(batch_of((1, 3, 2)))
+    assert inserts.insert_only
+    assert not Frame.concat([inserts, adjusts]).insert_only
+    assert Frame.concat([inserts, inserts]).insert_only
+
+
 def test_concat_refuses_what_it_cannot_join() -> None:
     ended = Frame.empty(SCHEMA, 5)
     with pytest.raises(FrameError, match="only the last"):
