@@ -89,7 +89,7 @@ class Source(_Node):
     lateness: Lateness
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
+        if type(self.name) is not str or not self.name:
             raise Misuse(f"source: {self.name!r} is no name")
         what = f"source {self.name}: time"
         check_column(what, self.time, self.schema.names)

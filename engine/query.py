@@ -253,7 +253,7 @@ class Query:
     def __reduce__(self) -> tuple[Any, ...]:
         from gapless.engine.documents import has_functions
 
-        if has_functions(self.root):
+        if has_functions(self):
             return Query, (self.root, self.on_error_mode)
         return Query.from_document, (self.to_document(),)
 
@@ -362,7 +362,7 @@ def _pairs(on: On) -> tuple[tuple[str, str], ...]:
     for each in on:
         if isinstance(each, str):
             pairs.append((each, each))
-        elif isinstance(each, tuple | list) and len(each) == 2:
+        elif len(each) == 2:
             pairs.append((each[0], each[1]))
         else:
             raise Misuse(f"join on {each!r}: a column, or a pair (left, right)")

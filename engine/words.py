@@ -1,0 +1,120 @@
+"""Nodes and what is known of them, in words: one line for each step of an explained plan.
+
+aggregate by src: packets=count(), bytes=sum(len)
+window range 10 s, slide 1 s
+inserts only, in order of start, (vs, group) a key
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gapless.engine import nodes
+from gapless.engine.durations import text
+from gapless.engine.lateness import lateness_text
+from gapless.engine.nodes import Node
+from gapless.engine.properties import Properties
+from gapless.protocol.elements import INF
+from gapless.protocol.expr import Column
+
+COLUMNS_SHOWN_MAX = 12
+"""Columns of a source that its line names."""
+
+
+def node_text(node: Node) -> str:
+    """What a step does."""
+    return _TEXTS[type(node)](node)
+
+
+def properties_text(node: Node, p: Properties) -> str:
+    """What is known of the stream that a step puts out."""
+    known = ["inserts only" if p.insert_only else "revises"]
+    if p.strictly_ordered:
+        known.append("starts rise strictly")
+    elif p.ordered:
+        known.append("in order of start")
+    if p.key:
+        grouped = isinstance(node, nodes.Aggregate) and node.group_by
+        known.append(f"(vs, {'group' if grouped else 'payload'}) a key")
+    if p.ve_of_vs:
+        known.append("ends follow from starts")
+    return ", ".join(known)
+
+
+def _source(node: nodes.Source) -> str:
+    names = node.schema.names
+    shown = ", ".join(names[:COLUMNS_SHOWN_MAX])
+    more = f", and {len(names) - COLUMNS_SHOWN_MAX} more" if len(names) > COLUMNS_SHOWN_MAX else ""
+    late = lateness_text(node.lateness, node.schema.time_unit)
+    return f"source {node.name} ({shown}{more}) time {node.time}, {late}"
+
+
+def _where(node: nodes.Where) -> str:
+    return f"where {node.predicate}"
+
+
+def _select(node: nodes.Select) -> str:
+    parts = []
+    for name, computed in node.columns:
+        same = isinstance(computed, Column) and computed.name == name
+        parts.append(name if same else f"{name}={computed}")
+    return f"select {', '.join(parts)}"
+
+
+def _window(node: nodes.Window) -> str:
+    unit = node.schema.time_unit
+    covers = "all" if node.range is None else text(node.range, unit)
+    slide = "" if node.slide is None else f", slide {text(node.slide, unit)}"
+    on = "" if node.on is None else f", on {node.on}"
+    return f"window range {covers}{slide}{on}"
+
+
+def _lifetime(node: nodes.Lifetime) -> str:
+    if node.duration is None:
+        return f"lifetime until {node.end}"
+    return f"lifetime {text(node.duration, node.schema.time_unit)}"
+
+
+def _latest_by(node: nodes.LatestBy) -> str:
+    return f"latest by {', '.join(node.key)}"
+
+
+def _aggregate(node: nodes.Aggregate) -> str:
+    by = f" by {', '.join(node.group_by)}" if node.group_by else ""
+    listed = ", ".join(f"{name}={function}" for name, function in node.aggregates)
+    early = ""
+    if node.early is not None:
+        unit = node.schema.time_unit
+        early = ", early" if node.early == INF else f", early {text(node.early, unit)}"
+    return f"aggregate{by}: {listed}{early}"
+
+
+def _join(node: nodes.Join) -> str:
+    how = "" if node.how == "inner" else f"{node.how} "
+    on = ", ".join(a if a == b else f"{a} = {b}" for a, b in node.on)
+    where = "" if node.where is None else f" where {node.where}"
+    return f"{how}join{f' on {on}' if on else ''}{where}"
+
+
+def _top_k(node: nodes.TopK) -> str:
+    first = "largest" if node.largest else "smallest"
+    within = f" within {', '.join(node.within)}" if node.within else ""
+    return f"top {node.k} by {node.by}, {first} first{within}"
+
+
+_TEXTS: Mapping[type, Callable[..., str]] = {
+    nodes.Source: _source,
+    nodes.Where: _where,
+    nodes.Select: _select,
+    nodes.Window: _window,
+    nodes.Lifetime: _lifetime,
+    nodes.LatestBy: _latest_by,
+    nodes.Aggregate: _aggregate,
+    nodes.Join: _join,
+    nodes.Union: lambda node: f"union of {len(node.inputs)}",
+    nodes.Difference: lambda _: "difference",
+    nodes.Distinct: lambda _: "distinct",
+    nodes.TopK: _top_k,
+    nodes.Race: lambda node: f"race of {len(node.inputs)}",
+    nodes.Normalise: lambda _: "normalise",
+}
