@@ -1,7 +1,7 @@
 """Difference: each payload as often as it is alive left more than right.
 
     left   ins(A,0,9) ins(A,2,9) stable(12)
-    right  ins(A,4,6) stable(12)             ->  ins(A,0,6) ins(A,2,4) ins(A,6,9) stable(12)
+    right  ins(A,4,6) stable(12)             ->  ins(A,0,4) ins(A,2,9) ins(A,6,9) stable(12)
 
     copies     [0,2) 1   [2,4) 2   [4,6) 2 - 1   [6,9) 2
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from gapless.kernels import Chains, KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.operators.numbers import at_places, numbers, numbers_schema, read_numbers
+from gapless.operators.numbers import at_places, numbers, numbers_schema, read_numbers, unique
 from gapless.operators.payloads import Payloads
 from gapless.operators.state import State
 from gapless.protocol.elements import INF
@@ -102,7 +102,7 @@ class LiveEvents:
         members = self._members.fit(self.groups.capacity)
         new = groups[members[groups] == _FREE]
         if len(new):
-            new = np.unique(new)
+            new = unique(new)
             members[new] = 0
             self.groups.use(new)
         return groups, new
@@ -136,7 +136,7 @@ class LiveEvents:
         broken = bool(np.count_nonzero(absent))
         if broken:
             np.subtract.at(count, ids, by)
-        self.forget(np.unique(ids[count[ids] == 0]))
+        self.forget(unique(ids[count[ids] == 0]))
         if broken:
             element = frame.slice(int(rows[int(absent.argmax())]), 1).elements()[0]
             rule = "an adjust changes an event that is there, and this one is not"
@@ -173,7 +173,10 @@ class LiveEvents:
         if len(groups):
             self._members.values[groups] = _FREE
             self.groups.drop(groups)
-            self._members.fit(self.groups.capacity)
+
+    def give_room_back(self) -> None:
+        """Lets the memory go that groups had which have been forgotten."""
+        self._members.fit(self.groups.capacity)
 
     @property
     def all_groups(self) -> Ids:
@@ -210,7 +213,7 @@ class LiveEvents:
         `payloads` and `groups` are ids by place; `present` the groups that are there.
         """
         self._members.fit(self.groups.capacity)[present] = 0
-        self.groups.use(np.unique(present))
+        self.groups.use(unique(present))
         names = ("payload", "input", "vs", "ve", "group", "count")
         at, inputs, vs, ve, of, count = read_numbers(state, "events", *names)
         group = at_places(groups, of, "events.group")

@@ -34,7 +34,14 @@ import pyarrow as pa
 from gapless.kernels import Chains, KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
-from gapless.operators.numbers import at_places, numbers, numbers_schema, read_numbers
+from gapless.operators.numbers import (
+    at_places,
+    numbers,
+    numbers_schema,
+    read_numbers,
+    sorting,
+    unique,
+)
 from gapless.operators.payloads import Payloads
 from gapless.operators.state import State
 from gapless.protocol.elements import BEGIN, INF, format_time
@@ -88,23 +95,20 @@ class NormalForm:
         times.
         """
         ids = self._intern(np.concatenate([payloads, payloads]), np.concatenate([up, down]))
-        changed, place = np.unique(ids, return_inverse=True)
-        by = np.zeros(len(changed), np.int64)
         one = np.ones(len(payloads), np.int64) if copies is None else copies
-        np.add.at(by, place, np.concatenate([one, -one]))
+        by = np.concatenate([one, -one])
+        _, live = self._of_payload.probe(unique(payloads))
+        live = live[sorting(self._payload.values[live], self._time.values[live])]
         sums = self._sum.values
-        touched = np.unique(self._payload.values[changed[by != 0]])
-        _, live = self._of_payload.probe(touched)
-        live = live[np.lexsort((self._time.values[live], self._payload.values[live]))]
         before = sums[live]
-        sums[changed] += by
+        np.add.at(sums, ids, by)
         change = _compare(self._payload.values[live], self._time.values[live], before, sums[live])
         if change is None:
-            sums[changed] -= by
+            np.subtract.at(sums, ids, by)
             frame = None
         else:
             frame = self._frame(change, unwanted_below)
-        self._forget(changed[sums[changed] == 0])
+        self._forget(live[sums[live] == 0])
         return frame
 
     def _intern(self, payloads: Ids, times: Times) -> Ids:
@@ -145,8 +149,8 @@ class NormalForm:
         ids = (self._time.values < t).nonzero()[0]
         if not np.count_nonzero(sums[ids] < 0):
             return
-        ids = ids[np.lexsort((self._time.values[ids], self._payload.values[ids]))]
-        _, group = np.unique(self._payload.values[ids], return_inverse=True)
+        ids = ids[sorting(self._payload.values[ids], self._time.values[ids])]
+        group = np.cumsum(np.diff(self._payload.values[ids], prepend=-1) != 0) - 1
         starts = np.maximum(sums[ids], 0)
         up_to_here = np.cumsum(starts) - _before_group(starts, group)
         ended = np.zeros(len(ids), np.int64)

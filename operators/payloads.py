@@ -18,6 +18,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
+from gapless.operators.numbers import unique
 from gapless.operators.state import State, table
 from gapless.protocol.errors import Bug, DecodeError
 
@@ -43,7 +44,7 @@ class Payloads:
         """One use less for each mention of an id; forgets those that have none left."""
         uses = self._uses.values
         np.subtract.at(uses, ids, 1)
-        unused = np.unique(ids[uses[ids] == 0])
+        unused = unique(ids[uses[ids] == 0])
         if len(unused):
             self._table.release(unused)
             self._uses.fit(self._table.capacity)

@@ -39,7 +39,7 @@ from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.live_events import LiveEvents
 from gapless.operators.normal_form import NormalForm
-from gapless.operators.numbers import at_places, numbers, read_numbers
+from gapless.operators.numbers import at_places, numbers, read_numbers, unique
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.payloads import Payloads
 from gapless.operators.pieces import Pieces, Spans, lay_out
@@ -137,6 +137,7 @@ class PerSnapshot(Operator):
         out = self._finish(work)
         if stable is not None:
             self._form.settle(stable)
+            self._give_room_back()
         return Out(out.with_stable(stable), passed)
 
     def _next_stable(self, source: int, stable: int | None) -> int | None:
@@ -178,18 +179,14 @@ class PerSnapshot(Operator):
         position, event = self._events.of(groups)
         vs, ve = self._events.vs.values[event], self._events.ve.values[event]
         said = [self._take_back(groups)]
-        if len(event):
-            pieces, spans = lay_out(groups, position, event, vs, ve, self._stable, until)
-            for part, covering in self._parts(pieces, spans):
-                rows = _sorted(self._answer(part, covering), len(part))
-                said.append(_runs(part, rows))
-                self._remember(part, rows, until)
-        done = ve < until if until < INF else np.ones(len(event), np.bool_)
-        self._wake.values[groups] = INF
-        left = (~done).nonzero()[0]
-        later = np.where(vs[left] >= until, vs[left], ve[left])
-        np.minimum.at(self._wake.values, groups[position[left]], later)
-        return _Work(groups, said, event[done])
+        pieces, spans, after = lay_out(groups, position, event, vs, ve, self._stable, until)
+        for part, covering in self._parts(pieces, spans):
+            rows = _sorted(self._answer(part, covering), len(part))
+            said.append(_runs(part, rows))
+            self._remember(part, rows, until)
+        self._wake.values[groups] = after
+        done = event if until == INF else event[ve < until]
+        return _Work(groups, said, done)
 
     def _finish(self, work: list[_Work]) -> Frame:
         """Puts out what was said, and forgets what is done: not before, as its payloads go too."""
@@ -198,10 +195,7 @@ class PerSnapshot(Operator):
         for groups, _, done in work:
             self._events.forget(done)
             empty = self._events.without_events(groups)
-            if len(empty):
-                self._events.let_go(empty)
-                self._wake.fit(self._events.groups.capacity)
-                self._said_until.fit(self._events.groups.capacity)
+            self._events.let_go(empty)
         return out
 
     def _revise(self, said: list[_Said]) -> Frame:
@@ -215,7 +209,9 @@ class PerSnapshot(Operator):
     def _parts(self, pieces: Pieces, spans: Spans) -> Iterator[tuple[Pieces, Spans]]:
         """The same in parts of about `CELLS_MAX` cells."""
         filled = np.cumsum(self._cells(pieces, spans))
-        if not len(filled) or filled[-1] <= CELLS_MAX:
+        if not len(pieces):
+            return
+        if filled[-1] <= CELLS_MAX:
             yield pieces, spans
             return
         cuts = np.diff(filled // CELLS_MAX).nonzero()[0] + 1
@@ -229,7 +225,6 @@ class PerSnapshot(Operator):
         self._said.remove(payload)
         copies = self._copies.values[payload]
         self._copies.values[payload] = 0
-        self._copies.fit(self._payloads.capacity)
         end = self._said_until.fit(self._events.groups.capacity)[groups]
         self._said_until.values[groups] = BEGIN
         return _Said(payload, end[position], np.full(len(payload), self._stable), copies)
@@ -241,6 +236,13 @@ class PerSnapshot(Operator):
         self._said.add(pieces.group[piece], payload)
         self._copies.fit(self._payloads.capacity)[payload] = rows.copies[over]
         self._said_until.values[pieces.group[piece]] = pieces.end[piece]
+
+    def _give_room_back(self) -> None:
+        self._events.give_room_back()
+        groups = self._events.groups.capacity
+        self._wake.fit(groups)
+        self._said_until.fit(groups)
+        self._copies.fit(self._payloads.capacity)
 
     def fast_forward(self, t: int) -> int:
         """Asks nothing of its inputs, as a skipped early piece would change a later event's start.
@@ -311,7 +313,7 @@ class PerSnapshot(Operator):
     def _restore_said(self, state: State, groups: Ids, answers: Ids) -> None:
         of, at, copies = read_numbers(state, "said", "group", "payload", "copies")
         payload = at_places(answers, at, "said.payload")
-        if len(np.unique(payload)) < len(payload):
+        if len(unique(payload)) < len(payload):
             raise DecodeError("snapshot.said", "a repeated row", "each once, with its copies")
         self._said.add(at_places(groups, of, "said.group"), payload)
         self._copies.fit(self._payloads.capacity)[payload] = copies
@@ -369,6 +371,9 @@ class PerSnapshot(Operator):
         said = copies.nonzero()[0]
         if len(payload) != len(self._said) or not np.array_equal(np.sort(payload), said):
             raise Bug("what has been said is of no group, or no times")
+        open_ended = groups[self._said_until.values[groups] > BEGIN]
+        if not np.array_equal(open_ended, groups[unique(position)]):
+            raise Bug("a group has said something until no time, or nothing until some")
         end = self._said_until.values[groups[position]]
         if np.count_nonzero(end < self._stable):
             raise Bug("what has been said beyond the stable ends before it")
@@ -381,7 +386,7 @@ def _sorted(rows: Rows, pieces: int) -> Rows:
     if len(rows.piece) == 0:
         return rows
     key = rows.payload * pieces + rows.piece
-    order = np.argsort(key, kind="stable")
+    order = np.argsort(key)
     key, copies = key[order], rows.copies[order]
     first = np.ones(len(key), np.bool_)
     first[1:] = key[1:] != key[:-1]

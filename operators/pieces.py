@@ -21,10 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from gapless.kernels.keys import Ids, Mask
+from gapless.operators.numbers import sorting
+from gapless.protocol.elements import INF
 from gapless.protocol.frame import Times
 
 
@@ -96,18 +99,33 @@ class Spans:
             place, first, last = place[more], first[more], last[more]
 
 
+class Layout(NamedTuple):
+    """Some groups' lifetimes from one time on, up to another."""
+
+    pieces: Pieces
+    spans: Spans
+    next: Times
+    """By group, its first boundary that starts no piece; INF where there is none."""
+
+
 def lay_out(
     groups: Ids, position: Ids, event: Ids, vs: Times, ve: Times, since: int, until: int
-) -> tuple[Pieces, Spans]:
+) -> Layout:
     """The pieces from `since` on that start before `until`, and what each event covers of them.
 
     Event i is of `groups[position[i]]`, lives in `[vs[i], ve[i])` and ends at `since` or later.
     Pieces that no event covers are among them.
     """
     n = len(event)
-    lo = np.maximum(vs, since)
-    owner, time = np.concatenate([position, position]), np.concatenate([lo, ve])
-    order = np.lexsort((time, owner))
+    if until == INF:  # nothing starts there, so a time that is nearer and easier to sort will do
+        until = int(np.max(np.where(ve < INF, ve, vs), initial=since)) + 1
+    later = (ve >= until).nonzero()[0]
+    after = np.full(len(groups), INF)
+    np.minimum.at(after, position[later], np.where(vs >= until, vs, ve)[later])
+
+    owner = np.concatenate([position, position])
+    time = np.minimum(np.concatenate([np.maximum(vs, since), ve]), until)
+    order = sorting(owner, time)
     owner, time = owner[order], time[order]
     first = np.ones(2 * n, np.bool_)
     first[1:] = (owner[1:] != owner[:-1]) | (time[1:] != time[:-1])
@@ -118,7 +136,8 @@ def lay_out(
     begins[boundary[n:]] = True
     begins[boundary[:n][vs >= since]] = True
     end = np.append(start[1:], start[-1:])  # a group's last boundary starts what none covers
-    kept = start < until
-    before: Ids = np.cumsum(kept) - kept  # of each boundary, how many kept ones are
+    end = np.where(end == until, after[owner], end)
+    kept = (start < until).nonzero()[0]
+    before: Ids = np.cumsum(start < until) - (start < until)  # of each, how many kept ones are
     pieces = Pieces(start[kept], end[kept], groups[owner[kept]], begins[kept])
-    return pieces, Spans(event, before[boundary[:n]], before[boundary[n:]])
+    return Layout(pieces, Spans(event, before[boundary[:n]], before[boundary[n:]]), after)

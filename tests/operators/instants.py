@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from gapless.operators.operator import Operator
-from gapless.protocol.elements import BEGIN, INF, Element, Payload
+from gapless.operators.per_snapshot import PerSnapshot
+from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert, Payload, Stable
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
@@ -106,11 +107,12 @@ def frame_of(schema: StreamSchema, text: str) -> Frame:
     return Frame.from_elements(schema, parse(text, schema))
 
 
-def say(operator: Operator, schema: StreamSchema, text: str, source: int = 0) -> list[Element]:
+def say(operator: PerSnapshot, text: str, source: int = 0) -> list[Element]:
     """Pushes what the notation says; the elements that come out, rows in a fixed order."""
-    out = operator.push(source, frame_of(schema, text)).frame
+    out = operator.push(source, frame_of(operator._input, text)).frame
     operator.validate()
-    *rows, last = [*out.with_stable(None).elements(), None]
-    assert last is None
-    stables = out.slice(len(out), 0, out.stable).elements()
-    return sorted(rows, key=lambda e: (e.vs, repr(e))) + stables  # type: ignore[union-attr]
+    rows: list[Insert | Adjust] = [
+        e for e in out.with_stable(None).elements() if not isinstance(e, Stable)
+    ]
+    stables = [] if out.stable is None else [Stable(out.stable)]
+    return [*sorted(rows, key=lambda e: (e.vs, repr(e))), *stables]
