@@ -52,7 +52,7 @@ def computed_may_differ(where: str, computed: Computed, payload: pa.Schema) -> I
 def aggregate_may_differ(name: str, function: AggregateFunction, payload: pa.Schema) -> str | None:
     """A sentence for one aggregate over rows of this payload."""
     why = function.accumulator(payload).may_diverge
-    return None if why is None else f"aggregate {name} = {function}: {why}"
+    return None if why is None else f"aggregate {name}: {why}"
 
 
 def _calls(expr: Expr) -> Iterator[Call]:

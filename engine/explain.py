@@ -15,7 +15,7 @@ others read has a number, and is shown once. Properties are shown where they are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gapless.engine import nodes
@@ -30,13 +30,18 @@ from gapless.protocol.elements import INF
 if TYPE_CHECKING:
     from gapless.engine.query import Query
 
+Implementation = str | Mapping[Node, str] | None
+"""Of all windowed aggregates, or of each; None, and for those that are left out: the default."""
+
+DEFAULT = "paned"
+"""What answers windows unless a plan says otherwise."""
 NOTE_COLUMN_MAX = 60
 """Characters: steps that are longer do not move the notes of the others."""
 
 
-def explain(query: Query, implementation: str | None = None) -> str:
+def explain(query: Query, implementation: Implementation = None) -> str:
     """The whole of it, as lines; `implementation` is that of windowed aggregates."""
-    steps = list(_tree(query, implementation or "paned"))
+    steps = list(_tree(query, implementation))
     width = max(
         (len(step) for step, note in steps if note and len(step) <= NOTE_COLUMN_MAX), default=0
     )
@@ -55,12 +60,13 @@ def in_short(query: Query) -> str:
 # -- the tree -------------------------------------------------------------------------------------
 
 
-def _tree(query: Query, implementation: str) -> Iterator[tuple[str, str]]:
+def _tree(query: Query, implementation: Implementation) -> Iterator[tuple[str, str]]:
     """Steps with their indentation, each with its note."""
     known = query.derived
     readers = Counter(below for node in known for below in node.inputs)
     shared = [node for node in known if readers[node] > 1]
     shown: set[Node] = set()
+    answered = _answered(query)
     left = [(query.root, 0)]
     while left:
         node, level = left.pop()
@@ -70,27 +76,71 @@ def _tree(query: Query, implementation: str) -> Iterator[tuple[str, str]]:
             continue
         shown.add(node)
         step = f"{'  ' * level}{mark}{node_text(node)}"
-        notes = (*_notes(node, query, implementation), *_told(node, query))
+        notes = (
+            *_done(node, query, implementation),
+            *([] if node in answered else _looks_back(node, query)),
+            *_told(node, query),
+        )
         yield step, "; ".join(notes)
         left += [(below, level + 1) for below in reversed(node.inputs)]
 
 
-def _notes(node: Node, query: Query, implementation: str) -> Iterator[str]:
-    """How it is done, and how far back it looks."""
-    p, unit = query.derived[node], node.schema.time_unit
+def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[str]:
+    """How it is done, where there is a choice."""
+    known = query.derived
     if isinstance(node, nodes.Race):
-        yield f"LMerge {': '.join(choose([query.derived[n].merge for n in node.inputs]))}"
+        yield f"LMerge {': '.join(choose([known[n].merge for n in node.inputs]))}"
     if isinstance(node, nodes.Aggregate):
-        below = query.derived[node.input]
-        if below.hop is None:
+        hop = known[node.input].hop
+        if hop is None:
             yield "at every instant"
         else:
-            landmark = isinstance(below.hop.window, Landmark)
-            yield "paned" if landmark else implementation
-            yield f"reach {text(max(below.reach.values()), unit)}"
-            return
-    if p.own_reach and not (isinstance(node, nodes.Window) and p.hop is not None):
-        yield f"reach {text(p.own_reach, unit)}"
+            yield "paned" if isinstance(hop.window, Landmark) else _chosen(node, implementation)
+
+
+def _chosen(node: Node, implementation: Implementation) -> str:
+    if isinstance(implementation, Mapping):
+        return implementation.get(node, DEFAULT)
+    return implementation or DEFAULT
+
+
+def _looks_back(node: Node, query: Query) -> Iterator[str]:
+    """How far before t it reads, to be right from t on; a window's answers with what it reads."""
+    known = query.derived
+    reach = known[node].own_reach
+    if isinstance(node, nodes.Aggregate) and known[node.input].hop is not None:
+        reach = max(known[node].reach.values())
+    if reach:
+        yield f"reach {text(reach, node.schema.time_unit)}"
+
+
+def _answered(query: Query) -> set[Node]:
+    """Windows whose rows nothing reads but aggregates that answer them: they are no steps of their
+    own, and their reach is the aggregate's.
+    """
+    known = query.derived
+    readers: dict[Node, list[Node]] = {node: [] for node in known}
+    for node in known:
+        for below in node.inputs:
+            readers[below].append(node)
+    return {
+        node
+        for node in known
+        if isinstance(node, nodes.Window)
+        and known[node].hop is not None
+        and all(isinstance(reader, nodes.Aggregate) for reader in _ends(node, readers, query))
+    }
+
+
+def _ends(node: Node, readers: dict[Node, list[Node]], query: Query) -> Iterator[Node]:
+    """Who reads the rows of a window, behind steps that only pass them on."""
+    if node is query.root:
+        yield node
+    for reader in readers[node]:
+        if query.derived[reader].hop is not None:
+            yield from _ends(reader, readers, query)
+        else:
+            yield reader
 
 
 def _told(node: Node, query: Query) -> Iterator[str]:

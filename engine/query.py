@@ -36,6 +36,7 @@ from gapless.protocol.expr import Expr, col
 from gapless.protocol.schema import StreamSchema
 
 if TYPE_CHECKING:
+    from gapless.engine.explain import Implementation
     from gapless.operators.aggregates.function import AggregateFunction
     from gapless.protocol.documents import Document
 
@@ -198,8 +199,11 @@ class Query:
         """
         return Query(self.root, mode, self._known)
 
-    def explain(self, implementation: str | None = None) -> str:
-        """The plan in words: steps, properties, reach, how it merges, what may diverge."""
+    def explain(self, implementation: Implementation = None) -> str:
+        """The plan in words: steps, properties, reach, how it merges, what may diverge.
+
+        `implementation` is what a plan chose for its windowed aggregates.
+        """
         from gapless.engine.explain import explain
 
         return explain(self, implementation)
