@@ -1,11 +1,22 @@
 """The aggregate functions by their names: what users write, as `gl.count()`, `gl.sum("len")`, ...
 
-Three end in an underscore here, for Python has functions of that name.
+    count  sum_  min_  max_  mean  var  first  last  count_distinct  quantile  aggregate
+
+Nulls do not count. Three end in an underscore here, for Python has functions of that name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
 from gapless.operators.aggregates.counts import Count
+from gapless.operators.aggregates.custom import Custom
+from gapless.operators.aggregates.distinct import PRECISION, CountDistinct, Method
+from gapless.operators.aggregates.extremes import First, Last, Max, Min
+from gapless.operators.aggregates.quantile import Quantile
 from gapless.operators.aggregates.sums import Mean, Sum, Var
 
 
@@ -32,3 +43,48 @@ def mean(column: str, scale: int | None = None) -> Mean:
 def var(column: str, scale: int | None = None) -> Var:
     """The population's variance as a float64; for floats see `sum_`."""
     return Var(column, scale)
+
+
+def min_(column: str) -> Min:
+    """The smallest value, of the column's type: any that a payload may have."""
+    return Min(column)
+
+
+def max_(column: str) -> Max:
+    """The largest value, of the column's type; of floats NaN is the largest."""
+    return Max(column)
+
+
+def first(column: str) -> First:
+    """The value at the earliest time; of several then, the smallest."""
+    return First(column)
+
+
+def last(column: str) -> Last:
+    """The value at the latest time; of several then, the largest."""
+    return Last(column)
+
+
+def count_distinct(
+    column: str, method: Method = "exact", precision: int = PRECISION
+) -> CountDistinct:
+    """How many different values there are.
+
+    `method="hll"` estimates it from 2^precision bytes a group: 1.04 / sqrt(2^precision) off as a
+    rule, which is 1.6 % at 12.
+    """
+    return CountDistinct(column, method, precision)
+
+
+def quantile(column: str, q: float, accuracy: float = 0.01) -> Quantile:
+    """The value of rank floor(q * (n - 1)) of n, from 0, or one that is off by `accuracy` of it."""
+    return Quantile(column, q, accuracy)
+
+
+def aggregate(column: str, fn: Callable[[pa.Array], Any], returns: pa.DataType | str) -> Custom:
+    """What `fn` makes of a group's values: an Arrow array, ascending and without nulls.
+
+    It gives a Python value or an Arrow scalar that fits `returns`; where it does not, or raises,
+    the group goes aside with the reason.
+    """
+    return Custom(column, fn, pa.type_for_alias(returns) if isinstance(returns, str) else returns)

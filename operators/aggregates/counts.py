@@ -59,7 +59,8 @@ class Count(AggregateFunction):
 
     def to_document(self) -> Document:
         """The function as plain data."""
-        return {"function": self.name, "column": self.column}
+        column: dict[str, Document] = {} if self.column is None else {"column": self.column}
+        return {"function": self.name, **column}
 
     def __str__(self) -> str:
         return f"count({self.column or ''})"

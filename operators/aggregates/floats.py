@@ -117,8 +117,9 @@ class FloatVariance(OfParts):
         numbers = values.astype(np.float64, copy=False)
         counts = np.bincount(place, minlength=len(touched))
         with np.errstate(invalid="ignore", over="ignore"):  # infinities have no variance: NaN
-            means: Floats = np.bincount(place, numbers, len(touched)) / counts
-            squares: Floats = np.bincount(place, (numbers - means[place]) ** 2, len(touched))
+            means = np.asarray(np.bincount(place, numbers, len(touched)) / counts, np.float64)
+            off = numbers - means[place]
+            squares = np.asarray(np.bincount(place, off * off, len(touched)), np.float64)
         self._moments.combine(touched, counts, means, squares)
 
     def results(self, ids: Ids) -> pa.Array:

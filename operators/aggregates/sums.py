@@ -75,7 +75,8 @@ class _Arithmetic(AggregateFunction):
 
     def to_document(self) -> Document:
         """The function as plain data."""
-        return {"function": self.name, "column": self.column, "scale": self.scale}
+        scale: dict[str, Document] = {} if self.scale is None else {"scale": self.scale}
+        return {"function": self.name, "column": self.column, **scale}
 
     def __str__(self) -> str:
         scale = "" if self.scale is None else f", scale={self.scale}"
