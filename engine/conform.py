@@ -27,33 +27,33 @@ class Conform:
     """Turns batches of any layout into batches of one schema."""
 
     def __init__(self, schema: pa.Schema, what: str) -> None:
-        self._schema = schema
-        # Nulls where none may be are the caller's to look for: this schema allows all.
-        self._nullable = pa.schema([field.with_nullable(True) for field in schema])
+        self._wanted = schema
+        self.schema = pa.schema([field.with_nullable(True) for field in schema])
+        """Of what it gives: nulls where none may be are the caller's to look for."""
         self._what = what  # whose batches, for messages
         self._last = schema  # a source's batches share their schema
         self._places: list[int] | None = None  # of our columns in it; None where it is ours
 
-    def __call__(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[str, Mask]]]:
-        """The batch in our schema, and which rows had values that do not fit, with the reasons.
+    def __call__(self, batch: pa.RecordBatch) -> tuple[list[pa.Array], list[tuple[str, Mask]]]:
+        """The batch's columns as ours, and which rows had values that do not fit, with the reasons.
 
         Such a value is null in the result. Raises `SchemaError`, naming the column.
         """
         if not batch.schema.equals(self._last):
-            self._places = None if batch.schema.equals(self._schema) else self._find(batch.schema)
+            self._places = None if batch.schema.equals(self._wanted) else self._find(batch.schema)
             self._last = batch.schema
         if self._places is None:
-            return batch, []
+            return batch.columns, []
         columns, misfits = [], []
-        for field, place in zip(self._schema, self._places, strict=True):
+        for field, place in zip(self._wanted, self._places, strict=True):
             column, bad = _cast(batch.column(place), field.type)
             columns.append(column)
             if bad is not None:
                 misfits.append((f"{field.name}: the value does not fit {field.type}", bad))
-        return pa.RecordBatch.from_arrays(columns, schema=self._nullable), misfits
+        return columns, misfits
 
     def _find(self, schema: pa.Schema) -> list[int]:
-        return [self._place(schema, field) for field in self._schema]
+        return [self._place(schema, field) for field in self._wanted]
 
     def _place(self, schema: pa.Schema, field: pa.Field) -> int:
         places = schema.get_all_field_indices(field.name)

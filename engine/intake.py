@@ -18,6 +18,7 @@ so does a late one. Which rows those are does not depend on how the input is cut
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +45,7 @@ TIME_MAX = INF - 2
 
 _INT64 = pa.int64()
 
-Item = pa.RecordBatch | Punctuation
+Item: TypeAlias = pa.RecordBatch | Punctuation
 """What an input consists of: rows, and what it says of those that come later."""
 
 
@@ -78,7 +79,8 @@ class Intake:
         self._empty = pa.RecordBatch.from_arrays(
             self._nothing.batch.columns[3:], schema=source.schema.payload
         )
-        self._inserts = pa.array(np.full(frame_rows, BEGIN, np.int64))  # of `_was`, to be sliced
+        self._inserts = pa.array(np.full(frame_rows, BEGIN, np.int64))
+        self._was = self._inserts  # its first rows, as many as the last frame had
         assert self._nothing.insert_only  # noqa: S101  # asked once here: frames inherit the answer
 
     @property
@@ -117,73 +119,79 @@ class Intake:
 
     def _frame(self, raw: pa.RecordBatch) -> Frame:
         self.rows += raw.num_rows
-        batch = self._usable(raw)
-        ticks = self._ticks(batch.column(self._time))
+        columns = self._usable(raw)
+        ticks = self._ticks(columns)
         times = ticks.to_numpy()
-        if len(times):
-            left = self._judged(batch, times)
+        rows = len(times)
+        if rows:
+            left = self._in_time(columns, times)
             if left is not None:
-                batch = _rows(batch, left)
-                ticks = self._ticks(batch.column(self._time))
+                columns = self._batch(columns, left).columns
+                ticks = self._ticks(columns)
                 times = ticks.to_numpy()
+                rows = len(times)
         stable = self._promise()
-        if not len(times):
+        if not rows:
             return self._nothing.with_stable(stable)
         if self._required:  # columns that allow no null, maybe inside structs: the frame looks
-            ends = times + 1
-            return Frame.from_columns(self._schema, times, ends, batch.columns, stable=stable)
-        was = self._inserts.slice(0, len(times))
-        columns = [ticks, pa.array(times + 1), was, *batch.columns]
-        whole = pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow)
-        return self._nothing.picked(whole).with_stable(stable)
+            return Frame.from_columns(self._schema, times, times + 1, columns, stable=stable)
+        if len(self._was) != rows:
+            self._was = self._inserts.slice(0, rows)
+        batch = pa.RecordBatch.from_arrays(
+            [ticks, pa.array(times + 1), self._was, *columns], schema=self._schema.arrow
+        )
+        frame = self._nothing.picked(batch)
+        return frame if stable is None else frame.with_stable(stable)
 
-    def _ticks(self, column: pa.Array) -> pa.Array:
+    def _ticks(self, columns: list[pa.Array]) -> pa.Array:
         """The times, none of them null, as int64."""
+        column = columns[self._time]
         return column if self._counts else column.view(_INT64)
 
-    def _usable(self, raw: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that have a time, and a value that fits wherever one must be."""
-        batch, problems = self._conform(raw)
+    def _usable(self, raw: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of the rows that have a time, and a value that fits wherever one must be."""
+        columns, problems = self._conform(raw)
         for place in self._needed:
-            column = batch.column(place)
-            if column.null_count:
-                missing = column.is_null().to_numpy(zero_copy_only=False)
-                problems.append((f"{batch.schema.names[place]} is null", missing))
+            if columns[place].null_count:
+                missing = columns[place].is_null().to_numpy(zero_copy_only=False)
+                problems.append((f"{self._schema.names[place]} is null", missing))
         if not problems:
-            return batch
+            return columns
         left = np.ones(raw.num_rows, np.bool_)
         for reason, bad in problems:
-            self._set_aside(raw, bad & left, reason)
+            self._aside.put(self._where, _rows(raw, bad & left), reason)
             left &= ~bad
-        return _rows(batch, left)
+        usable: list[pa.Array] = self._batch(columns, left).columns
+        return usable
 
-    def _judged(self, batch: pa.RecordBatch, times: Times) -> Mask | None:
+    def _in_time(self, columns: list[pa.Array], times: Times) -> Mask | None:
         """The rows that are in time, None where all are; their source promises what it can."""
-        left: Mask | None = None
         least, most = int(times.min()), int(times.max())
         if most > TIME_MAX or least == BEGIN:
-            bad = (times > TIME_MAX) | (times == BEGIN)
-            self._set_aside(batch, bad, f"{self.source.time} is beyond the times of rows")
-            left = ~bad
-            if not left.any():
-                return left
-            times = times[left]
-            batch = _rows(batch, left)
-            least, most = int(times.min()), int(times.max())
+            return self._within_time(columns, times)
         stables = self._verdict.judge(times, least, most)
-        late = None if stables is None else times < stables
-        closed = self._closed.late(batch, times) if self._closed else None
-        if late is not None and stables is not None:
-            self._set_late(batch, late, self._how_late(stables[late] - times[late]))
-        if closed is not None:
-            new = closed if late is None else closed & ~late
-            self._set_late(batch, new, "late: the source had said that no such row would come")
-            late = closed if late is None else closed | late
-        if late is None:
-            return left
-        if left is None:
-            return ~late
-        left[left] = ~late
+        late: Mask | None = None
+        if stables is not None:
+            late = times < stables
+            self._set_late(columns, late, self._how_late(stables[late] - times[late]))
+        if self._closed:
+            closed = self._closed.late(self._batch(columns), times)
+            if closed is not None:
+                new = closed if late is None else closed & ~late
+                reason = "late: the source had said that no such row would come"
+                self._set_late(columns, new, reason)
+                late = closed if late is None else closed | late
+        return None if late is None else ~late
+
+    def _within_time(self, columns: list[pa.Array], times: Times) -> Mask:
+        """The same where some rows are at times that no row can have."""
+        left = (times > BEGIN) & (times <= TIME_MAX)
+        reason = f"{self.source.time} is beyond the times of rows"
+        self._aside.put(self._where, self._batch(columns, ~left), reason)
+        if left.any():
+            in_time = self._in_time(self._batch(columns, left).columns, times[left])
+            if in_time is not None:
+                left[left] = in_time
         return left
 
     def _how_late(self, by: Times) -> str:
@@ -194,12 +202,14 @@ class Intake:
         allowed = lateness_text(self.source.lateness, unit)
         return f"late by {much}; the source was declared: {allowed}"
 
-    def _set_late(self, batch: pa.RecordBatch, late: Mask, reason: str) -> None:
+    def _set_late(self, columns: list[pa.Array], late: Mask, reason: str) -> None:
         self.late += int(np.count_nonzero(late))
-        self._set_aside(batch, late, reason)
+        self._aside.put(self._where, self._batch(columns, late), reason)
 
-    def _set_aside(self, batch: pa.RecordBatch, bad: Mask, reason: str) -> None:
-        self._aside.put(self._where, _rows(batch, bad), reason)
+    def _batch(self, columns: list[pa.Array], mask: Mask | None = None) -> pa.RecordBatch:
+        """Those rows, or all."""
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._conform.schema)
+        return batch if mask is None else _rows(batch, mask)
 
     # -- promises -----------------------------------------------------------------------------
 

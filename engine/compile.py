@@ -1,0 +1,273 @@
+"""From what a query says to operators that do it: nodes become the steps of a graph.
+
+    Aggregate by src                        1 HoppingAggregate(10 s / 1 s, by src)
+      Where len > 0                 ->      0 Filter(len > 0)
+        Window 10 s / 1 s
+          Source flows                      source flows
+
+Most nodes become one operator each. What is more than that:
+
+- A window with a slide under an aggregate, maybe below conditions, computed columns and unions, is
+  part of the aggregate: it is left out where it stands, which changes nothing there, because those
+  steps look at payloads and it at `_vs` alone. (A column that it reads with `on=` is followed
+  through new names.) A window elsewhere sets lifetimes.
+- A windowed aggregate counts rows that stay. Where its input revises itself a step holds events
+  until they can only get another end.
+- A node that two others read becomes one operator and a fork; equal nodes are still two.
+- A source's stables are thinned to the slides above it, where nothing in between looks at them.
+- What progresses besides `_vs` travels as marks: asked of sources and joins only below windows that
+  read it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from gapless.engine import nodes
+from gapless.engine.graph import Graph, Step
+from gapless.engine.properties import Properties
+from gapless.engine.query import Query
+from gapless.engine.race import Race
+from gapless.engine.words import node_text
+from gapless.operators.aside import Aside
+from gapless.operators.difference import Difference
+from gapless.operators.distinct import Distinct
+from gapless.operators.filter import Filter
+from gapless.operators.free_aggregate import FreeAggregate
+from gapless.operators.hopping import HoppingAggregate
+from gapless.operators.join import Join
+from gapless.operators.join_marks import Progressing
+from gapless.operators.latest import LatestBy
+from gapless.operators.lifetimes import SetLifetimes
+from gapless.operators.meld import Meld
+from gapless.operators.normalise import Normalise
+from gapless.operators.operator import Operator
+from gapless.operators.select import Select
+from gapless.operators.settle import Settle
+from gapless.operators.top_k import TopK
+from gapless.operators.windows import For, Hopping, Landmark, Sliding, Until
+from gapless.protocol.elements import INF
+from gapless.protocol.errors import Bug, Misuse
+
+Implementation = Literal["paned", "wid"]
+IMPLEMENTATIONS: tuple[Implementation, ...] = ("paned", "wid")
+THROUGH = 0
+"""The grid of a step that gives its input's stables on as they are."""
+Origin = str | int
+"""A source's name or a step's number."""
+
+
+class Compiler:
+    """Makes one graph of one query."""
+
+    def __init__(
+        self, query: Query, chosen: Mapping[nodes.Node, Implementation], aside: Aside
+    ) -> None:
+        self._chosen = chosen
+        self._aside = aside
+        self._steps: list[Step] = []
+        self._sources: dict[str, nodes.Source] = {}
+        self._made: dict[tuple[nodes.Node, bool], Origin] = {}
+        self._known = query.derived
+        self._with_marks = _below(query.root, lambda node: _reads_a_column(node, self._known))
+        self._grids: list[int] = []  # what a step makes of stables: see `_thinned`
+        self._compile(query.root)
+
+    def graph(
+        self, clock: Callable[[], int] | None = None, memory_limit: int | None = None
+    ) -> Graph:
+        """The graph."""
+        return Graph(
+            {name: source.schema for name, source in self._sources.items()},
+            self._steps,
+            clock=clock,
+            memory_limit=memory_limit,
+            time_columns={s.name: s.time for s in self._sources.values() if s in self._with_marks},
+            grids=self._thinned(),
+        )
+
+    # -- nodes --------------------------------------------------------------------------------
+
+    def _compile(self, node: nodes.Node, bare: bool = False) -> Origin:
+        """Where a node's output comes from; `bare`: without the windows that the aggregate above
+        takes over.
+        """
+        made = self._made.get((node, bare))
+        if made is None:
+            made = self._made[node, bare] = self._make(node, bare)
+        return made
+
+    def _make(self, node: nodes.Node, bare: bool) -> Origin:
+        match node:
+            case nodes.Source():
+                return self._source(node)
+            case nodes.Where():
+                below = self._compile(node.input, bare)
+                operator: Operator = Filter(node.input.schema, node.predicate, self._aside)
+                return self._add(operator, node, [below], THROUGH)
+            case nodes.Select():
+                below = self._compile(node.input, bare)
+                operator = Select(node.input.schema, node.columns, self._aside)
+                return self._add(operator, node, [below], THROUGH)
+            case nodes.Union():
+                all_below = [self._compile(each, bare) for each in node.inputs]
+                operator = Meld(node.schema, len(all_below))
+                return self._add(operator, node, all_below, THROUGH)
+            case nodes.Window():
+                below = self._compile(node.input)
+                return below if bare else self._window(node, below)
+            case nodes.Aggregate():
+                return self._aggregate(node)
+            case nodes.Join():
+                return self._join(node)
+        inputs: list[Origin] = [self._compile(each) for each in node.inputs]
+        return self._add(self._plain(node), node, inputs)
+
+    def _plain(self, node: nodes.Node) -> Operator:
+        """The operators that are their nodes."""
+        match node:
+            case nodes.Lifetime():
+                return SetLifetimes(node.input.schema, _lifetime(node), aside=self._aside)
+            case nodes.LatestBy():
+                return LatestBy(node.schema, node.key)
+            case nodes.Difference():
+                return Difference(node.schema)
+            case nodes.Distinct():
+                return Distinct(node.schema)
+            case nodes.TopK():
+                return TopK(node.schema, node.k, node.by, node.largest, node.within, self._aside)
+            case nodes.Race():
+                return Race(node.schema, [self._known[each].merge for each in node.inputs])
+            case nodes.Normalise():
+                return Normalise(node.schema)
+        raise Bug(f"no operator for {type(node).__name__}")
+
+    def _source(self, node: nodes.Source) -> str:
+        known = self._sources.setdefault(node.name, node)
+        if (known.schema, known.time, known.lateness) != (node.schema, node.time, node.lateness):
+            raise Misuse(
+                f"source {node.name!r} is described in two ways; describe it once and use that"
+            )
+        return node.name
+
+    def _window(self, node: nodes.Window, below: Origin) -> Origin:
+        """A window that nobody takes over."""
+        window: Hopping | Landmark | Sliding
+        if node.slide is None and node.range is not None:
+            window = Sliding(node.range)
+        else:
+            window = stepping(node)
+        on = node.on if _reads_a_column(node, self._known) else None
+        operator = SetLifetimes(node.schema, window, on, self._aside)
+        grid = node.slide if node.slide is not None and on is None else 1
+        return self._add(operator, node, [below], grid)
+
+    def _aggregate(self, node: nodes.Aggregate) -> Origin:
+        p = self._known[node.input]
+        if p.hop is None:
+            below = self._compile(node.input)
+            operator: Operator = FreeAggregate(
+                node.input.schema, node.group_by, node.aggregates, self._aside
+            )
+            return self._add(operator, node, [below])
+        below = self._compile(node.input, bare=True)
+        if not p.insert_only:
+            below = self._add(Settle(node.input.schema), node.input, [below], THROUGH, "settle")
+        implementation = self._chosen.get(node, IMPLEMENTATIONS[0])
+        operator = HoppingAggregate(
+            node.input.schema,
+            p.hop.window,
+            node.group_by,
+            node.aggregates,
+            implementation,
+            on=p.hop.on,
+            early=node.early,
+            aside=self._aside,
+        )
+        slides = node.early is None and p.hop.on is None
+        grid = (p.hop.window.slide or 1) if slides else 1
+        return self._add(operator, node, [below], grid, f"{node_text(node)} ({implementation})")
+
+    def _join(self, node: nodes.Join) -> int:
+        inputs = [self._compile(each) for each in node.inputs]
+        left, right = (self._known[each] for each in node.inputs)
+        progressing = [
+            Progressing(side, column, lag, p.grain)
+            for side, p in enumerate((left, right))
+            for column, lag in p.progress.items()
+            if lag < INF and node in self._with_marks
+        ]
+        operator = Join(
+            node.left.schema,
+            node.right.schema,
+            node.on,
+            node.where,
+            node.how,
+            self._aside,
+            progressing,
+            (left.final_ends, right.final_ends),
+            (left.longest, right.longest),
+        )
+        return self._add(operator, node, inputs)
+
+    def _add(
+        self,
+        operator: Operator,
+        node: nodes.Node,
+        below: list[Origin],
+        grid: int = 1,
+        title: str = "",
+    ) -> int:
+        self._steps.append(Step(operator, tuple(below), title or node_text(node)))
+        self._grids.append(grid)
+        return len(self._steps) - 1
+
+    def _thinned(self) -> dict[str, int]:
+        """By source, the multiples of time that its stables are of interest at.
+
+        A step with slide s makes something of a stable only where it passes a multiple of s; one
+        that puts stables on as they are has its readers' interest; all others see every stable.
+        """
+        grids: dict[Origin, int] = {}
+        for number in reversed(range(len(self._steps))):
+            own = self._grids[number] or grids.get(number, 1)
+            for origin in self._steps[number].inputs:
+                grids[origin] = math.gcd(own, grids.get(origin, 0))
+        return {name: grids.get(name, 1) for name in self._sources}
+
+
+def stepping(node: nodes.Window) -> Hopping | Landmark:
+    """The window of a node that has a slide or is a landmark."""
+    if node.range is None:
+        return Landmark(node.slide)
+    if node.slide is None:
+        raise Bug("a sliding window has no steps")
+    return Hopping(node.range, node.slide)
+
+
+def _lifetime(node: nodes.Lifetime) -> Until | For:
+    if node.duration is not None:
+        return For(node.duration)
+    if node.end is None:
+        raise Bug("a lifetime has an end or a duration")
+    return Until(node.end)
+
+
+def _reads_a_column(node: nodes.Node, known: Mapping[nodes.Node, Properties]) -> bool:
+    """Whether it is a window over another column than one that equals `_vs`."""
+    return (
+        isinstance(node, nodes.Window)
+        and node.on is not None
+        and node.on not in known[node.input].starts
+    )
+
+
+def _below(root: nodes.Node, chosen: Callable[[nodes.Node], bool]) -> frozenset[nodes.Node]:
+    """The nodes of which some node above is a chosen one."""
+    found: set[nodes.Node] = set()
+    for node in reversed(nodes.walk(root)):
+        if node in found or chosen(node):
+            found.update(node.inputs)
+    return frozenset(found)
