@@ -39,7 +39,11 @@ import psutil
 from gapless.protocol.errors import Bug, Misuse
 
 BENCHES: Mapping[str, str] = MappingProxyType(
-    {"kernel": "gapless.bench.kernel", "merge": "gapless.bench.merge"}
+    {
+        "engine": "gapless.bench.engine",
+        "kernel": "gapless.bench.kernel",
+        "merge": "gapless.bench.merge",
+    }
 )
 """Every bench: the name a person types, and the module that measures it."""
 
@@ -90,6 +94,10 @@ class Context:
     """Smaller sizes, fewer repeats; no bar is judged."""
     plot_dir: Path | None
     """An existing directory for the bench's figures, or None: draw nothing."""
+    with_peers: bool = False
+    """Where a bench compares with other engines: install them and run them beside ours."""
+    say: Callable[[str], None] = lambda text: None
+    """Told before a bench installs or writes something outside of its process."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,15 @@ def bench(
             "the full sizes, so none is judged.",
         ),
     ] = False,
+    with_peers: Annotated[
+        bool,
+        typer.Option(
+            "--with-peers",
+            help="Run other engines beside ours where a bench compares with them (engine): "
+            "installs DuckDB, Polars, numpy and Flink, 2 GB, below $GAPLESS_PEERS_DIR or "
+            "~/.cache/gapless-peers; needs Java 17.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure, and hold the figures against their bars.
@@ -45,8 +54,9 @@ def bench(
             plot.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise typer.BadParameter(f"--plot: cannot make that directory: {error}") from None
+    context = Context(quick, plot, with_peers, say=lambda text: typer.echo(text, err=True))
     if name is not None:
-        report = _measure(load(name, BENCHES), Context(quick, plot))
+        report = _measure(load(name, BENCHES), context)
         if as_json:
             print_json(report.to_json())
         else:
@@ -54,7 +64,7 @@ def bench(
             _say_figures(plot)
         raise typer.Exit(ExitCode.PROBLEM if report.missed else ExitCode.DONE)
     if every:
-        code = _run_all(Context(quick, plot), as_json=as_json)
+        code = _run_all(context, as_json=as_json)
         if not as_json:
             _say_figures(plot)
         raise typer.Exit(code)
