@@ -7,6 +7,11 @@
     table = gl.Tdb(schema)
     table.fold(frame)
 
+    flows = gl.source("flows", {"ts": "timestamp[ms]", "src": "string"}, time="ts", lateness="5s")
+    query = flows.window(range="10s", slide="1s").group_by("src").aggregate(n=gl.count())
+    for frame in gl.execute(query, "flows.parquet"):
+        ...
+
 Names are loaded when they are first used: `import gapless` alone costs a few milliseconds.
 """
 
@@ -52,14 +57,57 @@ _HOMES = {
     "Tdb": "gapless.protocol.tdb",
     "format": "gapless.protocol.text",
     "parse": "gapless.protocol.text",
+    "Execution": "gapless.embedded",
+    "execute": "gapless.embedded",
+    "table": "gapless.embedded",
+    "Plan": "gapless.engine.plan",
+    "Query": "gapless.engine.query",
+    "source": "gapless.engine.query",
+    "race": "gapless.engine.query",
+    "function": "gapless.engine.functions",
+    "ordered": "gapless.engine.lateness",
+    "k_late": "gapless.engine.lateness",
+    "watermarks": "gapless.engine.lateness",
+    "Punctuation": "gapless.protocol.punctuation",
+    "RowError": "gapless.protocol.errors",
+    "MemoryLimit": "gapless.protocol.errors",
+    "count": "gapless.operators.aggregates",
+    "mean": "gapless.operators.aggregates",
+    "var": "gapless.operators.aggregates",
+    "sum": "gapless.operators.aggregates:sum_",
+    "aggregate": "gapless.operators.aggregates",
+    "count_distinct": "gapless.operators.aggregates",
+    "first": "gapless.operators.aggregates",
+    "last": "gapless.operators.aggregates",
+    "quantile": "gapless.operators.aggregates",
+    "min": "gapless.operators.aggregates:min_",
+    "max": "gapless.operators.aggregates:max_",
 }
-"""Every public name, and the module that it comes from."""
+"""Every public name, and the module that it comes from; behind a colon its name there."""
 
 if TYPE_CHECKING:
+    from gapless.embedded import Execution, execute, table
+    from gapless.engine.functions import function
+    from gapless.engine.lateness import k_late, ordered, watermarks
+    from gapless.engine.plan import Plan
+    from gapless.engine.query import Query, race, source
     from gapless.merge.choose import StreamProperties
     from gapless.merge.lmerge import LMerge
     from gapless.merge.membership import DetachedInput
     from gapless.merge.policy import Policy, lag, quorum
+    from gapless.operators.aggregates import (
+        aggregate,
+        count,
+        count_distinct,
+        first,
+        last,
+        mean,
+        quantile,
+        var,
+    )
+    from gapless.operators.aggregates import max_ as max
+    from gapless.operators.aggregates import min_ as min
+    from gapless.operators.aggregates import sum_ as sum
     from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Stable
     from gapless.protocol.errors import (
         BadData,
@@ -68,13 +116,16 @@ if TYPE_CHECKING:
         ExpressionError,
         FrameError,
         GaplessError,
+        MemoryLimit,
         Misuse,
         ParseError,
+        RowError,
         SchemaError,
         StreamViolation,
     )
     from gapless.protocol.expr import Expr, call, col, if_else, lit
     from gapless.protocol.frame import Frame, frames_of
+    from gapless.protocol.punctuation import Punctuation
     from gapless.protocol.schema import StreamSchema
     from gapless.protocol.tdb import Event, Tdb
     from gapless.protocol.text import format, parse
@@ -88,6 +139,7 @@ __all__ = [
     "DecodeError",
     "DetachedInput",
     "Event",
+    "Execution",
     "Expr",
     "ExpressionError",
     "Frame",
@@ -95,24 +147,48 @@ __all__ = [
     "GaplessError",
     "Insert",
     "LMerge",
+    "MemoryLimit",
     "Misuse",
     "ParseError",
+    "Plan",
     "Policy",
+    "Punctuation",
+    "Query",
+    "RowError",
     "SchemaError",
     "Stable",
     "StreamProperties",
     "StreamSchema",
     "StreamViolation",
     "Tdb",
+    "aggregate",
     "call",
     "col",
+    "count",
+    "count_distinct",
+    "execute",
+    "first",
     "format",
     "frames_of",
+    "function",
     "if_else",
+    "k_late",
     "lag",
+    "last",
     "lit",
+    "max",
+    "mean",
+    "min",
+    "ordered",
     "parse",
+    "quantile",
     "quorum",
+    "race",
+    "source",
+    "sum",
+    "table",
+    "var",
+    "watermarks",
 ]
 
 
@@ -120,7 +196,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"gapless has no public name {name!r}")
-    value = getattr(import_module(home), name)
+    module, _, own = home.partition(":")
+    value = getattr(import_module(module), own or name)
     globals()[name] = value
     return value
 

@@ -1,0 +1,115 @@
+"""The embedded engine: one instance of a query in this process, over files, tables and iterators.
+
+    for frame in gl.execute(talkers, "flows.parquet"):        changes, as they become known
+        print(frame.to_pandas())
+
+    gl.execute(talkers, "flows.parquet").to_parquet("talkers.parquet")
+    gl.table(talkers, "flows.parquet")                        the newest answer, as an Arrow table
+
+An input is a path or a list of paths (Parquet, Arrow, CSV), a pyarrow dataset, a table, a record
+batch, a reader, anything else that speaks Arrow's stream protocol, or an iterable of record batches
+and punctuations. A query with several sources is given a mapping from their names to inputs.
+
+Memory does not depend on how long an input is, but for what the query itself has to remember.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.engine import execute as pure
+from gapless.engine.answer import answer, instant, last_answer
+from gapless.engine.intake import FRAME_ROWS
+from gapless.engine.plan import Choice, Plan, plan_of
+from gapless.engine.query import Query
+from gapless.files import batches_of, is_file_input
+from gapless.operators.cleanse import Cleanse
+from gapless.protocol.errors import Misuse
+
+Inputs = Mapping[str, Any] | Any
+"""By source, or the input alone of a query that has one source."""
+
+
+class Execution(pure.Execution):
+    """The frames that a query puts out over its inputs; it can also write them to a file."""
+
+    def to_parquet(self, path: str | Path, **options: Any) -> int:
+        """Runs to the end and writes every event once, when it is final; how many they were.
+
+        `_vs`, `_ve` and the payload become columns; `options` are pyarrow's (`compression=`, ...).
+        Of a plan that revises its answers an event is held back until nothing about it can change
+        any more; what was held then comes in order of time. Nothing may have been read before, and
+        where anything goes wrong there is no file.
+        """
+        from gapless.parquet_sink import ParquetSink
+
+        if any(self.rows.values()):
+            raise Misuse("to_parquet: frames have been read already; execute the query anew")
+        cleanse = None if self.plan.insert_only else Cleanse(self.schema)
+        with self, ParquetSink(path, self.schema, **options) as sink:
+            for frame in self:
+                sink.write(frame if cleanse is None else cleanse.push(0, frame).frame)
+            return sink.rows
+
+
+def execute(
+    query: Query | Plan,
+    inputs: Inputs,
+    *,
+    implementation: Choice | None = None,
+    memory_limit: int | None = None,
+    frame_rows: int = FRAME_ROWS,
+) -> Execution:
+    """Runs a query over its inputs, as far as its frames are asked for.
+
+    `implementation`: how windowed aggregates are computed, "paned" (the default) or "wid", or which
+    one is computed how, as in `Plan`. `memory_limit`: bytes that the query's state may have, all
+    operators together; with more it stops with `MemoryLimit`. `frame_rows`: rows that go through
+    the plan at once; fewer answer sooner and cost more.
+    """
+    plan = plan_of(query, implementation)
+    named = pure.by_source(plan.query, inputs)
+    opened = {
+        name: batches_of(given, plan.query.sources[name])
+        if name in plan.query.sources and is_file_input(given)
+        else given
+        for name, given in named.items()
+    }
+    return Execution(
+        plan,
+        opened,
+        clock=time.perf_counter_ns,
+        memory_limit=memory_limit,
+        frame_rows=frame_rows,
+    )
+
+
+def table(
+    query: Query | Plan,
+    inputs: Inputs,
+    at: Any = None,
+    *,
+    implementation: Choice | None = None,
+    memory_limit: int | None = None,
+) -> pa.Table:
+    """The answer at a time: the payloads of the events alive at `at`, in a fixed order.
+
+    `at` is an int in the stream's unit of time, a datetime (without a zone: UTC), a date, or an
+    Arrow scalar; no more is read than it takes to be sure. None is the newest answer: as of the
+    last instant at which anything is alive, after all input. (For windows with a slide that is the
+    last window with rows; for rows without an end, all of those.)
+    """
+    plan = plan_of(query, implementation)
+    t = None if at is None else instant(at, plan.query.schema.time_unit)
+    with execute(plan, inputs, memory_limit=memory_limit) as execution:
+        if t is None:
+            return last_answer(execution, execution.schema, plan.insert_only)
+        return answer(execution, execution.schema, t)
+
+
+__all__ = ["Execution", "execute", "table"]

@@ -1,0 +1,152 @@
+"""Files as inputs: what `execute` is given as a path is opened here and read batch by batch.
+
+    "flows.parquet"   "flows.arrow"   "flows.csv"   ["day1.parquet", "day2.parquet"]   "flows/"
+
+A list is read in its order, a folder in the order of its files' names. Only the columns that the
+source declares are read, and no more of a file is in memory than a few batches, however large it
+is: Parquet's pages are read as they are needed, Arrow's files are mapped. A CSV file has a header,
+and its values are read as the types that the source declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from gapless.engine.nodes import Source
+from gapless.protocol.errors import BadData, Misuse
+
+Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+READ_ROWS = 1 << 16
+"""Rows that are decoded at once: four frames; a batch of Parquet costs a fraction of a millisecond
+to begin with."""
+CSV_BLOCK_BYTES = 1 << 20
+"""Bytes of text that are parsed at once."""
+DATASET_BATCHES_AHEAD = 4
+"""Batches of a dataset that Arrow reads while the last is worked on: with its default, 16, memory
+is for the most part what nobody has asked for yet."""
+
+
+def is_file_input(given: Any) -> bool:
+    """Whether an input is to be opened here: a path, a list of paths, a dataset."""
+    if isinstance(given, list | tuple):
+        return bool(given) and all(isinstance(each, str | PathLike) for each in given)
+    return isinstance(given, str | PathLike) or _is_dataset(given)
+
+
+def batches_of(given: Any, source: Source) -> Iterator[pa.RecordBatch]:
+    """The batches of files or a dataset, for this source.
+
+    Raises `Misuse` at once where a path is none; `BadData`, later, where a file does not read.
+    """
+    if _is_dataset(given):
+        return _of_dataset(given, source)
+    if isinstance(given, str | PathLike):
+        paths = _in_folder(Path(given)) if Path(given).is_dir() else [Path(given)]
+    else:
+        paths = [Path(each) for each in given]
+    opened = []
+    for path in paths:
+        if not path.is_file():
+            raise Misuse(f"source {source.name}: there is no file {str(path)!r}")
+        opened.append((path, _reader(path)))
+    return _of_files(opened, source)
+
+
+def _of_files(
+    opened: list[tuple[Path, Callable[[Path, Source], Iterator[pa.RecordBatch]]]], source: Source
+) -> Iterator[pa.RecordBatch]:
+    for path, read in opened:
+        try:
+            yield from read(path, source)
+        except (pa.ArrowException, OSError) as e:
+            raise BadData(f"source {source.name}, file {str(path)!r}: {e}") from None
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The files of a folder that can be read, but for hidden ones."""
+    files = (path for path in sorted(folder.iterdir()) if path.suffix.lower() in _READERS)
+    paths = [path for path in files if not path.name.startswith((".", "_"))]
+    if not paths:
+        raise Misuse(f"folder {str(folder)!r} has no files that end in {', '.join(_READERS)}")
+    return paths
+
+
+def _reader(path: Path) -> Callable[[Path, Source], Iterator[pa.RecordBatch]]:
+    read = _READERS.get(path.suffix.lower())
+    if read is None:
+        raise Misuse(
+            f"file {str(path)!r}: its name ends in none of {', '.join(_READERS)}; open it yourself "
+            "and give its batches"
+        )
+    return read
+
+
+def _parquet(path: Path, source: Source) -> Iterator[pa.RecordBatch]:
+    from pyarrow import parquet
+
+    # Buffered beforehand, a file's columns would be in memory as a whole.
+    with parquet.ParquetFile(path, pre_buffer=False, memory_map=True) as file:
+        there = set(file.schema_arrow.names)
+        wanted = [name for name in source.schema.names if name in there]
+        yield from file.iter_batches(batch_size=READ_ROWS, columns=wanted, use_threads=True)
+
+
+def _arrow(path: Path, source: Source) -> Iterator[pa.RecordBatch]:  # noqa: ARG001  # one form
+    with pa.memory_map(str(path)) as mapped:
+        if mapped.read(6) == b"ARROW1":
+            mapped.seek(0)
+            with pa.ipc.open_file(mapped) as file:
+                for i in range(file.num_record_batches):
+                    yield file.get_batch(i)
+        else:
+            mapped.seek(0)
+            with pa.ipc.open_stream(mapped) as stream:
+                yield from stream
+
+
+def _csv(path: Path, source: Source) -> Iterator[pa.RecordBatch]:
+    from pyarrow import csv
+
+    payload = source.schema.payload
+    convert = csv.ConvertOptions(
+        column_types=payload, include_columns=payload.names, strings_can_be_null=True
+    )
+    block = csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
+    with csv.open_csv(path, read_options=block, convert_options=convert) as reader:
+        yield from reader
+
+
+_READERS: dict[str, Callable[[Path, Source], Iterator[pa.RecordBatch]]] = {
+    ".parquet": _parquet,
+    ".arrow": _arrow,
+    ".ipc": _arrow,
+    ".feather": _arrow,
+    ".csv": _csv,
+}
+
+
+def _is_dataset(given: Any) -> bool:
+    """Without importing `pyarrow.dataset`, which nobody has if nobody imported it."""
+    return any(
+        c.__module__ == "pyarrow._dataset" and c.__name__ == "Dataset" for c in type(given).mro()
+    )
+
+
+def _of_dataset(given: Any, source: Source) -> Iterator[pa.RecordBatch]:
+    there = set(given.schema.names)
+    scanner = given.scanner(
+        columns=[name for name in source.schema.names if name in there],
+        batch_size=READ_ROWS,
+        batch_readahead=DATASET_BATCHES_AHEAD,
+        fragment_readahead=1,
+    )
+    try:
+        yield from scanner.to_batches()
+    except (pa.ArrowException, OSError) as e:
+        raise BadData(f"source {source.name}: {e}") from None

@@ -1,0 +1,281 @@
+import queue
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyarrow import csv, feather, parquet
+
+import gapless as gl
+from gapless import files, parquet_sink
+
+flows = gl.source(
+    "flows",
+    {"ts": "timestamp[ms]", "src": "string", "len": "int32"},
+    time="ts",
+    lateness="2s",
+)
+talkers = (
+    flows.where(gl.col("len") > 0)
+    .window(range="10s", slide="5s")
+    .group_by("src")
+    .aggregate(packets=gl.count(), bytes=gl.sum("len"))
+)
+latest = flows.latest_by("src").select("src", "len")
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    rng = np.random.default_rng(1)
+    ts = np.arange(20_000) * 5 - rng.integers(0, 1500, 20_000)
+    src = [f"host{n}" for n in rng.integers(0, 20, 20_000)]
+    columns: list[Any] = [
+        pa.array(np.maximum(ts, 0)).cast(pa.timestamp("ms")),
+        src,
+        rng.integers(-9, 99, 20_000),
+    ]
+    return pa.table(columns, names=["ts", "src", "len"]).cast(flows.schema.payload)
+
+
+def answer(query: gl.Query, inputs: Any, **options: Any) -> gl.Tdb:
+    execution = gl.execute(query, inputs, **options)
+    table = gl.Tdb(execution.schema)
+    for frame in execution:
+        table.fold(frame)
+    assert execution.stable == gl.INF
+    return table
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def write_parquet(table: pa.Table, folder: Path) -> Path:
+    parquet.write_table(table, folder / "flows.parquet", row_group_size=3000)
+    return folder / "flows.parquet"
+
+
+def write_arrow_file(table: pa.Table, folder: Path) -> Path:
+    feather.write_feather(table, folder / "flows.feather", compression="uncompressed")
+    return folder / "flows.feather"
+
+
+def write_arrow_stream(table: pa.Table, folder: Path) -> Path:
+    with pa.ipc.new_stream(folder / "flows.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=777)
+    return folder / "flows.arrow"
+
+
+def write_csv(table: pa.Table, folder: Path) -> Path:
+    csv.write_csv(table.select(["len", "ts", "src"]), folder / "flows.csv")
+    return folder / "flows.csv"
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_arrow_file, write_arrow_stream, write_csv])
+def test_a_file_gives_what_its_rows_give(
+    rows: pa.Table, tmp_path: Path, write: Callable[[pa.Table, Path], Path]
+) -> None:
+    path = write(rows, tmp_path)
+    wanted = answer(talkers, rows)
+    assert len(wanted.events) > 300
+    assert answer(talkers, path) == answer(talkers, str(path)) == wanted
+    assert answer(talkers, {"flows": path}, frame_rows=100, implementation="wid") == wanted
+
+
+def test_several_files_are_read_in_their_order_a_folder_in_that_of_names(
+    rows: pa.Table, tmp_path: Path
+) -> None:
+    wanted = answer(talkers, rows)
+    paths = []
+    for i in range(4):
+        (tmp_path / f"{i}").mkdir()
+        part = write_parquet(rows.slice(i * 5000, 5000), tmp_path / f"{i}")
+        paths.append(part.rename(tmp_path / f"part{i}.parquet"))
+    (tmp_path / "_SUCCESS.csv").write_text("no rows")
+    assert answer(talkers, paths) == wanted
+    assert answer(talkers, tmp_path) == wanted
+    assert answer(talkers, ds.dataset(paths)) == wanted
+    assert answer(talkers.on_error("aside"), paths[::-1]) != wanted, "late rows are aside"
+
+
+def test_only_the_columns_of_the_source_are_read(rows: pa.Table, tmp_path: Path) -> None:
+    wide = rows.append_column("more", [[[1]] * 20_000])
+    path = write_parquet(wide, tmp_path)
+    [first, *_] = files.batches_of(path, flows.sources["flows"])
+    assert first.schema.names == ["ts", "src", "len"]
+    assert answer(latest, ds.dataset(path)) == answer(latest, rows)
+
+
+def test_a_parquet_file_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "flows.parquet"
+    rng = np.random.default_rng(1)
+    with parquet.ParquetWriter(path, flows.schema.payload, compression="none") as writer:
+        for start in range(0, 1_000_000, 50_000):
+            ts = pa.array(np.arange(start, start + 50_000)).cast(pa.timestamp("ms"))
+            src = pa.array(rng.integers(0, 10**9, 50_000)).cast(pa.string())
+            lengths = pa.array(rng.integers(0, 99, 50_000), pa.int32())
+            writer.write_batch(pa.record_batch([ts, src, lengths], schema=flows.schema.payload))
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in gl.execute(flows.where(gl.col("len") > 5), path):
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert path.stat().st_size > 20_000_000
+    assert most < 8_000_000
+
+
+def test_files_that_cannot_be_read_are_told_at_once(rows: pa.Table, tmp_path: Path) -> None:
+    (tmp_path / "flows.txt").write_text("ts,src,len")
+    (tmp_path / "empty").mkdir()
+    for given, message in [
+        (tmp_path / "nothing.parquet", "source flows: there is no file"),
+        ([write_parquet(rows, tmp_path), tmp_path / "nothing.csv"], "there is no file"),
+        (tmp_path / "flows.txt", r"ends in none of \.parquet, \.arrow"),
+        (tmp_path / "empty", "has no files that end in"),
+    ]:
+        with pytest.raises(gl.Misuse, match=message):
+            gl.execute(talkers, given)
+
+
+def test_a_file_that_is_no_such_file_is_bad_data(tmp_path: Path) -> None:
+    for name in ("flows.parquet", "flows.arrow", "flows.csv"):
+        (tmp_path / name).write_text("x")
+        with pytest.raises(gl.BadData, match=f"source flows, file '.*{name}'"):
+            list(gl.execute(talkers, tmp_path / name))
+
+
+# -- running ----------------------------------------------------------------------------------
+
+
+def test_busy_time_is_counted(rows: pa.Table) -> None:
+    execution = gl.execute(talkers, rows)
+    list(execution)
+    assert [counter.name for counter in execution.counters] == [
+        "where (len > 0)",
+        "aggregate by src: packets=count(), bytes=sum(len) (paned)",
+    ]
+    assert all(counter.busy_ns > 0 for counter in execution.counters)
+    assert execution.counters[0].rows_in == 20_000
+
+
+def test_a_memory_limit_stops_a_query_before_the_machine_suffers(rows: pa.Table) -> None:
+    with pytest.raises(gl.MemoryLimit, match="is in distinct"):
+        list(gl.execute(flows.window("1h").distinct(), rows, memory_limit=300_000))
+
+
+def test_a_plan_runs_as_it_was_chosen(rows: pa.Table) -> None:
+    plan = gl.Plan(talkers, implementation={"packets": "wid"})
+    execution = gl.execute(plan, rows)
+    assert "(wid)" in execution.counters[1].name
+    with pytest.raises(gl.Misuse, match="give the query instead"):
+        gl.execute(plan, rows, implementation="paned")
+
+
+def test_two_sources_are_joined_from_different_kinds_of_input(
+    rows: pa.Table, tmp_path: Path
+) -> None:
+    hosts = gl.source("hosts", {"ts": "timestamp[ms]", "src": "string", "rack": "int8"}, time="ts")
+    query = flows.window("5s").join(hosts.latest_by("src"), on="src").select("src", "rack", "len")
+
+    def told() -> Iterator[pa.RecordBatch | gl.Punctuation]:
+        names = [f"host{n}" for n in range(0, 20, 2)]
+        columns = [pa.array([0] * 10, pa.timestamp("ms")), pa.array(names), pa.array(range(10))]
+        yield pa.record_batch(columns, names=["ts", "src", "rack"])
+        for t in range(0, 110_000, 1000):
+            yield gl.Punctuation.of(ts=t)
+
+    joined = answer(query, {"flows": write_parquet(rows, tmp_path), "hosts": told()})
+    even = [name for name in rows["src"].to_pylist() if int(name[4:]) % 2 == 0]
+    assert len(joined.events) == len(even)
+    assert {(src, rack) for src, rack, _ in (e.payload for e in joined.events)} == {
+        (f"host{n}", n // 2) for n in range(0, 20, 2)
+    }
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+def test_a_table_is_the_answer_at_a_time(rows: pa.Table) -> None:
+    at = gl.table(talkers, rows, at=np.datetime64("1970-01-01T00:00:35"))
+    ts = rows["ts"].cast(pa.int64()).to_numpy()
+    kept = rows.filter(pa.array((ts >= 25_000) & (ts < 35_000))).filter(pa.compute.field("len") > 0)
+    wanted = kept.group_by("src").aggregate([("len", "count"), ("len", "sum")]).sort_by("src")
+    assert at.column("src").to_pylist() == wanted.column("src").to_pylist()
+    assert at.column("packets").to_pylist() == wanted.column("len_count").to_pylist()
+    assert at.column("bytes").to_pylist() == wanted.column("len_sum").to_pylist()
+    assert gl.table(talkers, rows, at=36_000).equals(at)
+    assert gl.table(talkers, rows, at=-5).num_rows == 0
+
+
+def test_a_table_without_a_time_is_the_newest_answer(rows: pa.Table) -> None:
+    newest = gl.table(talkers, rows)
+    last = max(event.ve for event in answer(talkers, rows).events)
+    assert newest.equals(gl.table(talkers, rows, at=last - 1))
+    assert newest.num_rows == 20
+    now = gl.table(latest, rows)
+    assert sorted(now.column("src").to_pylist()) == sorted({*rows["src"].to_pylist()})
+
+
+# -- results as files -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["talkers", "latest"])
+def test_every_event_is_written_once_when_it_is_final(
+    rows: pa.Table, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_sink, "GROUP_ROWS", 100)
+    query = {"talkers": talkers, "latest": latest}[name]
+    path = tmp_path / "out.parquet"
+    count = gl.execute(query, rows).to_parquet(path, compression="zstd")
+    written = parquet.read_table(path)
+    wanted = sorted((e.vs, e.ve, *e.payload) for e in answer(query, rows).events)
+    columns = [written.column(i).to_pylist() for i in range(written.num_columns)]
+    assert sorted(zip(*columns, strict=True)) == wanted
+    assert written.schema.names == ["_vs", "_ve", *query.schema.names]
+    assert count == len(wanted)
+    assert parquet.ParquetFile(path).num_row_groups > 3
+    assert [p.name for p in tmp_path.iterdir()] == ["out.parquet"]
+
+
+def test_where_a_run_fails_there_is_no_file(rows: pa.Table, tmp_path: Path) -> None:
+    late = pa.concat_tables([rows, rows.slice(0, 1)])
+    with pytest.raises(gl.RowError, match="late by"):
+        gl.execute(talkers, late).to_parquet(tmp_path / "out.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_the_file_cannot_be_written_the_run_says_so(
+    rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(parquet_sink, "GROUP_ROWS", 100)
+    monkeypatch.setattr(parquet.ParquetWriter, "write_table", full)
+    with pytest.raises(OSError, match="no space left"):
+        gl.execute(talkers, rows, frame_rows=500).to_parquet(tmp_path / "out.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slow_file_slows_the_engine_and_does_not_fill_the_memory(
+    rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = []
+
+    class Watched(queue.Queue[Any]):
+        def put(self, *args: Any, **options: Any) -> None:
+            super().put(*args, **options)
+            waiting.append((self.qsize(), self.maxsize))
+
+    monkeypatch.setattr(parquet_sink, "GROUP_ROWS", 100)
+    monkeypatch.setattr(parquet_sink.queue, "Queue", Watched)
+    gl.execute(flows, rows, frame_rows=100).to_parquet(tmp_path / "out.parquet")
+    assert len(waiting) > 100
+    assert all(size <= most == parquet_sink.GROUPS_WAITING_MAX for size, most in waiting)
+
+
+def test_what_has_been_read_already_is_not_written(rows: pa.Table, tmp_path: Path) -> None:
+    execution = gl.execute(talkers, rows)
+    next(execution)
+    with pytest.raises(gl.Misuse, match="have been read already"):
+        execution.to_parquet(tmp_path / "out.parquet")
