@@ -29,6 +29,9 @@ from gapless.protocol.columns import take
 from gapless.protocol.frame import Mask
 from gapless.protocol.schema import StreamSchema
 
+CELL_BYTES = 64
+"""Of sub-aggregates, so that what `CELLS_MAX` allows takes some 100 MB with the tree above it."""
+
 Aggregates = Sequence[tuple[str, AggregateFunction]]
 
 
@@ -42,15 +45,18 @@ class FreeAggregate(PerSnapshot):
         fields += [pa.field(name, f.result(schema.payload)) for name, f in aggregates]
         super().__init__(schema, group_by, StreamSchema(pa.schema(fields), schema.time_unit))
         self._functions = [function for _, function in aggregates]
-        self._bounded = all(function.bounded for function in self._functions)
+        states = [f.accumulator(schema.payload) for f in self._functions]
+        widths = [_bytes_of(f.type) for state in states for f in state.partial_schema]
+        self._cells_of_piece = 1 + sum(width or 0 for width in widths) // CELL_BYTES
+        self._keeps_rows = None in widths
         self._aside = aside
 
     def _cells(self, pieces: Pieces, spans: Spans) -> Ids:
-        """A piece for a bounded function; the rows of each for a holistic one, which keeps them."""
-        if self._bounded:
-            return super()._cells(pieces, spans)
-        count = self._events.count.values[spans.event]
-        return spans.covered(len(pieces), count)
+        """By the width of a sub-aggregate; one that has lists has an entry a row, at the most."""
+        cells = np.full(len(pieces), self._cells_of_piece)
+        if self._keeps_rows:
+            cells += spans.covered(len(pieces), self._events.count.values[spans.event])
+        return cells
 
     def _answer(self, pieces: Pieces, spans: Spans) -> Rows:
         states = [f.accumulator(self._input.payload) for f in self._functions]
@@ -106,6 +112,14 @@ class FreeAggregate(PerSnapshot):
             groups = self._events.groups.rows(pieces.group[which])
             names, columns = [*names, *groups.schema.names], [since, *groups.columns]
         return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _bytes_of(t: pa.DataType) -> int | None:
+    """The width of values of a type; None where they have no one width."""
+    try:
+        return int(t.bit_width) // 8
+    except ValueError:  # how Arrow says so
+        return None
 
 
 def _hand_down(

@@ -11,11 +11,13 @@ import pytest
 from gapless.kernels.keys import Ids
 from gapless.operators import per_snapshot
 from gapless.operators.aggregates.counts import Count
+from gapless.operators.aggregates.distinct import CountDistinct
+from gapless.operators.aggregates.extremes import First, Last, Min
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction, Unanswerable
-from gapless.operators.aggregates.sums import Sum
+from gapless.operators.aggregates.sums import Mean, Sum
 from gapless.operators.aside import Aside
-from gapless.operators.free_aggregate import FreeAggregate
-from gapless.operators.pieces import Pieces, Spans
+from gapless.operators.free_aggregate import CELL_BYTES, FreeAggregate
+from gapless.operators.pieces import Pieces, Spans, lay_out
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import GaplessError, RowError, SchemaError
@@ -70,6 +72,7 @@ def listing(values: list[tuple[int, int]]) -> str:
 
 class _Listed(Accumulator):
     differential = False
+    partial_schema = pa.schema([("all", pa.list_(pa.int64()))])
 
     def __init__(self, too_many: int) -> None:
         self._too_many = too_many
@@ -87,12 +90,13 @@ class _Listed(Accumulator):
     def take(self, ids: Ids) -> pa.RecordBatch:
         assert len(set(ids.tolist())) == len(ids)
         self._taken = [list(self._values[i]) for i in ids.tolist()]
-        return pa.record_batch({"place": pa.array(np.arange(len(ids)))})
+        places = [[i] for i in range(len(ids))]  # stand for what was taken, until it is merged
+        return pa.record_batch([pa.array(places)], schema=self.partial_schema)
 
     def merge(self, ids: Ids, partial: pa.RecordBatch) -> None:
         assert len(set(ids.tolist())) == len(ids)
         assert max(ids.tolist()) < self._capacity
-        for i, place in zip(ids.tolist(), partial["place"].to_pylist(), strict=True):
+        for i, (place,) in zip(ids.tolist(), partial["all"].to_pylist(), strict=True):
             self._values[i] += self._taken[place]
 
     def clear(self, ids: Ids) -> None:
@@ -156,6 +160,38 @@ def test_the_example_of_the_header() -> None:
     assert format(say(counting(), "ins(A,0,9) ins(A,4,9) stable(9)")) == (
         "ins((A,1),0,4) ins((A,2),4,9) stable(9)"
     )
+
+
+def test_first_and_last_go_by_the_starts_of_the_rows_alive() -> None:
+    functions = [("a", First("x")), ("z", Last("x")), ("min", Min("x")), ("mean", Mean("x"))]
+
+    def answer(alive: list[Alive]) -> Alive:
+        rows = sorted((at, x) for _, x, at in alive[0].elements())
+        xs = [x for _, x in rows]
+        return Counter([(xs[0], xs[-1], min(xs), sum(xs) / len(xs))] if rows else [])
+
+    for seed in range(30):
+        rng, tdb, _ = drawn(seed)
+        out = run(FreeAggregate(SCHEMA, (), functions, Aside()), told([tdb], rng, seed))
+        wanted = by_instant(answer, [tdb], out.schema)
+        assert out == wanted, f"seed {seed}\n{out.difference(wanted)}"
+
+
+def test_sketches_and_lists_are_laid_out_in_parts_by_the_rows_alive() -> None:
+    n = 5
+    vs, ve = np.arange(n), np.full(n, 9)
+    group = np.zeros(n, np.int64)
+    for function, cells in (
+        (Count(), [1] * n),
+        (Mean("x"), [1] * n),
+        (CountDistinct("x"), [2, 3, 4, 5, 6]),
+        (CountDistinct("x", "hll", 12), [1 + 2**12 // CELL_BYTES] * n),
+    ):
+        operator = FreeAggregate(SCHEMA, (), [("n", function)], Aside())
+        say(operator, " ".join(f"ins((A,1,{t}),{t},9)" for t in range(n)))
+        _, events = operator._events.of(group[:1])
+        pieces, spans, _ = lay_out(group[:1], group, events, vs, ve, BEGIN, 9)
+        assert operator._cells(pieces, spans).tolist() == cells
 
 
 def test_what_was_said_of_an_open_row_is_revised_when_it_ends() -> None:
