@@ -4,8 +4,7 @@
 
 A list is read in its order, a folder in the order of its files' names. Only the columns that the
 source declares are read, and no more of a file is in memory than a few batches, however large it
-is: Parquet's pages are read as they are needed, Arrow's files are mapped. A CSV file has a header,
-and its values are read as the types that the source declares.
+is. A CSV file has a header, and its values are read as the types that the source declares.
 """
 
 from __future__ import annotations
@@ -30,6 +29,8 @@ CSV_BLOCK_BYTES = 1 << 20
 DATASET_BATCHES_AHEAD = 4
 """Batches of a dataset that Arrow reads while the last is worked on: with its default, 16, memory
 is for the most part what nobody has asked for yet."""
+
+_ARROW_FILE = b"ARROW1"  # how a file begins that has its batches' places at its end
 
 
 def is_file_input(given: Any) -> bool:
@@ -91,22 +92,22 @@ def _parquet(path: Path, source: Source) -> Iterator[pa.RecordBatch]:
     from pyarrow import parquet
 
     # Buffered beforehand, a file's columns would be in memory as a whole.
-    with parquet.ParquetFile(path, pre_buffer=False, memory_map=True) as file:
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
         there = set(file.schema_arrow.names)
         wanted = [name for name in source.schema.names if name in there]
         yield from file.iter_batches(batch_size=READ_ROWS, columns=wanted, use_threads=True)
 
 
 def _arrow(path: Path, source: Source) -> Iterator[pa.RecordBatch]:  # noqa: ARG001  # one form
-    with pa.memory_map(str(path)) as mapped:
-        if mapped.read(6) == b"ARROW1":
-            mapped.seek(0)
-            with pa.ipc.open_file(mapped) as file:
+    with pa.OSFile(str(path)) as opened:  # not mapped: a file that gets shorter would end us
+        is_file = opened.read(len(_ARROW_FILE)) == _ARROW_FILE
+        opened.seek(0)
+        if is_file:
+            with pa.ipc.open_file(opened) as file:
                 for i in range(file.num_record_batches):
                     yield file.get_batch(i)
         else:
-            mapped.seek(0)
-            with pa.ipc.open_stream(mapped) as stream:
+            with pa.ipc.open_stream(opened) as stream:
                 yield from stream
 
 

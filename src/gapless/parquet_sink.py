@@ -9,9 +9,9 @@ removed where anything goes wrong.
 
 from __future__ import annotations
 
-import queue
 import threading
 from pathlib import Path
+from queue import Queue
 from types import TracebackType
 from typing import Any, Self
 
@@ -47,7 +47,7 @@ class ParquetSink:
         self._writer = parquet.ParquetWriter(self._part, self._schema, **options)
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
-        self._waiting: queue.Queue[list[pa.RecordBatch] | None] = queue.Queue(GROUPS_WAITING_MAX)
+        self._waiting: Queue[list[pa.RecordBatch] | None] = Queue(GROUPS_WAITING_MAX)
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._write, name="parquet sink", daemon=True)
         self._thread.start()

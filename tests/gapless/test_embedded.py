@@ -1,6 +1,6 @@
-import queue
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import numpy as np
@@ -262,13 +262,13 @@ def test_a_slow_file_slows_the_engine_and_does_not_fill_the_memory(
 ) -> None:
     waiting = []
 
-    class Watched(queue.Queue[Any]):
+    class Watched(Queue[Any]):
         def put(self, *args: Any, **options: Any) -> None:
             super().put(*args, **options)
             waiting.append((self.qsize(), self.maxsize))
 
     monkeypatch.setattr(parquet_sink, "GROUP_ROWS", 100)
-    monkeypatch.setattr(parquet_sink.queue, "Queue", Watched)
+    monkeypatch.setattr("gapless.parquet_sink.Queue", Watched)
     gl.execute(flows, rows, frame_rows=100).to_parquet(tmp_path / "out.parquet")
     assert len(waiting) > 100
     assert all(size <= most == parquet_sink.GROUPS_WAITING_MAX for size, most in waiting)
