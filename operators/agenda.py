@@ -16,8 +16,10 @@ import numpy as np
 from gapless.kernels.keys import Ids
 from gapless.protocol.frame import Times
 
-RUNS_MIN = 4
+RUNS_MIN = 8
 """So few runs are cheaper to look at than to merge."""
+KEPT_MAX = 2
+"""A run holds at most so many times the memory of what is left in it."""
 GROWTH = 2
 """A run is at least so many times as long as the next younger one, beyond the first few."""
 
@@ -30,54 +32,66 @@ class Agenda:
     __slots__ = ("_runs",)
 
     def __init__(self) -> None:
-        self._runs: list[tuple[Times, Ids]] = []
+        self._runs: list[tuple[int, Times, Ids]] = []  # first time, times, ids; none is empty
 
     def add(self, times: Times, ids: Ids) -> None:
         """Enters ids, each at its time."""
         if not len(ids):
             return
-        order = np.argsort(times, kind="stable")
-        runs = self._runs
-        runs.append((times[order], ids[order]))
-        while len(runs) > RUNS_MIN and len(runs[-2][1]) < GROWTH * len(runs[-1][1]):
-            young, old = runs.pop(), runs.pop()
-            times, ids = (np.concatenate(pair) for pair in zip(old, young, strict=True))
-            order = np.argsort(times, kind="stable")
-            runs.append((times[order], ids[order]))
+        self._runs.append(_run(times, ids))
+        while len(self._runs) > RUNS_MIN:
+            (_, old_times, old_ids), (_, times, ids) = self._runs[-2:]
+            if len(old_ids) >= GROWTH * len(ids):
+                return
+            merged = np.concatenate([old_times, times]), np.concatenate([old_ids, ids])
+            self._runs[-2:] = [_run(*merged)]
 
     def due(self, before: int) -> tuple[Times, Ids]:
         """Takes out what has a time below `before`."""
-        found = []
-        for i, (times, ids) in enumerate(self._runs):
-            if times[0] >= before:
-                continue
-            n = int(np.searchsorted(times, before))
-            found.append((times[:n], ids[:n]))
-            # A copy once little is left: a view would keep the whole run in memory.
-            rest = (times[n:], ids[n:])
-            short = 2 * len(rest[0]) < len(times)
-            self._runs[i] = (rest[0].copy(), rest[1].copy()) if short else rest
-        if not found:
+        if not any(first < before for first, _, _ in self._runs):
             return _NONE, _NONE
-        self._runs = [run for run in self._runs if len(run[1])]
+        found, left = [], []
+        for run in self._runs:
+            first, times, ids = run
+            if first < before:
+                n = int(times.searchsorted(before))
+                found.append((times[:n], ids[:n]))
+                if n < len(ids):
+                    left.append(_rest(times[n:], ids[n:]))
+            else:
+                left.append(run)
+        self._runs = left
         return _joined(found)
 
     def between(self, low: int, high: int) -> tuple[Times, Ids]:
         """What has a time in `[low, high)`; it stays."""
         found = []
-        for times, ids in self._runs:
-            if times[0] < high and times[-1] >= low:
-                part = slice(*np.searchsorted(times, (low, high)).tolist())
+        for first, times, ids in self._runs:
+            if first < high and times[-1] >= low:
+                part = slice(*times.searchsorted((low, high)).tolist())
                 found.append((times[part], ids[part]))
         return _joined(found)
 
     def __len__(self) -> int:
-        return sum(len(ids) for _, ids in self._runs)
+        return sum(len(ids) for _, _, ids in self._runs)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is entered."""
-        return 2 * 8 * len(self)
+        """Bytes of what is entered, and of what a run still holds of what was."""
+        return 2 * sum((t if t.base is None else t.base).nbytes for _, t, _ in self._runs)
+
+
+def _run(times: Times, ids: Ids) -> tuple[int, Times, Ids]:
+    order = times.argsort(kind="stable")
+    times = times[order]
+    return int(times[0]), times, ids[order]
+
+
+def _rest(times: Times, ids: Ids) -> tuple[int, Times, Ids]:
+    """What is left of a run; a copy once that is little, for a view keeps the whole in memory."""
+    if times.base is not None and KEPT_MAX * len(times) < len(times.base):
+        times, ids = times.copy(), ids.copy()
+    return int(times[0]), times, ids
 
 
 def _joined(found: list[tuple[Times, Ids]]) -> tuple[Times, Ids]:

@@ -241,13 +241,11 @@ class Join(Operator):
         """Of the stored rows that stored rows of a side meet, those for which `where` holds."""
         if self._where is None or not len(met.id):
             return met
-        rows = [
-            self._sides[side].rows.rows(ids[met.asked]),
-            self._sides[1 - side].rows.rows(met.id),
-        ]
+        left = self._sides[side].rows.rows(ids[met.asked])
+        right = self._sides[1 - side].rows.rows(met.id)
         if side:
-            rows.reverse()
-        holds = self._where.holds(*rows, np.zeros(len(met.id), np.bool_))
+            left, right = right, left
+        holds = self._where.holds(left, right, np.zeros(len(met.id), np.bool_))
         return Met(*(column[holds] for column in met))
 
     def _put_stored_alone(self, side: int, ids: Ids, lost: Revised, out: JoinRows) -> None:

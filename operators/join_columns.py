@@ -87,9 +87,8 @@ class JoinColumns:
 
     def joined(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Columns:
         """The output columns of pairs, row i of the left with row i of the right."""
-        mine, others = left.columns, right.columns
-        columns = [mine[i] for i in self._positions[0]]
-        columns += [others[i] for i in self._positions[1][self._width :]]
+        columns = [left.column(i) for i in self._positions[0]]
+        columns += [right.column(i) for i in self._positions[1][self._width :]]
         return columns
 
     def alone(self, side: int, rows: pa.RecordBatch) -> Columns:

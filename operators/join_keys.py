@@ -73,10 +73,11 @@ class JoinKeys:
         if not self._on[side]:
             return np.zeros(payload.num_rows, np.int64), None
         names = self._on[side]
-        columns = [payload.column(name) for name in names]
-        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        batch = payload.select(names)
+        if names != self._schema.names:
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
         ids = self._values.intern(batch)
-        nulls = _nulls(columns)
+        nulls = _nulls(batch.columns)
         if not self._keeps_nulls:
             return ids, nulls
         ids = 2 * ids

@@ -62,13 +62,13 @@ class JoinRows:
 
     def __init__(self, schema: StreamSchema) -> None:
         self._schema = schema
-        self._frames: list[Frame] = []
+        self._parts: list[tuple[Times, Times, Columns, Times | None]] = []
 
     def add(self, vs: Times, was: Times | None, ve: Times, columns: Columns) -> None:
         """Rows that were not there, where `was` is None or equal to `vs`, and rows that change."""
         if was is not None:
             was = np.where(was == vs, BEGIN, was)
-        self._frames.append(Frame.from_columns(self._schema, vs, ve, columns, was))
+        self._parts.append((vs, ve, columns, was))
 
     def revise(self, lost: Revised, columns: Columns) -> None:
         """Null rows and how they change."""
@@ -76,7 +76,9 @@ class JoinRows:
 
     def frame(self, stable: int | None) -> Frame:
         """All of them, then the stable."""
-        if not self._frames:
+        if not self._parts:
             return Frame.empty(self._schema, stable)
-        rows = self._frames[0] if len(self._frames) == 1 else Frame.concat(self._frames)
-        return rows if stable is None else rows.with_stable(stable)
+        if len(self._parts) == 1:
+            return Frame.from_columns(self._schema, *self._parts[0], stable)
+        frames = [Frame.from_columns(self._schema, *part) for part in self._parts]
+        return Frame.concat(frames).with_stable(stable)

@@ -1,0 +1,39 @@
+"""The agenda against a sorted list."""
+
+import random
+
+import numpy as np
+
+from gapless.operators.agenda import GROWTH, RUNS_MIN, Agenda
+
+
+def entries(found: tuple[np.ndarray, np.ndarray]) -> list[tuple[int, int]]:
+    return sorted(zip(*(column.tolist() for column in found), strict=True))
+
+
+def test_differential_what_is_due_is_what_a_sorted_list_says() -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        agenda, listed, now = Agenda(), [], 0
+        for n in range(rng.choice((3, 40))):
+            added = [(now + rng.randint(-3, 40), 100 * n + i) for i in range(rng.randrange(9))]
+            listed += added
+            agenda.add(*(np.array([e[k] for e in added], np.int64) for k in (0, 1)))
+            low = now + rng.randint(-5, 40)
+            high = low + rng.randint(0, 20)
+            assert entries(agenda.between(low, high)) == sorted(
+                e for e in listed if low <= e[0] < high
+            )
+            now += rng.randint(0, 6)
+            assert entries(agenda.due(now)) == sorted(e for e in listed if e[0] < now)
+            listed = [e for e in listed if e[0] >= now]
+            assert len(agenda) == len(listed)
+
+
+def test_there_are_few_runs_however_many_calls_and_little_memory_behind_them() -> None:
+    agenda = Agenda()
+    for n in range(3000):
+        agenda.add(np.array([n, n + 1000]), np.array([2 * n, 2 * n + 1]))
+        agenda.due(n - 500)
+        assert len(agenda._runs) <= RUNS_MIN + np.log(3000) / np.log(GROWTH) + 1
+        assert agenda.nbytes <= 16 * 3 * max(len(agenda), 1) + 16 * 8
