@@ -62,7 +62,8 @@ class Tally(Part):
 
     def add(self, ids: Ids, values: pa.Array) -> None:
         """Each value once more for its id."""
-        count_at(self._counts.values, self._enter(ids, values))
+        entries = self._enter(ids, values)  # first, for it may replace the counts by larger ones
+        count_at(self._counts.values, entries)
 
     def _enter(self, ids: Ids, values: pa.Array) -> Ids:
         """The entry of each pair, which then has a count to get."""
@@ -103,7 +104,8 @@ class Tally(Part):
         values, counts = (column.flatten() for column in columns)
         owners = np.repeat(ids, columns[0].value_lengths().to_numpy())
         if not subtract:
-            add_at(self._counts.values, self._enter(owners, values), counts.to_numpy())
+            entries = self._enter(owners, values)
+            add_at(self._counts.values, entries, counts.to_numpy())
             return
         entries = self._table.find(self._pairs(owners, values))
         if len(entries) and entries.min() < 0:
