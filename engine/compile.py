@@ -11,8 +11,8 @@ Most nodes become one operator each. What is more than that:
   part of the aggregate: it is left out where it stands, which changes nothing there, because those
   steps look at payloads and it at `_vs` alone. (A column that it reads with `on=` is followed
   through new names.) A window elsewhere sets lifetimes.
-- A windowed aggregate counts rows that stay. Where its input revises itself a step holds events
-  until they can only get another end.
+- A windowed aggregate counts rows that stay, and `latest_by` lets rows take over for good. Where
+  their input revises itself a step holds events until they can only get another end.
 - A node that two others read becomes one operator and a fork; equal nodes are still two.
 - A source's stables are thinned to the slides above it, where nothing in between looks at them.
 - What progresses besides `_vs` travels as marks: asked of sources and joins only below windows that
@@ -118,6 +118,9 @@ class Compiler:
             case nodes.Window():
                 below = self._compile(node.input)
                 return below if bare else self._window(node, below)
+            case nodes.LatestBy():
+                below = self._settled(node.input, self._compile(node.input))
+                return self._add(LatestBy(node.schema, node.key), node, [below])
             case nodes.Aggregate():
                 return self._aggregate(node)
             case nodes.Join():
@@ -130,8 +133,6 @@ class Compiler:
         match node:
             case nodes.Lifetime():
                 return SetLifetimes(node.input.schema, _lifetime(node), aside=self._aside)
-            case nodes.LatestBy():
-                return LatestBy(node.schema, node.key)
             case nodes.Difference():
                 return Difference(node.schema)
             case nodes.Distinct():
@@ -172,9 +173,7 @@ class Compiler:
                 node.input.schema, node.group_by, node.aggregates, self._aside
             )
             return self._add(operator, node, [below])
-        below = self._compile(node.input, bare=True)
-        if not p.insert_only:
-            below = self._add(Settle(node.input.schema), node.input, [below], THROUGH, "settle")
+        below = self._settled(node.input, self._compile(node.input, bare=True))
         implementation = self._chosen.get(node, IMPLEMENTATIONS[0])
         operator = HoppingAggregate(
             node.input.schema,
@@ -189,6 +188,12 @@ class Compiler:
         slides = node.early is None and p.hop.on is None
         grid = (p.hop.window.slide or 1) if slides else 1
         return self._add(operator, node, [below], grid, f"{node_text(node)} ({implementation})")
+
+    def _settled(self, node: nodes.Node, below: Origin) -> Origin:
+        """A node's events, held until they stay where it revises itself."""
+        if self._known[node].insert_only:
+            return below
+        return self._add(Settle(node.schema), node, [below], THROUGH, "settle")
 
     def _join(self, node: nodes.Join) -> int:
         inputs = [self._compile(each) for each in node.inputs]

@@ -133,6 +133,13 @@ def test_a_revising_input_of_a_windowed_aggregate_is_settled_first() -> None:
     ]
 
 
+def test_a_revising_input_of_latest_by_is_settled_first() -> None:
+    lasting = a.select(k=col("k")).window(5).distinct()
+    assert [n for n, _ in steps(lasting.latest_by("k"))][-3:] == ["Distinct", "Settle", "LatestBy"]
+    assert "Settle" not in [n for n, _ in steps(a.latest_by("k"))]
+    assert table_of(Plan(lasting.latest_by("k"))).events
+
+
 def test_a_step_that_two_others_read_is_run_once() -> None:
     big = a.where(col("n") > 5)
     joined = big.window(5).join(big.latest_by("k"), on="k")
