@@ -344,6 +344,8 @@ def test_reach_is_that_of_the_path_that_needs_most() -> None:
     assert two_sources().reach == {"a": INF, "b": 3 + 15}
     steps = [Step(Both(), ("s", "s")), Step(Both(), (0, "s"))]
     assert Graph({"s": S}, steps).reach == {"s": 6}
+    steps = [Step(Cleanse(S), ("s",)), Step(Both(), ("s", "s")), Step(Both(), (0, 1))]
+    assert Graph({"s": S}, steps).reach == {"s": 6}
 
 
 def test_fast_forward_asks_from_the_output_up_for_the_least_that_any_consumer_needs() -> None:
