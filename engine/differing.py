@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from gapless.engine.fit import Computed
 from gapless.engine.functions import UserFunction
+from gapless.operators.aggregates.custom import Custom
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.protocol.expr import Call, Expr
 
@@ -51,6 +52,9 @@ def computed_may_differ(where: str, computed: Computed, payload: pa.Schema) -> I
 
 def aggregate_may_differ(name: str, function: AggregateFunction, payload: pa.Schema) -> str | None:
     """A sentence for one aggregate over rows of this payload."""
+    if isinstance(function, Custom):
+        called = f"aggregate {name}: {function.qualified_name}"
+        return f"{called} is a function of yours; it must decide by the values alone"
     why = function.accumulator(payload).may_diverge
     return None if why is None else f"aggregate {name}: {why}"
 

@@ -15,7 +15,7 @@ anything is built of them; expressions and types bound themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -29,10 +29,11 @@ from gapless.engine.lateness import lateness_from_document, lateness_to_document
 from gapless.engine.nodes import INPUTS_MAX, K_MAX, NODES_MAX, Node
 from gapless.engine.properties import Properties, of_node
 from gapless.engine.query import Query
+from gapless.operators.aggregates.custom import Custom
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.elements import INF
-from gapless.protocol.errors import DecodeError, GaplessError, Misuse
+from gapless.protocol.errors import DecodeError, Misuse
 from gapless.protocol.expr import Expr
 from gapless.protocol.plain import type_from_plain, type_to_plain
 from gapless.protocol.schema import FIELDS_MAX, StreamSchema
@@ -370,39 +371,43 @@ def _number(query: Query, met: dict[Hashable, int]) -> int:
     numbers: dict[Node, int] = {}
     for node in query.derived:
         said = msgpack.packb([_NAMES[type(node)], _content(node)])
-        code = tuple(id(f.function) for f in _user_functions(node))
+        code = tuple(id(function) for _, function in _user_functions(node))
         key = said, code, tuple(numbers[below] for below in node.inputs)
         numbers[node] = met.setdefault(key, len(met))
     return numbers[query.root]
 
 
-def _user_functions(node: Node) -> list[UserFunction]:
+def _user_functions(node: Node) -> list[tuple[str, Callable[..., Any]]]:
+    """The functions of users that a node calls, with their names."""
     match node:
         case nodes.Where():
-            computed: list[Computed] = [node.predicate]
+            parts: Sequence[object] = [node.predicate]
         case nodes.Select():
-            computed = [c for _, c in node.columns]
+            parts = [computed for _, computed in node.columns]
+        case nodes.Aggregate():
+            parts = [function for _, function in node.aggregates]
         case _:
-            computed = []
-    return [c for c in computed if isinstance(c, UserFunction)]
+            parts = []
+    found: list[tuple[str, Callable[..., Any]]] = []
+    for part in parts:
+        if isinstance(part, UserFunction):
+            found.append((part.name, part.function))
+        elif isinstance(part, Custom):
+            found.append((part.qualified_name, part.function))
+    return found
 
 
 def has_functions(query: Query) -> bool:
-    """Whether a document cannot hold all of the query, as it has functions of users."""
-    try:
-        query_from_document(query_to_document(query), {})
-    except GaplessError:
-        return True
-    return False
+    """Whether it calls functions of users, which a document only names."""
+    return any(_user_functions(node) for node in query.derived)
 
 
 def _check_function_names(query: Query) -> None:
-    named: dict[str, UserFunction] = {}
+    named: dict[str, Callable[..., Any]] = {}
     for node in query.derived:
-        for f in _user_functions(node):
-            first = named.setdefault(f.name, f)
-            if first.function is not f.function:
+        for name, function in _user_functions(node):
+            if named.setdefault(name, function) is not function:
                 raise Misuse(
-                    f"two functions are called {f.name}: a document could not tell them apart; "
+                    f"two functions are called {name}: a document could not tell them apart; "
                     "give them names of their own"
                 )

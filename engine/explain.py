@@ -35,7 +35,7 @@ Implementation = str | Mapping[Node, str] | None
 
 DEFAULT = "paned"
 """What answers windows unless a plan says otherwise."""
-NOTE_COLUMN_MAX = 60
+NOTE_COLUMN_MAX = 72
 """Characters: steps that are longer do not move the notes of the others."""
 
 

@@ -469,7 +469,8 @@ def _race(node: nodes.Race, *below: Properties) -> Properties:
         key=all(p.key for p in below),
         deterministic_ties=case == "r0",
         ve_of_vs=alike and first.lasts is not None,
-        unique=first.unique if all(p.unique is not None for p in below) else None,
+        # LMerge puts out what an input may yet take back beside what another has in its place.
+        unique=first.unique if all(p.insert_only for p in below) else None,
         longest=max(p.longest for p in below),
         lasts=first.lasts if alike else None,
         grain=gcd(*(p.grain for p in below)),
