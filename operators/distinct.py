@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gapless.operators.per_snapshot import PerSnapshot, Rows
-from gapless.operators.pieces import Pieces, Spans
+from gapless.operators.per_snapshot import PerSnapshot
+from gapless.operators.pieces import Pieces, Rows, Spans
 from gapless.protocol.schema import StreamSchema
 
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.operators.aside import Aside
-from gapless.operators.per_snapshot import CELLS_MAX, PerSnapshot, Rows
-from gapless.operators.pieces import Pieces, Spans
+from gapless.operators.per_snapshot import CELLS_MAX, PerSnapshot
+from gapless.operators.pieces import Pieces, Rows, Spans
 from gapless.protocol.columns import take
 from gapless.protocol.frame import Mask
 from gapless.protocol.schema import StreamSchema

@@ -42,39 +42,30 @@ from gapless.operators.normal_form import NormalForm
 from gapless.operators.numbers import at_places, numbers, read_numbers, unique
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.payloads import Payloads
-from gapless.operators.pieces import Pieces, Spans, lay_out
+from gapless.operators.pieces import (
+    Lifetimes,
+    Pieces,
+    Rows,
+    Spans,
+    by_payload_and_piece,
+    lay_out,
+    lifetimes,
+)
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, DecodeError
-from gapless.protocol.frame import Frame, Times
+from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 CELLS_MAX = 1 << 20
 """What is laid out at once for answers, in the subclass's measure: tens of megabytes."""
 
 
-class Rows(NamedTuple):
-    """What holds in pieces: a payload of the output, maybe several times."""
-
-    piece: Ids
-    payload: Ids
-    copies: Ids
-
-
-class _Said(NamedTuple):
-    """Each payload is there `copies` times more from `up` on, and less from `down` on."""
-
-    payload: Ids
-    up: Times
-    down: Times
-    copies: Ids
-
-
 class _Work(NamedTuple):
     """What an evaluation leaves to be done."""
 
     groups: Ids
-    said: list[_Said]
+    said: list[Lifetimes]
     done: Ids
     """Events that are not needed any more."""
 
@@ -181,8 +172,8 @@ class PerSnapshot(Operator):
         said = [self._take_back(groups)]
         pieces, spans, after = lay_out(groups, position, event, vs, ve, self._stable, until)
         for part, covering in self._parts(pieces, spans):
-            rows = _sorted(self._answer(part, covering), len(part))
-            said.append(_runs(part, rows))
+            rows = by_payload_and_piece(self._answer(part, covering), len(part))
+            said.append(lifetimes(part, rows))
             self._remember(part, rows, until)
         self._wake.values[groups] = after
         done = event if until == INF else event[ve < until]
@@ -198,7 +189,7 @@ class PerSnapshot(Operator):
             self._events.let_go(empty)
         return out
 
-    def _revise(self, said: list[_Said]) -> Frame:
+    def _revise(self, said: list[Lifetimes]) -> Frame:
         payload, up, down, copies = map(np.concatenate, zip(*said, strict=True))
         unwanted = min(self._stable, self._wanted)
         out = self._form.revise(payload, up, down, copies, unwanted)
@@ -219,7 +210,7 @@ class PerSnapshot(Operator):
         for first, last in pairwise(edges):
             yield pieces.part(first, last), spans.part(first, last)
 
-    def _take_back(self, groups: Ids) -> _Said:
+    def _take_back(self, groups: Ids) -> Lifetimes:
         """What was said of these groups beyond the stable is not so any more."""
         position, payload = self._said.probe(groups)
         self._said.remove(payload)
@@ -227,7 +218,7 @@ class PerSnapshot(Operator):
         self._copies.values[payload] = 0
         end = self._said_until.fit(self._events.groups.capacity)[groups]
         self._said_until.values[groups] = BEGIN
-        return _Said(payload, end[position], np.full(len(payload), self._stable), copies)
+        return Lifetimes(payload, end[position], np.full(len(payload), self._stable), copies)
 
     def _remember(self, pieces: Pieces, rows: Rows, until: int) -> None:
         """Keeps what is said beyond `until`: of each group the rows of one piece at most."""
@@ -379,31 +370,3 @@ class PerSnapshot(Operator):
             raise Bug("what has been said beyond the stable ends before it")
         if np.count_nonzero(self._form.sums_at(payload, end) != -copies[payload]):
             raise Bug("what has been said is not what went out")
-
-
-def _sorted(rows: Rows, pieces: int) -> Rows:
-    """By payload and piece, each payload once a piece."""
-    if len(rows.piece) == 0:
-        return rows
-    key = rows.payload * pieces + rows.piece
-    order = np.argsort(key)
-    key, copies = key[order], rows.copies[order]
-    first = np.ones(len(key), np.bool_)
-    first[1:] = key[1:] != key[:-1]
-    begins = first.nonzero()[0]
-    if len(begins) < len(key):
-        key, copies = key[begins], np.add.reduceat(copies, begins)
-    return Rows(key % pieces, key // pieces, copies)
-
-
-def _runs(pieces: Pieces, rows: Rows) -> _Said:
-    """Pieces that follow each other with a payload as often there: one lifetime."""
-    piece, payload, copies = rows
-    start, end = pieces.start[piece], pieces.end[piece]
-    if len(piece) == 0:
-        return _Said(payload, start, end, copies)
-    breaks = np.ones(len(piece) + 1, np.bool_)
-    breaks[1:-1] = (payload[1:] != payload[:-1]) | (copies[1:] != copies[:-1])
-    breaks[1:-1] |= start[1:] != end[:-1]
-    first, last = breaks[:-1].nonzero()[0], breaks[1:].nonzero()[0]
-    return _Said(payload[first], start[first], end[last], copies[first])

@@ -99,6 +99,23 @@ class Spans:
             place, first, last = place[more], first[more], last[more]
 
 
+class Rows(NamedTuple):
+    """What holds in pieces: a payload of the output, maybe several times."""
+
+    piece: Ids
+    payload: Ids
+    copies: Ids
+
+
+class Lifetimes(NamedTuple):
+    """Each payload is there `copies` times more from `up` on, and less from `down` on."""
+
+    payload: Ids
+    up: Times
+    down: Times
+    copies: Ids
+
+
 class Layout(NamedTuple):
     """Some groups' lifetimes from one time on, up to another."""
 
@@ -141,3 +158,34 @@ def lay_out(
     before: Ids = np.cumsum(start < until) - (start < until)  # of each, how many kept ones are
     pieces = Pieces(start[kept], end[kept], groups[owner[kept]], begins[kept])
     return Layout(pieces, Spans(event, before[boundary[:n]], before[boundary[n:]]), after)
+
+
+def by_payload_and_piece(rows: Rows, pieces: int) -> Rows:
+    """Rows of so many pieces in this order, each payload once a piece."""
+    if not len(rows.piece):
+        return rows
+    key = rows.payload * pieces + rows.piece
+    order = np.argsort(key)
+    key, copies = key[order], rows.copies[order]
+    first = np.ones(len(key), np.bool_)
+    first[1:] = key[1:] != key[:-1]
+    begins = first.nonzero()[0]
+    if len(begins) < len(key):
+        key, copies = key[begins], np.add.reduceat(copies, begins)
+    return Rows(key % pieces, key // pieces, copies)
+
+
+def lifetimes(pieces: Pieces, rows: Rows) -> Lifetimes:
+    """One for pieces that follow each other with a payload as often there.
+
+    The rows are in the order of `by_payload_and_piece`.
+    """
+    piece, payload, copies = rows
+    start, end = pieces.start[piece], pieces.end[piece]
+    if not len(piece):
+        return Lifetimes(payload, start, end, copies)
+    breaks = np.ones(len(piece) + 1, np.bool_)
+    breaks[1:-1] = (payload[1:] != payload[:-1]) | (copies[1:] != copies[:-1])
+    breaks[1:-1] |= start[1:] != end[:-1]
+    first, last = breaks[:-1].nonzero()[0], breaks[1:].nonzero()[0]
+    return Lifetimes(payload[first], start[first], end[last], copies[first])

@@ -28,8 +28,8 @@ from gapless.operators.aside import Aside
 from gapless.operators.evaluating import evaluate_rows
 from gapless.operators.operator import Marks, Out, check_schema
 from gapless.operators.order import by_time_and_payload
-from gapless.operators.per_snapshot import PerSnapshot, Rows
-from gapless.operators.pieces import Pieces, Spans
+from gapless.operators.per_snapshot import PerSnapshot
+from gapless.operators.pieces import Pieces, Rows, Spans
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.expr import Expr
 from gapless.protocol.frame import Frame

@@ -6,8 +6,7 @@ from collections import Counter
 import pytest
 
 from gapless.operators.difference import LEFT, RIGHT, Difference
-from gapless.operators.per_snapshot import Rows
-from gapless.operators.pieces import Pieces, Spans
+from gapless.operators.pieces import Pieces, Rows, Spans
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import GaplessError, StreamViolation
 from gapless.protocol.punctuation import Punctuation

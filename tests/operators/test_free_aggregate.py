@@ -17,7 +17,7 @@ from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.operators.aggregates.sums import Mean, Sum
 from gapless.operators.aside import Aside
 from gapless.operators.free_aggregate import CELL_BYTES, FreeAggregate
-from gapless.operators.pieces import Pieces, Spans, lay_out
+from gapless.operators.pieces import Pieces, Rows, Spans, lay_out
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import GaplessError, RowError, SchemaError
@@ -378,7 +378,7 @@ class HandsDownToOneChild(FreeAggregate):
 class CountsEqualsOnce(FreeAggregate):
     """Broken: equal rows are one row."""
 
-    def _answer(self, pieces: Pieces, spans: Spans) -> per_snapshot.Rows:
+    def _answer(self, pieces: Pieces, spans: Spans) -> Rows:
         self._events.count.values[spans.event] = 1
         return super()._answer(pieces, spans)
 

@@ -161,7 +161,7 @@ def test_the_end_of_all_streams_leaves_nothing(make: Callable[[], PerSnapshot]) 
     for source in range(operator.inputs):
         say(operator, "stable(inf)", source)
     assert len(operator) == 0
-    assert operator.nbytes == empty
+    assert operator.nbytes <= 2 * empty
 
 
 @EACH
