@@ -125,19 +125,21 @@ def results(
     groups: Sequence[pa.Array],
     states: Sequence[Accumulator],
     ids: Ids,
+    final: bool,
 ) -> Answers:
-    """The answers of ids of `states`; those that cannot be given go aside."""
+    """The answers of ids of `states`; those that cannot be given go aside if they are final."""
     states = states[: grouping.answers]
     unanswerable = [u for state in states if (u := state.unanswerable(ids)) is not None]
     if not unanswerable:
         return Answers(windows, [*groups, *(state.results(ids) for state in states)])
     good = np.ones(len(ids), np.bool_)
     for mask, reason in unanswerable:
-        rows = pa.RecordBatch.from_arrays(
-            [pa.array(windows[mask]), *(g.filter(pa.array(mask)) for g in groups)],
-            names=["_window", *grouping.group_by],
-        )
-        grouping.aside.put("aggregate", rows, reason)
         good &= ~mask
+        if final:
+            rows = pa.RecordBatch.from_arrays(
+                [pa.array(windows[mask]), *(g.filter(pa.array(mask)) for g in groups)],
+                names=["_window", *grouping.group_by],
+            )
+            grouping.aside.put("aggregate", rows, reason)
     kept = [g.filter(pa.array(good)) for g in groups]
     return Answers(windows[good], [*kept, *(state.results(ids[good]) for state in states)])

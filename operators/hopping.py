@@ -98,6 +98,7 @@ class HoppingAggregate(Operator):
         self._needed_from = BEGIN  # rows before are in no wanted window
         self._stable = BEGIN  # of the output
         self._nothing = Frame.empty(self.schema)
+        self._none = self._nothing.payload
 
     # -- taking rows in -----------------------------------------------------------------------
 
@@ -197,7 +198,7 @@ class HoppingAggregate(Operator):
                 out += self._revise(window, now, final=True)
         for window in self._told.windows:  # of which no row is left
             if window < self._complete:
-                out += self._revise(window, self.schema.empty_batch.slice(0, 0), final=True)
+                out += self._revise(window, self._none, final=True)
         return out
 
     def _look_ahead(self, horizon: int) -> list[Frame]:

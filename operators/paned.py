@@ -113,7 +113,7 @@ class Paned(Windowed):
         for pane in (*self._present.panes(), *panes_of(found, self._cells.take(found))):
             if first <= pane.number < end:
                 ahead.enter(pane)
-        return ahead.results(window)
+        return ahead.results(window, final=False)
 
     def open_windows(self, limit: int) -> Sequence[int]:
         """Those that have a pane, complete or not."""

@@ -106,7 +106,7 @@ class PresentWindow:
         found[within] = counts[groups[within]] > 0
         return found
 
-    def results(self, window: int) -> Answers:
+    def results(self, window: int, final: bool = True) -> Answers:
         """The answers of all groups, as those of this window."""
         ids = self._live()
         for i, state in enumerate(self._states):
@@ -115,7 +115,8 @@ class PresentWindow:
                 for pane in self._panes:
                     state.merge(pane.groups, pane.partials[i])
         windows = np.full(len(ids), window, np.int64)
-        return results(self._grouping, windows, self._groups.columns(ids), self._states, ids)
+        groups = self._groups.columns(ids)
+        return results(self._grouping, windows, groups, self._states, ids, final)
 
     def _live(self) -> Ids:
         ids: Ids = (self._counts.values > 0).nonzero()[0]

@@ -59,13 +59,16 @@ class Wid(Windowed):
         first = np.maximum(self._window.first(times), self._next)
         last = self._window.last(times)
         repeats = np.where(last < first, 0, last - first + 1)  # far below, it would overflow
-        at = np.repeat(np.arange(len(times)), repeats)
-        if not len(at):
-            return
+        if int(repeats.min()) == 0:  # rows of no window have no group either
+            kept = repeats.nonzero()[0]
+            if not len(kept):
+                return
+            first, repeats, times = first[kept], repeats[kept], times[kept]
+            rows = rows.take(pa.array(kept))
         groups = self._groups.of(rows)
-        starts = np.cumsum(repeats) - repeats
-        windows = np.arange(len(at)) - starts[at] + first[at]
-        if len(at) > len(times) or int(repeats.min()) == 0:
+        at = np.repeat(np.arange(len(times)), repeats)
+        windows = np.arange(len(at)) - (np.cumsum(repeats) - repeats)[at] + first[at]
+        if len(at) > len(times):
             groups, times, rows = groups[at], times[at], rows.take(pa.array(at))
         self._cells.add(windows, groups, self._groups.capacity, times, rows)
 
@@ -75,13 +78,13 @@ class Wid(Windowed):
         self._next = max(self._next, complete)
         if not len(found.ids):
             return None
-        answers = self._results(found)
+        answers = self._results(found, final=True)
         self._forget(found)
         return answers
 
-    def _results(self, found: Found) -> Answers:
-        groups = self._groups.columns(found.groups)
-        return results(self._grouping, found.places, groups, self._cells.states, found.ids)
+    def _results(self, found: Found, final: bool) -> Answers:
+        groups, states = self._groups.columns(found.groups), self._cells.states
+        return results(self._grouping, found.places, groups, states, found.ids, final)
 
     def _forget(self, found: Found) -> None:
         self._cells.forget(found)
@@ -90,7 +93,7 @@ class Wid(Windowed):
 
     def provisional(self, window: int) -> Answers:
         """The results of its cells so far."""
-        return self._results(self._cells.between(window, window + 1))
+        return self._results(self._cells.between(window, window + 1), final=False)
 
     def open_windows(self, limit: int) -> Sequence[int]:
         """Those with a cell."""
