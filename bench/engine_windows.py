@@ -23,11 +23,12 @@ import pyarrow as pa
 from gapless.bench.baselines_windows import BufferingAggregate
 from gapless.bench.engine_expected import check_same
 from gapless.bench.engine_queries import instead, largest
-from gapless.bench.engine_runs import best_seconds, made, watched
+from gapless.bench.engine_runs import Make, best_seconds, made, watched
 from gapless.bench.engine_scale import Scale
 from gapless.bench.harness import Row
 from gapless.bench.netflow import FLOWS, SEED, START_MS
 from gapless.bench.plots import Chart
+from gapless.engine.compile import IMPLEMENTATIONS
 from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
 from gapless.operators.aggregates import max_
@@ -84,7 +85,10 @@ def _by_overlap(scale: Scale, group_by: tuple[str, ...]) -> tuple[Curves, Curves
     for overlap in scale.overlaps:
         slide = RANGE_ROWS // overlap
         plan = Plan(largest(RANGE_ROWS, slide, *group_by), implementation="wid")
-        graphs = {"wid": plan.compile, "buffering": partial(_buffering, plan, slide, group_by)}
+        graphs: dict[str, Make] = {
+            "wid": plan.compile,
+            "buffering": partial(_buffering, plan, slide, group_by),
+        }
         pushes = made(plan, {"flows": given}, FRAME_ROWS)
         seen = {name: watched(make(), pushes) for name, make in graphs.items()}
         check_same({name: each.outputs for name, each in seen.items()})
@@ -109,9 +113,9 @@ def with_panes(scale: Scale, plot_dir: Path | None) -> Iterator[Row]:
     for panes in scale.window_panes:
         for rows in scale.pane_rows:
             query = largest(rows * panes, rows)
-            plans = {name: Plan(query, implementation=name) for name in ("paned", "wid")}
+            plans = {name: Plan(query, implementation=name) for name in IMPLEMENTATIONS}
             pushes = made(plans["wid"], {"flows": given}, FRAME_ROWS)
-            graphs = {name: plan.compile for name, plan in plans.items()}
+            graphs: dict[str, Make] = {name: plan.compile for name, plan in plans.items()}
             check_same({name: watched(make(), pushes).outputs for name, make in graphs.items()})
             best = best_seconds(graphs, pushes, scale.repeat_curve)
             found = best["paned"] / best["wid"]

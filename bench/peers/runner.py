@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,21 @@ def run(
         cwd=os.sep,  # nothing that lies here is imported by chance
     )
     shown = f"{program} {arguments[0]}"
+    overran = threading.Event()
+
+    def stop() -> None:
+        overran.set()
+        end(process)
+
+    limit = threading.Timer(limit_s, stop)
+    limit.start()
     try:
-        out, errors = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise Misuse(f"peer {shown} was still running after {limit_s:g} s") from None
+        out, errors = process.communicate()
     finally:
-        _end(process)
+        limit.cancel()
+        end(process)
+    if overran.is_set():
+        raise Misuse(f"peer {shown} was still running after {limit_s:g} s")
     lines = [line for line in out.splitlines() if line.startswith("{")]
     if process.returncode or not lines:
         tail = "\n".join(errors.splitlines()[-_TAIL_LINES:])
@@ -56,8 +66,8 @@ def run(
     return report
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """Leaves nothing running of what was started."""
+def end(process: subprocess.Popen[str]) -> None:
+    """Ends a process that leads its group, if it still runs, and all that it has started."""
     if process.poll() is not None:
         return
     started = psutil.Process(process.pid).children(recursive=True)
@@ -65,4 +75,4 @@ def _end(process: subprocess.Popen[str]) -> None:
     for child in started:  # those that have left the group
         if child.is_running():
             child.kill()
-    process.communicate()
+    process.wait()

@@ -42,6 +42,10 @@ STANDS_ON: Mapping[str, tuple[str, ...]] = {
 PURE = frozenset({"protocol", "merge", "operators", "queues", "engine", "failover", "journal"})
 TOUCHES_THE_DISK = "journal/disk.py"
 
+PROGRAMS = frozenset({"bench/peers/run_gapless.py"})
+"""Users' programs that lie in a folder: each runs in a process of its own, and is there to measure
+what a user gets. They import the front door and nothing behind it."""
+
 SEEDED = PURE | {"kernels", "chaos"}
 """Folders that draw random numbers only from a seed. Chaos acts on the world, but must replay."""
 
@@ -172,7 +176,7 @@ def breaches(path: str, source: str) -> list[str]:
     """What is wrong with the module at `path` (as in "merge/r3.py"), one sentence each."""
     names = names_in(source)
     folder = path.partition("/")[0]
-    found = list(_layer_breaches(folder, names))
+    found = list(_program_breaches(names) if path in PROGRAMS else _layer_breaches(folder, names))
     if folder in PURE and path != TOUCHES_THE_DISK:
         found += _world_breaches(folder, names)
     if folder in SEEDED:
@@ -191,6 +195,12 @@ def _layer_breaches(folder: str, names: Names) -> Iterator[tuple[int, str]]:
         if top == PACKAGE and target not in allowed:
             whom = f"{PACKAGE}.{target}" if target in STANDS_ON else "the front door"
             yield line, f"{folder} imports {whom}, and stands on {ground}"
+
+
+def _program_breaches(names: Names) -> Iterator[tuple[int, str]]:
+    for line, name in names.imported:
+        if name.startswith(f"{PACKAGE}."):
+            yield line, f"a user's program imports {PACKAGE} alone, not {name}"
 
 
 def _world_breaches(folder: str, names: Names) -> Iterator[tuple[int, str]]:

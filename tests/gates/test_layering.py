@@ -9,6 +9,7 @@ import pytest
 
 from tests.gates.layering import (
     PACKAGE,
+    PROGRAMS,
     PURE,
     STANDS_ON,
     TOUCHES_THE_DISK,
@@ -81,6 +82,13 @@ def test_an_upper_layer_cannot_be_imported_in_any_way(source: str) -> None:
 )
 def test_no_folder_imports_the_front_door(source: str) -> None:
     assert "the front door" in " ".join(breaches("bench/kernel.py", source))
+
+
+def test_a_users_program_imports_the_front_door_and_nothing_behind_it() -> None:
+    (program,) = PROGRAMS
+    assert breaches(program, "import gapless as gl") == []
+    assert breaches(program, "from gapless.engine import plan")
+    assert breaches("bench/engine.py", "import gapless as gl")
 
 
 def test_relative_imports_are_refused_rather_than_followed() -> None:
