@@ -27,7 +27,8 @@ Values = npt.NDArray[Any]
 def keys_of(values: Values) -> Ids:
     """An int64 for each value, ordered as the values are; NaN above all, -0.0 as 0.0."""
     if values.dtype.kind == "f":
-        numbers = values.astype(np.float64) + 0.0
+        with np.errstate(invalid="ignore"):  # a NaN that signals is as good as another
+            numbers = values.astype(np.float64) + 0.0
         numbers[np.isnan(numbers)] = np.nan
         bits = numbers.view(np.int64)
         keys: Ids = bits ^ ((bits >> 63) & HIGHEST)

@@ -18,6 +18,7 @@ from gapless.operators.aggregates.distinct import PRECISION, CountDistinct, Meth
 from gapless.operators.aggregates.extremes import First, Last, Max, Min
 from gapless.operators.aggregates.quantile import Quantile
 from gapless.operators.aggregates.sums import Mean, Sum, Var
+from gapless.protocol.errors import SchemaError
 
 
 def count(column: str | None = None) -> Count:
@@ -87,4 +88,9 @@ def aggregate(column: str, fn: Callable[[pa.Array], Any], returns: pa.DataType |
     It gives a Python value or an Arrow scalar that fits `returns`; where it does not, or raises,
     the group goes aside with the reason.
     """
-    return Custom(column, fn, pa.type_for_alias(returns) if isinstance(returns, str) else returns)
+    if isinstance(returns, str):
+        try:
+            returns = pa.type_for_alias(returns)
+        except ValueError:
+            raise SchemaError(f"aggregate: Arrow knows no type {returns!r}") from None
+    return Custom(column, fn, returns)

@@ -197,10 +197,12 @@ def _call(custom: Custom, values: pa.Array) -> pa.Scalar | str:
         if answer.type == wanted:
             return answer
         if answer.is_valid or not pa.types.is_null(answer.type):
-            return f"{custom.qualified_name} gave {answer.type}, declared was {wanted}"
+            return f"{custom.qualified_name} was to give {wanted}, gave {answer.type}"
         answer = None
     try:
+        if pa.types.is_integer(wanted) and isinstance(answer, float | np.floating):
+            raise TypeError("a float is no integer")  # Arrow would cut off what is behind the point
         return pa.scalar(answer, wanted)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-        text = f"{custom.qualified_name} gave {answer!r}, declared was {wanted}: {e}"
+        text = f"{custom.qualified_name} was to give {wanted}, gave {answer!r}: {e}"
         return text[:REASON_CHARS_MAX]

@@ -99,9 +99,7 @@ class FloatVariance(OfParts):
 
     differential = False
 
-    def __init__(
-        self, column: NumberColumn, rows: Accumulator | None, may_diverge: str | None
-    ) -> None:
+    def __init__(self, column: NumberColumn, may_diverge: str | None) -> None:
         self.may_diverge = may_diverge
         self._column = column
         self._moments = _Deviations()
@@ -114,9 +112,9 @@ class FloatVariance(OfParts):
         if not len(present):
             return
         touched, place = np.unique(present, return_inverse=True)
-        numbers = values.astype(np.float64, copy=False)
         counts = np.bincount(place, minlength=len(touched))
         with np.errstate(invalid="ignore", over="ignore"):  # infinities have no variance: NaN
+            numbers = values.astype(np.float64, copy=False)
             means = np.asarray(np.bincount(place, numbers, len(touched)) / counts, np.float64)
             off = numbers - means[place]
             squares = np.asarray(np.bincount(place, off * off, len(touched)), np.float64)

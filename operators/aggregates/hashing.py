@@ -76,7 +76,8 @@ def _of_numbers(column: pa.Array) -> Hashes:
     reader = NumberColumn(0, column.type)
     numbers, valid = reader.read(pa.RecordBatch.from_arrays([column], ["value"]))
     if numbers.dtype.kind == "f":
-        floats = numbers.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+        with np.errstate(invalid="ignore"):  # a NaN that signals is as good as another
+            floats = numbers.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         floats[np.isnan(floats)] = np.nan
         words = floats.view(np.uint64)
     else:

@@ -62,7 +62,7 @@ class ExactMoments(OfParts):
             self._squares.add_squares(ids, values)
 
     def _quantised(self, unfit: Rare, ids: Ids, values: Numbers) -> tuple[Ids, Numbers]:
-        with np.errstate(over="ignore"):  # an overflow gives an infinity, which does not fit
+        with np.errstate(over="ignore", invalid="ignore"):  # neither infinities nor NaN fit
             scaled = np.rint(values.astype(np.float64, copy=False) * float(self._divisor))
         fits = (scaled >= -_INT64_END) & (scaled < _INT64_END)  # false for NaN
         if np.count_nonzero(fits) < len(ids):

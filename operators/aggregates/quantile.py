@@ -115,7 +115,8 @@ class Buckets:
 
     def of(self, values: Numbers) -> npt.NDArray[np.int32]:
         """The bucket of each number."""
-        numbers = values.astype(np.float64, copy=False)
+        with np.errstate(invalid="ignore"):  # a NaN that signals is as good as another
+            numbers = values.astype(np.float64, copy=False) + 0.0
         sizes = np.abs(numbers)
         finite = np.isfinite(sizes)
         half, exponent = np.frexp(np.where(finite, sizes, 1.0))  # half: 0.5 <= half < 1

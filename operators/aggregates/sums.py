@@ -70,7 +70,7 @@ class _Arithmetic(AggregateFunction):
         if self.scale is not None or pa.types.is_integer(column.type):
             return ExactMoments(self.moment, column, self.scale, rows)
         if self.moment == "var":
-            return FloatVariance(column, rows, self.may_diverge)
+            return FloatVariance(column, self.may_diverge)
         return FloatSums(column, rows, self.may_diverge, mean=self.moment == "mean")
 
     def to_document(self) -> Document:

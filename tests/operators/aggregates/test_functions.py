@@ -1,0 +1,291 @@
+"""Functions as data: they print, travel and compare; what they declare, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gapless.operators.aggregates import (
+    aggregate,
+    count,
+    count_distinct,
+    first,
+    last,
+    max_,
+    mean,
+    min_,
+    quantile,
+    sum_,
+    var,
+)
+from gapless.operators.aggregates.function import AggregateFunction
+from gapless.protocol.documents import pack, unpack
+from gapless.protocol.errors import DecodeError, Misuse, SchemaError
+
+
+def width(values: pa.Array) -> int:
+    """A user's function."""
+    return int(values[-1].as_py() - values[0].as_py())
+
+
+PLAIN = {
+    "count()": count(),
+    "count(len)": count("len"),
+    "sum(len)": sum_("len"),
+    "sum(len, scale=100)": sum_("len", scale=100),
+    "mean(len)": mean("len"),
+    "mean(len, scale=7)": mean("len", scale=7),
+    "var(len)": var("len"),
+    "min(len)": min_("len"),
+    "max(len)": max_("len"),
+    "first(len)": first("len"),
+    "last(len)": last("len"),
+    "count_distinct(len)": count_distinct("len"),
+    'count_distinct(len, method="hll", precision=10)': count_distinct("len", "hll", 10),
+    "quantile(len, 0.99, accuracy=0.01)": quantile("len", 0.99),
+    "quantile(len, 1.0, accuracy=0.05)": quantile("len", 1, 0.05),
+}
+CUSTOM = aggregate("len", width, returns="int64")
+NAME = f"{__name__}:width"
+ALL = [*PLAIN.values(), CUSTOM]
+
+SCHEMA = pa.schema([("src", pa.string()), ("len", pa.int32()), ("price", pa.float64())])
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_function_prints_as_it_is_written_and_travels_as_data(text: str) -> None:
+    function = PLAIN[text]
+    assert str(function) == text
+    again = AggregateFunction.from_document(unpack(pack(function.to_document())))
+    assert again == function
+    assert hash(again) == hash(function)
+    assert [f for f in ALL if f == function] == [function]
+
+
+def test_a_users_function_travels_by_name() -> None:
+    assert str(CUSTOM) == f"aggregate(len, {NAME}, returns=int64)"
+    document = unpack(pack(CUSTOM.to_document()))
+    assert AggregateFunction.from_document(document, {NAME: width}) == CUSTOM
+    with pytest.raises(DecodeError, match=r"no function .*width' is at hand"):
+        AggregateFunction.from_document(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {},
+        {"function": "median", "column": "len"},
+        {"function": "count", "column": 3},
+        {"function": "count", "columns": "len"},
+        {"function": "sum"},
+        {"function": "sum", "column": "len", "scale": 0},
+        {"function": "sum", "column": "len", "scale": 1.5},
+        {"function": "sum", "column": "len", "returns": "int64"},
+        {"function": "count_distinct", "column": "len", "method": "guess", "precision": 12},
+        {"function": "count_distinct", "column": "len", "method": "hll", "precision": 60},
+        {"function": "quantile", "column": "len", "q": 1.5, "accuracy": 0.01},
+        {"function": "quantile", "column": "len", "q": float("nan"), "accuracy": 0.01},
+        {"function": "quantile", "column": "len", "q": 0.5, "accuracy": 0.0},
+        {"function": "aggregate", "column": "len", "call": NAME},
+        {"function": "aggregate", "column": "len", "call": NAME, "returns": "list<int8>"},
+        {"function": "aggregate", "column": "len", "call": NAME, "returns": b"nonsense"},
+    ],
+)
+def test_a_document_that_says_no_function_is_refused(document: Any) -> None:
+    with pytest.raises(DecodeError):
+        AggregateFunction.from_document(document, {NAME: width})
+
+
+def test_declarations_are_the_thesis_s() -> None:
+    def named(what: str) -> set[str]:
+        return {f.name for f in ALL if getattr(f, what)}
+
+    assert named("bounded") == {f.name for f in ALL} - {"aggregate"}
+    assert not count_distinct("len").bounded
+    assert count_distinct("len", "hll").bounded
+    assert {f.name for f in ALL if not f.differential} == {
+        "min", "max", "first", "last", "count_distinct",
+    }  # fmt: skip
+    assert count_distinct("len").differential
+    assert not count_distinct("len", "hll").differential
+    assert named("may_diverge") == {"sum", "mean", "var"}
+    for function in ALL:
+        assert function.sub
+        assert function.super_
+        assert function.columns in ((), ("len",))
+
+
+def test_only_sums_of_unscaled_floats_may_diverge() -> None:
+    for function in (sum_, mean, var):
+        assert function("len").accumulator(SCHEMA).may_diverge is None
+        assert function("price", scale=100).accumulator(SCHEMA).may_diverge is None
+        reason = function("price").accumulator(SCHEMA).may_diverge
+        assert reason is not None
+        assert "scale=" in reason
+    for function_ in ALL:
+        state = function_.accumulator(SCHEMA)
+        assert state.may_diverge is None
+        assert state.differential == function_.differential
+
+
+@pytest.mark.parametrize("function", ALL, ids=str)
+def test_results_are_of_the_type_that_is_declared_before_and_after_rows(
+    function: AggregateFunction,
+) -> None:
+    for t in (pa.int32(), pa.float64(), pa.uint64()):
+        schema = SCHEMA.set(1, pa.field("len", t))
+        state = function.accumulator(schema)
+        batch = pa.RecordBatch.from_pylist([{"src": "a", "len": 3, "price": 1.0}], schema=schema)
+        assert state.results(np.empty(0, np.int64)).type == function.result(schema)
+        assert state.take(np.empty(0, np.int64)).num_rows == 0
+        for _ in range(2):
+            assert state.results(np.array([0])).type == function.result(schema)
+            state.add(np.array([0]), batch, np.array([5]))
+
+
+def test_results_say_of_what_type_they_are() -> None:
+    wanted = {"min": "int32", "max": "int32", "first": "int32", "last": "int32"}
+    wanted |= {"count": "int64", "count_distinct": "int64", "sum": "int64", "aggregate": "int64"}
+    wanted |= {"mean": "double", "var": "double", "quantile": "double"}
+    for function in ALL:
+        t = "double" if str(function) == "sum(len, scale=100)" else wanted[function.name]
+        assert str(function.result(SCHEMA)) == t
+
+
+@pytest.mark.parametrize("function", [f for f in ALL if f.columns], ids=str)
+def test_a_column_that_is_not_there_is_named(function: AggregateFunction) -> None:
+    other = pa.schema([("src", pa.string()), ("bytes", pa.int32())])
+    for ask in (function.result, function.accumulator):
+        with pytest.raises(SchemaError, match="no column 'len' among src, bytes"):
+            ask(other)
+
+
+@pytest.mark.parametrize(
+    ("t", "remedy"),
+    [
+        (pa.string(), "it takes integers and floats"),
+        (pa.bool_(), "cast it to int8"),
+        (pa.timestamp("ms"), "cast it to int64"),
+        (pa.duration("s"), "cast it to int64"),
+        (pa.decimal128(10, 2), "cast it to float64 and give scale="),
+        (pa.decimal32(5, 2), "cast it to float64 and give scale="),
+        (pa.dictionary(pa.int32(), pa.int16()), "cast it to int16"),
+        (pa.struct([("x", pa.int8())]), "it takes integers and floats"),
+    ],
+    ids=str,
+)
+def test_arithmetic_on_what_is_no_number_is_refused_with_what_to_do(
+    t: pa.DataType, remedy: str
+) -> None:
+    schema = pa.schema([("len", t)])
+    for function in (sum_("len"), mean("len", 10), var("len"), quantile("len", 0.5)):
+        for ask in (function.result, function.accumulator):
+            with pytest.raises(SchemaError) as e:
+                ask(schema)
+            assert f"{function}: column 'len' is {t}; {remedy}" in str(e.value)
+
+
+WRONG: dict[str, Callable[[], Any]] = {
+    "scale 0": lambda: sum_("len", scale=0),
+    "scale beyond float64": lambda: sum_("len", scale=10**16),
+    "scale a bool": lambda: mean("len", scale=True),
+    "scale a float": lambda: var("len", scale=0.5),  # type: ignore[arg-type]  # it is refused
+    "q below 0": lambda: quantile("len", -0.1),
+    "q NaN": lambda: quantile("len", float("nan")),
+    "accuracy 0": lambda: quantile("len", 0.5, accuracy=0),
+    "accuracy 0.9": lambda: quantile("len", 0.5, accuracy=0.9),
+    "method": lambda: count_distinct("len", "guess"),  # type: ignore[arg-type]  # it is refused
+    "precision 3": lambda: count_distinct("len", "hll", 3),
+    "precision 17": lambda: count_distinct("len", "hll", 17),
+    "no function": lambda: aggregate("len", 7, "int64"),  # type: ignore[arg-type]  # it is refused
+    "a list": lambda: aggregate("len", width, pa.list_(pa.int8())),
+    "no type's name": lambda: aggregate("len", width, "integer"),
+    "no type": lambda: aggregate("len", width, None),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_argument_that_means_nothing_is_refused(name: str) -> None:
+    with pytest.raises(Misuse):
+        WRONG[name]()
+
+
+# -- users' functions -----------------------------------------------------------------------------
+
+
+def ask(fn: Any, returns: Any, xs: list[Any], t: pa.DataType) -> tuple[Any, str | None]:
+    state = aggregate("x", fn, returns).accumulator(pa.schema([("x", t)]))
+    batch = pa.RecordBatch.from_arrays([pa.array(xs, t)], ["x"])
+    state.add(np.zeros(len(xs), np.int64), batch, np.zeros(len(xs), np.int64))
+    one = np.array([0])
+    unanswerable = state.unanswerable(one)
+    answer = state.results(one)[0].as_py()
+    return answer, None if unanswerable is None else unanswerable.reason
+
+
+def test_a_users_function_gives_python_values_or_arrow_scalars() -> None:
+    xs = [Decimal("2.50"), Decimal("-1.00"), None]
+    t = pa.decimal128(9, 2)
+    assert ask(lambda v: v[0], t, xs, t) == (Decimal("-1.00"), None)
+    assert ask(lambda v: v[0].as_py(), t, xs, t) == (Decimal("-1.00"), None)
+    assert ask(len, "int64", xs, t) == (2, None)
+    assert ask(lambda v: np.int16(3), "int64", xs, t) == (3, None)
+    assert ask(lambda v: None, "int64", xs, t) == (None, None)
+    assert ask(lambda v: pa.scalar(None), "int64", xs, t) == (None, None)
+
+
+def test_where_a_users_function_fails_there_is_no_answer_but_a_reason() -> None:
+    def raises(_: pa.Array) -> int:
+        raise RuntimeError("no luck")
+
+    for fn, reason in (
+        (raises, "raises raised RuntimeError: no luck"),
+        (lambda v: "x", "was to give int64, gave"),
+        (lambda v: 2.5, "was to give int64, gave"),
+        (lambda v: 2**70, "was to give int64, gave"),
+        (lambda v: pa.scalar(1, pa.int32()), "was to give int64, gave int32"),
+        (lambda v: pa.scalar(None, pa.string()), "was to give int64, gave string"),
+        (lambda v: v, "was to give int64, gave"),
+    ):
+        answer, said = ask(fn, "int64", [1, 2], pa.int64())
+        assert answer is None
+        assert reason in str(said)
+
+
+def test_a_group_of_nulls_alone_is_null_without_a_call() -> None:
+    def never(_: pa.Array) -> int:
+        raise AssertionError
+
+    assert ask(never, "int64", [None, None], pa.int64()) == (None, None)
+
+
+def test_a_users_function_is_called_once_for_results_and_unanswerable() -> None:
+    calls: list[int] = []
+
+    def counted(values: pa.Array) -> int:
+        calls.append(len(values))
+        return len(values)
+
+    state = aggregate("x", counted, "int64").accumulator(pa.schema([("x", pa.int64())]))
+    batch = pa.record_batch({"x": [5, 5, 1]})
+    state.add(np.array([0, 0, 1]), batch, np.zeros(3, np.int64))
+    ids = np.array([0, 1])
+    for _ in range(2):
+        state.unanswerable(ids)
+        assert state.results(ids).to_pylist() == [2, 1]
+    assert calls == [2, 1]
+    state.add(np.array([1]), batch.slice(2), np.zeros(1, np.int64))
+    assert state.results(ids).to_pylist() == [2, 2]
+    state.merge(ids[:1], state.take(ids[1:]))
+    assert state.results(ids).to_pylist() == [4, 2]
+    state.unmerge(ids[:1], state.take(ids[1:]))
+    assert state.results(ids).to_pylist() == [2, 2]
+    state.clear(ids)
+    assert state.results(ids).to_pylist() == [None, None]
