@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.engine.graph import Graph, Step
-from gapless.operators.aggregate import CountByWindow
+from gapless.operators.aggregates.calls import count
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.filter import Filter
+from gapless.operators.hopping import HoppingAggregate
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Marks, Operator, Out
 from gapless.operators.state import State, facts, read_facts
@@ -117,7 +118,7 @@ def two_sources() -> Graph:
         Step(Filter(S, col("n") > 0), (0,)),
         Step(Both(), (1, "b")),
         Step(Cleanse(S), (2,)),
-        Step(CountByWindow(S, Hopping(10, 5), ["p"]), (3,)),
+        Step(HoppingAggregate(S, Hopping(10, 5), ["p"], [("count", count())]), (3,)),
     ]
     return Graph({"a": S, "b": S}, steps)
 
@@ -130,7 +131,7 @@ def told(graph: Graph, seed: int) -> list[tuple[str, Frame]]:
     rng = random.Random(seed)
     queues = {}
     for i, name in enumerate(graph.sources):
-        table = random_tdb(rng, S, PAYLOADS)
+        table = random_tdb(rng, S, PAYLOADS, events=15)
         queues[name] = tell(table, random_telling(rng), seed * 10 + i)
     mixed = []
     while queues:
