@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from gapless.operators.aggregate import CountByWindow
+from gapless.operators.aggregates.calls import count
 from gapless.operators.filter import Filter
+from gapless.operators.hopping import HoppingAggregate
 from gapless.operators.operator import Chain
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF, Element, Insert, Stable
@@ -28,7 +29,8 @@ LATENESS = 8
 def plan() -> Chain:
     """The query: where len > 2, then the count per src and tumbling window."""
     where = Filter(SOURCE, col("len") > 2)
-    return Chain(where, CountByWindow(SOURCE, Hopping(SLIDE, SLIDE), ["src"]))
+    tumbling = Hopping(SLIDE, SLIDE)
+    return Chain(where, HoppingAggregate(SOURCE, tumbling, ["src"], [("count", count())]))
 
 
 def source_frames(rng: random.Random, frames: int) -> list[Frame]:

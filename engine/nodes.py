@@ -35,6 +35,7 @@ from gapless.engine.names import check_column
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.hopping import answer_schema
 from gapless.operators.join_columns import JoinColumns
+from gapless.operators.top_k import K_MAX
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError, Misuse
 from gapless.protocol.expr import Expr
@@ -48,8 +49,6 @@ INPUTS_MAX = 256
 """Inputs of one union or race."""
 WINDOWS_PER_ROW_MAX = 100_000
 """Windows that one row is in: a day that slides by the second has 86,400."""
-K_MAX = 1 << 31
-"""Rows that a top-k gives for one group."""
 
 How = Literal["inner", "left", "right", "full"]
 

@@ -121,7 +121,7 @@ class HoppingAggregate(Operator):
 
     def _take_in(self, frame: Frame) -> None:
         if not frame.insert_only:
-            raise Bug("windows count rows that are settled; got an adjust")
+            raise Misuse("windows count rows that are settled: put Settle first; got an adjust")
         times = frame.vs if self._on is None else _ticks(frame.batch, self._on)
         earliest, latest = int(times.min()), int(times.max())
         if latest > self._window.latest or earliest < max(self._answered_to, self._needed_from):

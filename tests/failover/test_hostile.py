@@ -29,8 +29,9 @@ from gapless.failover.replica import Replica
 from gapless.failover.subscriber import Subscriber
 from gapless.merge.choose import CaseName
 from gapless.merge.lmerge import LMerge
-from gapless.operators.aggregate import CountByWindow
+from gapless.operators.aggregates.calls import count
 from gapless.operators.cleanse import Cleanse
+from gapless.operators.hopping import HoppingAggregate
 from gapless.operators.operator import Operator
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert, Stable
@@ -47,7 +48,7 @@ STRANGE = Frame.from_elements(StreamSchema({"n": "int8"}), [Insert((1,), 1, 2)])
 CASES: list[CaseName] = ["r0", "r1", "r2", "r3", "r4"]
 PLANS: list[Callable[[], Operator]] = [
     lambda: Cleanse(DEFAULT_SCHEMA),
-    lambda: CountByWindow(DEFAULT_SCHEMA, Hopping(10, 5), ["p"]),
+    lambda: HoppingAggregate(DEFAULT_SCHEMA, Hopping(10, 5), ["p"], [("count", count())]),
 ]
 
 

@@ -34,8 +34,9 @@ from gapless.failover.replica import (
 )
 from gapless.failover.subscriber import FETCH_AFTER_MS, Subscriber
 from gapless.merge.lmerge import LMerge
-from gapless.operators.aggregate import CountByWindow
+from gapless.operators.aggregates.calls import count
 from gapless.operators.filter import Filter
+from gapless.operators.hopping import HoppingAggregate
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
@@ -256,10 +257,11 @@ def test_words_to_a_session_that_is_over_are_not_heard() -> None:
 
 
 def test_a_frame_that_the_plan_refuses_is_read_again_and_never_passed_over() -> None:
-    machine = Replica("r1", LIFE, CountByWindow(DEFAULT_SCHEMA, Hopping(5, 5), ["p"]), "m1")
+    counts = HoppingAggregate(DEFAULT_SCHEMA, Hopping(5, 5), ["p"], [("count", count())])
+    machine = Replica("r1", LIFE, counts, "m1")
     machine.on(Start(), 0)
     machine.on(SourceRead(frame("ins(A,1,5)"), 64), 0)
-    with pytest.raises(Misuse, match="never adjusted"):
+    with pytest.raises(Misuse, match="Settle"):
         machine.on(SourceRead(frame("adj(A,1,5,6)"), 128), 0)
     assert ReadSource(64, BEGIN) in machine.on(Tick(), 0)
 

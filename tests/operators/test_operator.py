@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gapless.operators.aggregate import CountByWindow
+from gapless.operators.aggregates.calls import count
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.filter import Filter
+from gapless.operators.hopping import HoppingAggregate
 from gapless.operators.latest import LatestBy
 from gapless.operators.lifetimes import SetLifetimes
 from gapless.operators.meld import Meld
@@ -26,7 +27,7 @@ SCHEMA = StreamSchema({"p": "string"})
 OTHERS = [StreamSchema({"n": "int64"}), StreamSchema({"p": "string"}, "ns")]
 OPERATORS: dict[str, Callable[[], Operator]] = {
     "filter": lambda: Filter(SCHEMA, col("p") != "x"),
-    "count": lambda: CountByWindow(SCHEMA, Hopping(5, 5), ["p"]),
+    "count": lambda: HoppingAggregate(SCHEMA, Hopping(5, 5), ["p"], [("count", count())]),
     "cleanse": lambda: Cleanse(SCHEMA),
     "normalise": lambda: Normalise(SCHEMA),
     "select": lambda: Select(SCHEMA, [("q", col("p"))]),
