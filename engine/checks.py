@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gapless.engine import nodes
+from gapless.engine.known import Properties
 from gapless.engine.nodes import Node
-from gapless.engine.properties import Properties
 from gapless.protocol.errors import Misuse
 
 

@@ -1,4 +1,4 @@
-"""Queries as plain data, and back; and whether two say the same.
+"""Queries as plain data, and whether two say the same; `read_documents.py` reads them back.
 
     {"version": 1, "on_error": "stop", "nodes": [
         {"is": "source", "inputs": [], "name": "a", "columns": [["ts", "int64", true]], ...},
@@ -7,10 +7,6 @@
 Each node is listed once, behind those that it reads, and referred to by its number; the last is the
 query's. So a node that two others read is still one node when it comes back. A function of a user's
 is named ("module:qualname"): whoever reads the document brings it.
-
-Documents come from anybody. What does not decode, or would be refused while a query is written, is
-a `DecodeError` that names the node. Numbers of nodes, columns and inputs are bounded before
-anything is built of them; expressions and types bound themselves.
 """
 
 from __future__ import annotations
@@ -19,31 +15,21 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import msgpack
-import pyarrow as pa
 
 from gapless.engine import nodes
-from gapless.engine.checks import check
 from gapless.engine.fit import Computed
 from gapless.engine.functions import UserFunction
-from gapless.engine.lateness import lateness_from_document, lateness_to_document
-from gapless.engine.nodes import INPUTS_MAX, K_MAX, NODES_MAX, Node
-from gapless.engine.properties import Properties, of_node
+from gapless.engine.lateness import lateness_to_document
+from gapless.engine.nodes import Node
 from gapless.engine.query import Query
 from gapless.operators.aggregates.custom import Custom
-from gapless.operators.aggregates.function import AggregateFunction
-from gapless.protocol.documents import Document, Fields
-from gapless.protocol.elements import INF
-from gapless.protocol.errors import DecodeError, Misuse
+from gapless.protocol.documents import Document
+from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr
-from gapless.protocol.plain import type_from_plain, type_to_plain
-from gapless.protocol.schema import FIELDS_MAX, StreamSchema
+from gapless.protocol.plain import type_to_plain
 
 VERSION = 1
 """Of the form above. A reader takes no other."""
-
-Functions = Mapping[str, Callable[..., Any]]
-"""Functions of users, by the names that documents call them by."""
-
 
 # -- writing --------------------------------------------------------------------------------------
 
@@ -134,211 +120,6 @@ _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {
 }
 
 
-# -- reading --------------------------------------------------------------------------------------
-
-
-class _Given(Fields):
-    """Fields some of which are documents of their own, or may be None."""
-
-    def any(self, name: str) -> Document:
-        """Whatever it is: whoever decodes it looks at it."""
-        if name not in self._left:
-            raise DecodeError(f"{self._what}.{name}", "is missing")
-        return self._left.pop(name)
-
-    def maybe_int(self, name: str, low: int, high: int) -> int | None:
-        """None, or an integer within bounds."""
-        return self.take_int(name, low, high) if self._there(name) else None
-
-    def maybe_text(self, name: str) -> str | None:
-        """None, or a text."""
-        return self.take(name, str) if self._there(name) else None
-
-    def _there(self, name: str) -> bool:
-        if name in self._left and self._left[name] is None:
-            del self._left[name]
-            return False
-        return True
-
-
-def query_from_document(document: Document, functions: Functions) -> Query:
-    """The inverse, for documents from anybody: raises `DecodeError`."""
-    given = Fields(document, "query")
-    given.take_int("version", VERSION, VERSION)
-    on_error: Any = given.take("on_error", str)
-    if on_error not in ("stop", "aside"):
-        raise DecodeError("query.on_error", repr(on_error[:20]), "'stop' or 'aside'")
-    listed = given.take_list("nodes", dict, NODES_MAX)
-    given.done()
-    if not listed:
-        raise DecodeError("query.nodes", "is empty", f"1 to {NODES_MAX} nodes")
-    made: list[Node] = []
-    known: dict[Node, Properties] = {}
-    for i, one in enumerate(listed):
-        node = _read_node(_Given(one, f"query.nodes[{i}]"), f"query.nodes[{i}]", made, functions)
-        made.append(node)
-        try:
-            below = [known[n] for n in node.inputs]
-            check(node, below)
-            known[node] = of_node(node, below)
-        except Misuse as e:
-            raise DecodeError(f"query.nodes[{i}]", str(e)) from None
-    read = {n for node in made for n in node.inputs}
-    for i, node in enumerate(made[:-1]):
-        if node not in read:
-            raise DecodeError(
-                f"query.nodes[{i}]", "is read by no node", "a node that another reads"
-            )
-    try:
-        return Query(made[-1], on_error, known)
-    except Misuse as e:
-        raise DecodeError("query", str(e)) from None
-
-
-def _read_node(given: _Given, path: str, made: list[Node], functions: Functions) -> Node:
-    name = given.take("is", str)
-    reader = _READERS.get(name)
-    if reader is None:
-        raise DecodeError(f"{path}.is", repr(name[:20]), f"one of {', '.join(_READERS)}")
-    numbers = given.take_list("inputs", int, INPUTS_MAX)
-    for number in numbers:
-        if not 0 <= number < len(made):
-            raise DecodeError(f"{path}.inputs", f"has {number}", "numbers of nodes before it")
-    wanted = _INPUTS.get(name, 1)
-    if wanted is not None and len(numbers) != wanted:
-        raise DecodeError(f"{path}.inputs", f"has {len(numbers)} numbers", wanted)
-    try:
-        node = reader(given, [made[number] for number in numbers], functions)
-        given.done()
-    except DecodeError as e:
-        if e.field.startswith(path):
-            raise
-        raise DecodeError(path, str(e)) from None
-    except Misuse as e:
-        raise DecodeError(path, str(e)) from None
-    return node
-
-
-def _read_source(given: _Given, _: list[Node], _f: Functions) -> Node:
-    name = given.take("name", str)
-    columns = []
-    for column in given.take_list("columns", list, FIELDS_MAX):
-        match column:
-            case [str(called), (str() | bytes()) as t, bool(nullable)]:
-                columns.append(pa.field(called, type_from_plain(t), nullable))
-            case _:
-                raise DecodeError("columns", "a column of no known form", "[name, type, nullable]")
-    schema = StreamSchema(pa.schema(columns), given.take("time_unit", str))
-    time = given.take("time", str)
-    lateness = lateness_from_document(given.take("lateness", dict), "lateness")
-    return nodes.Source(name, schema, time, lateness)
-
-
-def _read_computed(document: Document, functions: Functions) -> Computed:
-    if not isinstance(document, dict):
-        return Expr.from_document(document)
-    given = _Given(document, "function")
-    name = given.take("function", str)
-    columns = given.take_list("columns", str, FIELDS_MAX)
-    returns = type_from_plain(given.any("returns"))
-    given.done()
-    found = functions.get(name)
-    if found is None:
-        raise DecodeError("function", f"{name[:100]!r} was not given", "among functions=")
-    return UserFunction(found, tuple(columns), returns, name)
-
-
-def _read_where(given: _Given, inputs: list[Node], functions: Functions) -> Node:
-    return nodes.Where(inputs[0], _read_computed(given.any("predicate"), functions))
-
-
-def _read_select(given: _Given, inputs: list[Node], functions: Functions) -> Node:
-    pairs = _named(given, "columns")
-    columns = tuple((name, _read_computed(computed, functions)) for name, computed in pairs)
-    return nodes.Select(inputs[0], columns)
-
-
-def _named(given: _Given, field: str) -> list[tuple[str, Document]]:
-    pairs = []
-    for pair in given.take_list(field, list, FIELDS_MAX):
-        match pair:
-            case [str(name), document]:
-                pairs.append((name, document))
-            case _:
-                raise DecodeError(field, "an entry of no known form", "[name, what it is]")
-    return pairs
-
-
-def _read_window(given: _Given, inputs: list[Node], _: Functions) -> Node:
-    covers = given.maybe_int("range", 1, INF - 1)
-    slide = given.maybe_int("slide", 1, INF - 1)
-    return nodes.Window(inputs[0], covers, slide, given.maybe_text("on"))
-
-
-def _read_lifetime(given: _Given, inputs: list[Node], _: Functions) -> Node:
-    end = given.any("end")
-    duration = given.maybe_int("duration", 1, INF - 1)
-    return nodes.Lifetime(inputs[0], None if end is None else Expr.from_document(end), duration)
-
-
-def _read_latest_by(given: _Given, inputs: list[Node], _: Functions) -> Node:
-    return nodes.LatestBy(inputs[0], tuple(given.take_list("key", str, FIELDS_MAX)))
-
-
-def _read_aggregate(given: _Given, inputs: list[Node], functions: Functions) -> Node:
-    group_by = tuple(given.take_list("group_by", str, FIELDS_MAX))
-    aggregates = tuple(
-        (name, AggregateFunction.from_document(f, functions))
-        for name, f in _named(given, "aggregates")
-    )
-    return nodes.Aggregate(inputs[0], group_by, aggregates, given.maybe_int("early", 0, INF))
-
-
-def _read_join(given: _Given, inputs: list[Node], _: Functions) -> Node:
-    on = []
-    for pair in given.take_list("on", list, FIELDS_MAX):
-        match pair:
-            case [str(left), str(right)]:
-                on.append((left, right))
-            case _:
-                raise DecodeError("on", "a pair of no known form", "[left column, right column]")
-    where = given.any("where")
-    condition = None if where is None else Expr.from_document(where)
-    how: Any = given.take("how", str)  # the node looks at it
-    return nodes.Join(inputs[0], inputs[1], tuple(on), condition, how)
-
-
-def _read_top_k(given: _Given, inputs: list[Node], _: Functions) -> Node:
-    k = given.take_int("k", 1, K_MAX)
-    by = Expr.from_document(given.any("by"))
-    largest = given.take("largest", bool)
-    return nodes.TopK(inputs[0], k, by, largest, tuple(given.take_list("within", str, FIELDS_MAX)))
-
-
-_READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
-    "source": _read_source,
-    "where": _read_where,
-    "select": _read_select,
-    "window": _read_window,
-    "lifetime": _read_lifetime,
-    "latest_by": _read_latest_by,
-    "aggregate": _read_aggregate,
-    "join": _read_join,
-    "union": lambda _, inputs, _f: nodes.Union(tuple(inputs)),
-    "difference": lambda _, inputs, _f: nodes.Difference(*inputs),
-    "distinct": lambda _, inputs, _f: nodes.Distinct(*inputs),
-    "top_k": _read_top_k,
-    "race": lambda _, inputs, _f: nodes.Race(tuple(inputs)),
-    "normalise": lambda _, inputs, _f: nodes.Normalise(*inputs),
-}
-_INPUTS = {
-    "source": 0,
-    "join": 2,
-    "difference": 2,
-    "union": None,
-    "race": None,
-}
-"""How many inputs a node has, where it is not one; None: any number."""
 _NAMES: Mapping[type, str] = {
     nodes.Source: "source",
     nodes.Where: "where",

@@ -10,8 +10,8 @@ of arrival and any cut into frames. What is not known is not claimed.
     select             as input     as input             if its columns tell rows  as input
                                                          apart as the input's did
     window, lifetime   as input     as input; no if on=  as input; with a slide    no if end=, or if
-                                                         or on= only with the      the slide divides
-                                                         start in the payload      no range
+                                                         or on= only with the      range is no
+                                                         start in the payload      multiple of slide
     latest_by          no           no                   yes                       no
     hopping aggregate  no if early  no if early or       yes                       yes
                                     groups close early;
@@ -42,96 +42,24 @@ that equal `_vs`; `hop` is the window that an aggregate above would answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
 from gapless.engine import nodes
 from gapless.engine.differing import aggregate_may_differ, computed_may_differ
+from gapless.engine.known import Hop, Properties
 from gapless.engine.lateness import Watermarks, is_ordered
 from gapless.engine.nodes import Node
-from gapless.merge.choose import StreamProperties, choose
+from gapless.merge.choose import choose
 from gapless.operators.join_columns import JoinColumns
 from gapless.operators.windows import Hopping, Landmark
 from gapless.protocol.elements import INF
 from gapless.protocol.expr import Column
 
-Known = Mapping[Node, "Properties"]
+__all__ = ["Hop", "Known", "Properties", "derive", "of_node", "properties_of"]
 
-
-@dataclass(frozen=True, slots=True)
-class Hop:
-    """The window with a slide that rows are in, for an aggregate to answer."""
-
-    window: Hopping | Landmark
-    on: str | None
-    """The column that it reads, by its present name; None: `_vs`."""
-    problem: str | None = None
-    """Why an aggregate cannot answer it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Properties:
-    """Of the stream that a node puts out. The first seven are LMerge's."""
-
-    ordered: bool = False
-    strictly_ordered: bool = False
-    insert_only: bool = False
-    key: bool = False
-    deterministic_ties: bool = False
-    ve_of_vs: bool = False
-    lossless: bool = False
-    unique: tuple[str, ...] | None = None
-    """Columns whose values no two events share that are alive at one instant; () allows one event
-    at a time; None: not known."""
-    longest: int = INF
-    """The longest lifetime."""
-    lasts: int | None = None
-    """How long every event lives, if all live equally long; INF: for ever."""
-    grain: int = 1
-    """What starts, ends and stables are multiples of, but for INF."""
-    starts: frozenset[str] = frozenset()
-    """Columns that equal `_vs` in every event."""
-    progress: Mapping[str, int] = frozenset()  # type: ignore[assignment]  # see __post_init__
-    """Columns of which marks come, each with its lag: the most that an end is after its value."""
-    hop: Hop | None = None
-    """The window that an aggregate above would answer; None: it would be over free lifetimes."""
-    window: str | None = None
-    """The window that set the lifetimes, in words, if nothing has used it yet."""
-    endless: str | None = None
-    """What gave events lifetimes that never end, in words, if anything did."""
-    group_marks: bool = False
-    """Whether marks may close single groups."""
-    own_reach: int = 0
-    """Of this step alone."""
-    reach: Mapping[str, int] = frozenset()  # type: ignore[assignment]  # see __post_init__
-    """For each source how much time before t is needed, along the path that needs most."""
-    own_divergence: tuple[str, ...] = ()
-    """Why replicas might differ in what this step puts out, one sentence each."""
-    may_diverge: tuple[str, ...] = ()
-    """The same of this step and all below it."""
-
-    def __post_init__(self) -> None:
-        for name in ("progress", "reach"):  # a frozen dataclass takes no dict as a default
-            object.__setattr__(self, name, dict(getattr(self, name)))
-
-    @property
-    def final_ends(self) -> bool:
-        """Whether the end of an event never changes, once the event is there."""
-        return self.insert_only
-
-    @property
-    def merge(self) -> StreamProperties:
-        """What LMerge wants to know."""
-        return StreamProperties(
-            ordered=self.ordered,
-            strictly_ordered=self.strictly_ordered,
-            insert_only=self.insert_only,
-            key=self.key,
-            deterministic_ties=self.deterministic_ties,
-            ve_of_vs=self.ve_of_vs,
-            lossless=self.lossless,
-        )
+Known = Mapping[Node, Properties]
 
 
 def properties_of(root: Node) -> Properties:

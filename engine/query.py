@@ -25,10 +25,11 @@ from gapless.engine import nodes
 from gapless.engine.checks import check
 from gapless.engine.durations import Duration, ticks
 from gapless.engine.fit import Computed, check_columns
+from gapless.engine.known import Properties
 from gapless.engine.lateness import Lateness, lateness_of
 from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
-from gapless.engine.properties import Properties, of_node
+from gapless.engine.properties import of_node
 from gapless.operators.aside import OnError
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError, Misuse
@@ -226,7 +227,7 @@ class Query:
 
         `functions` has those of users, by the names that the document calls them by.
         """
-        from gapless.engine.documents import query_from_document
+        from gapless.engine.read_documents import query_from_document
 
         return query_from_document(document, functions or {})
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 from gapless.engine import nodes
 from gapless.engine.durations import text
+from gapless.engine.known import Properties
 from gapless.engine.lateness import lateness_text
 from gapless.engine.nodes import Node
-from gapless.engine.properties import Properties
 from gapless.protocol.elements import INF
 from gapless.protocol.expr import Column
 

@@ -13,8 +13,9 @@ import pytest
 
 from gapless.engine import nodes
 from gapless.engine.execute import Execution
+from gapless.engine.known import Hop, Properties
 from gapless.engine.plan import Plan
-from gapless.engine.properties import Hop, Properties, derive, properties_of
+from gapless.engine.properties import derive, properties_of
 from gapless.engine.query import Query, race
 from gapless.merge.choose import choose
 from gapless.operators.aggregates.calls import count, sum_
