@@ -292,8 +292,9 @@ class TopK(_Node):
         if type(self.k) is not int or not 1 <= self.k <= K_MAX:
             raise Misuse(f"top_k {self.k!r}: a number of rows, 1 to {K_MAX}")
         check_columns("top_k within", self.within, self.input.schema.names)
-        if pa.types.is_null(type_of("top_k by", self.by, self.input.schema.payload)):
-            raise ExpressionError(f"top_k by {self.by}: has no type, so no order")
+        t = type_of("top_k by", self.by, self.input.schema.payload)
+        if pa.types.is_null(t) or pa.types.is_struct(t) or pa.types.is_interval(t):
+            raise ExpressionError(f"top_k by {self.by}: is {t}, whose values have no order")
         self._is(self.input.schema, self.input)
 
 

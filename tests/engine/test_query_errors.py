@@ -235,7 +235,11 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
     "a part of a row": (lambda: ANY.top_k(1.5, "len"), Misuse, "top_k 1.5: a number of rows"),
     "by the unknown": (lambda: Q.top_k(1, "lem"), SchemaError, "did you mean 'len'"),
     "within the unknown": (lambda: Q.top_k(1, "len", within="sr"), SchemaError, "top_k within"),
-    "by nothing": (lambda: Q.top_k(1, lit(None)), ExpressionError, "has no type, so no order"),
+    "by nothing": (
+        lambda: Q.top_k(1, lit(None)),
+        ExpressionError,
+        "is null, whose values have no order",
+    ),
     # -- several inputs
     "a join on the unknown": (
         lambda: Q.join(Q, on="sr"),
