@@ -84,8 +84,9 @@ def add_at(acc: npt.NDArray[Any], ids: Ids, values: Values, subtract: bool = Fal
     _check_values("add_at", values, _INTEGERS if acc.dtype.kind == "i" else _FLOATS)
     _check_ids("add_at", ids, len(acc), len(values))
     if acc.dtype.kind == "f":
-        signed = -values if subtract else values
-        np.add.at(acc, ids, signed.astype(np.float64))
+        with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN, as IEEE has it
+            signed = (-values if subtract else values).astype(np.float64)
+            np.add.at(acc, ids, signed)
         return True
     sign = -1 if subtract else 1
     return _add_exactly(acc, ids, (sign * v for v in values.tolist()))
