@@ -58,6 +58,11 @@ class Cells:
         self, places: Times, groups: Ids, capacity: int, times: Times, rows: pa.RecordBatch
     ) -> None:
         """Row i counts at places[i] for groups[i]; groups are below `capacity`."""
+        ids = self._ids(places, groups, capacity)
+        for state in self.states:
+            state.add(ids, rows, times)
+
+    def _ids(self, places: Times, groups: Ids, capacity: int) -> Ids:
         ids = self._index.ids(places, groups, capacity)
         if ids is None:
             self._lay_out(places, groups, capacity)
@@ -65,8 +70,7 @@ class Cells:
             if ids is None:
                 raise Bug("cells have no room for rows that they were laid out for")
         self._fit()
-        for state in self.states:
-            state.add(ids, rows, times)
+        return ids
 
     def _fit(self) -> None:
         capacity = self._index.capacity
@@ -94,11 +98,7 @@ class Cells:
         self, places: Times, groups: Ids, capacity: int, partials: list[pa.RecordBatch]
     ) -> None:
         """Adds sub-aggregates, no two of one cell."""
-        self._lay_out(places, groups, capacity)
-        ids = self._index.ids(places, groups, capacity)
-        if ids is None:
-            raise Bug("cells have no room for what they were laid out for")
-        self._fit()
+        ids = self._ids(places, groups, capacity)
         for state, partial in zip(self.states, partials, strict=True):
             state.merge(ids, partial)
 

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.keys import Ids
-from gapless.operators.answers import Answers, Grouping, Windowed
+from gapless.operators.answers import Answers, Grouping, Windowed, results
 from gapless.operators.cells import Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
@@ -37,6 +37,11 @@ from gapless.operators.windows import Hopping, Landmark
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.frame import Times
+
+TOGETHER_WINDOWS_MIN = 2
+"""Fewer windows than that are answered one after the other."""
+TOGETHER_CELLS_MAX = 2_000
+"""Cells that are put into a window in the time that the calls for one window take, some 100 us."""
 
 
 class Paned(Windowed):
@@ -73,8 +78,11 @@ class Paned(Windowed):
         if complete <= self._next:
             return None
         found = self._cells.between(BEGIN, complete * self._step)
-        arriving = deque(panes_of(found, self._cells.take(found)))
+        partials = self._cells.take(found)
         self._cells.forget(found)
+        if self._many_small(found, complete):
+            return self._answer_together(found, partials, complete)
+        arriving = deque(panes_of(found, partials))
         if self._landmark and complete == INF:  # time ends with the last row
             last = arriving[-1].number // self._step + 1 if arriving else BEGIN
             complete = max(self._next, last)
@@ -93,6 +101,58 @@ class Paned(Windowed):
         self._next = complete
         self._forget(gone)
         return Answers.joined(answers) if answers else None
+
+    def _many_small(self, found: Found, complete: int) -> bool:
+        """Whether many windows of few cells are to be answered, so that calls cost more than cells.
+
+        One window after the other costs so many calls a window, whatever is in it. All together
+        costs a few calls, and as often as a window overlaps others each cell.
+        """
+        if self._landmark or not len(found.ids):
+            return False
+        first = max(self._next, int(found.places[0]) // self._step)
+        windows = min(complete, (int(found.places[-1]) + self._span) // self._step) - first
+        cells = len(found.ids) * self._span // self._step
+        return windows > TOGETHER_WINDOWS_MIN and cells < windows * TOGETHER_CELLS_MAX
+
+    def _answer_together(
+        self, found: Found, partials: list[pa.RecordBatch], complete: int
+    ) -> Answers | None:
+        """Adds each pane to all of its windows, one place within the window after the other."""
+        held = self._present.panes()
+        places = np.concatenate(
+            [*(np.full(len(p.groups), p.number, np.int64) for p in held), found.places]
+        )
+        groups = np.concatenate([*(p.groups for p in held), found.groups])
+        states = range(len(partials))
+        partials = [
+            pa.concat_batches([*(p.partials[i] for p in held), partials[i]]) for i in states
+        ]
+        windows = Cells(self._grouping)
+        for later in range(self._span):  # a pane with so many panes of its window behind it
+            ends = places + 1 + later
+            window = ends // self._step - 1
+            mine = (
+                (ends % self._step == 0) & (window >= self._next) & (window < complete)
+            ).nonzero()[0]
+            if len(mine):
+                rows = pa.array(mine)
+                mine_of = [partial.take(rows) for partial in partials]
+                windows.merge(window[mine], groups[mine], self._groups.capacity, mine_of)
+        answered = windows.between(BEGIN, INF)
+        columns = self._groups.columns(answered.groups)
+        answers = results(
+            self._grouping, answered.places, columns, windows.states, answered.ids, final=True
+        )
+        self._next = complete
+        first = (complete + 1) * self._step - self._span if complete < INF else INF
+        stay = slice(int(np.searchsorted(places, min(first, INF))), None)
+        self._present = PresentWindow(self._grouping, self._groups, self._landmark)
+        kept = Found(places[stay], groups[stay], groups[stay])
+        for pane in panes_of(kept, [partial[stay] for partial in partials]):
+            self._present.enter(pane)
+        self._forget([groups])
+        return answers
 
     def _forget(self, gone: list[Ids]) -> None:
         """Releases those of some groups that nothing is held of."""
