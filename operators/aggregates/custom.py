@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels.keys import Ids, encode_again
+from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import (
     Accumulator,
     AggregateFunction,
@@ -31,7 +31,8 @@ from gapless.operators.aggregates.function import (
 )
 from gapless.operators.aggregates.inputs import valid_rows
 from gapless.operators.aggregates.parts import OfParts
-from gapless.operators.aggregates.tally import Tally, plain_type, plain_values
+from gapless.operators.aggregates.plain import plain_type, plain_values, restored
+from gapless.operators.aggregates.tally import Tally
 from gapless.operators.order import by_time_and_payload
 from gapless.protocol.columns import take
 from gapless.protocol.documents import Document
@@ -161,7 +162,7 @@ class _Values(OfParts):
         batch = pa.RecordBatch.from_arrays([values], ["value"])
         order = by_time_and_payload(positions, np.zeros(len(positions), np.int64), batch)
         repeated = np.repeat(order.astype(np.int64), counts[order])
-        column = self._typed(take(values, pa.array(repeated)))
+        column = restored(take(values, pa.array(repeated)), self._type)
         ends = np.searchsorted(positions[repeated], np.arange(len(ids)), side="right")
         answers: list[pa.Scalar] = []
         mask = np.zeros(len(ids), np.bool_)
@@ -179,11 +180,6 @@ class _Values(OfParts):
         return pa.array(answers, self._custom.returns), Unanswerable(
             mask, reason
         ) if reason else None
-
-    def _typed(self, values: pa.Array) -> pa.Array:
-        if pa.types.is_dictionary(self._type):
-            return encode_again(values.cast(self._type.value_type), self._type, "value")
-        return values if values.type == self._type else values.cast(self._type)
 
 
 def _call(custom: Custom, values: pa.Array) -> pa.Scalar | str:

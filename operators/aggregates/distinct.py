@@ -16,7 +16,8 @@ from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.operators.aggregates.hll import PRECISION_MAX, PRECISION_MIN, Registers
 from gapless.operators.aggregates.inputs import valid_rows
 from gapless.operators.aggregates.parts import OfParts
-from gapless.operators.aggregates.tally import Tally, plain_type, plain_values
+from gapless.operators.aggregates.plain import plain_type, plain_values
+from gapless.operators.aggregates.tally import Tally
 from gapless.protocol.columns import take
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import Misuse

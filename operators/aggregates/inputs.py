@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import AggregateFunction, place_of
-from gapless.protocol.columns import has_views, take
+from gapless.protocol.columns import take
 from gapless.protocol.errors import SchemaError
-from gapless.protocol.frame import Mask
 
 Numbers = npt.NDArray[Any]
 
@@ -33,20 +32,6 @@ def valid_rows(column: pa.Array) -> Ids | None:
         return None
     valid: Ids = column.is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
     return valid
-
-
-def with_nulls(values: pa.Array, has: Mask) -> pa.Array:
-    """The values at the rows that have one, in order, and null at the others."""
-    if len(values) == len(has):
-        return values
-    t = values.type
-    if has_views(t) and _is.is_struct(t):
-        present = values.is_valid().to_numpy(zero_copy_only=False)
-        missing = ~has
-        missing[has] = ~present
-        children = [with_nulls(values.field(i), has) for i in range(t.num_fields)]
-        return pa.StructArray.from_arrays(children, fields=list(t), mask=pa.array(missing))
-    return take(values, pa.array(np.maximum(np.cumsum(has) - 1, 0), mask=~has))
 
 
 class NumberColumn:

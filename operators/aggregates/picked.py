@@ -19,7 +19,8 @@ from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.kernels.scatter import HIGHEST, LOWEST, first_at, last_at
 from gapless.operators.aggregates.function import Accumulator
-from gapless.operators.aggregates.inputs import valid_rows, with_nulls
+from gapless.operators.aggregates.inputs import valid_rows
+from gapless.operators.aggregates.plain import plain_type, plain_values, restored
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.payloads import Payloads
 from gapless.protocol.columns import take
@@ -45,7 +46,7 @@ class PickedValues(Accumulator):
     def __init__(self, place: int, t: pa.DataType, largest: bool, timed: bool) -> None:
         self._place = place
         self._type = t
-        self._schema = pa.schema([pa.field("value", t)])
+        self._schema = pa.schema([pa.field("value", plain_type(t))])
         self._largest = largest
         self._values = Payloads(self._schema)
         self._picked = Column(_NONE)
@@ -61,7 +62,7 @@ class PickedValues(Accumulator):
 
     def add(self, ids: Ids, rows: pa.RecordBatch, times: Times) -> None:
         """Offers each value."""
-        self._offer(ids, rows.column(self._place), times)
+        self._offer(ids, plain_values(rows.column(self._place)), times)
 
     def merge(self, ids: Ids, partial: pa.RecordBatch) -> None:
         """Offers the values that were picked there."""
@@ -106,7 +107,7 @@ class PickedValues(Accumulator):
 
     def take(self, ids: Ids) -> pa.RecordBatch:
         """The values, null where there is none, and their times."""
-        columns = [self.results(ids)]
+        columns = [self._of(ids)]
         if self._times is not None:
             columns.append(pa.array(self._times.values[ids]))
         return pa.RecordBatch.from_arrays(columns, schema=self.partial_schema)
@@ -120,10 +121,16 @@ class PickedValues(Accumulator):
             self._times.values[ids] = 0
 
     def results(self, ids: Ids) -> pa.Array:
-        """The values."""
+        """The values, in their own layout."""
+        return restored(self._of(ids), self._type)
+
+    def _of(self, ids: Ids) -> pa.Array:
         picked = self._picked.values[ids]
         has = picked != _NONE
-        return with_nulls(self._values.rows(picked[has]).column(0), has)
+        values = self._values.rows(picked[has]).column(0)
+        if len(values) == len(ids):
+            return values
+        return values.take(pa.array(np.maximum(np.cumsum(has) - 1, 0), mask=~has))
 
     @property
     def nbytes(self) -> int:

@@ -7,8 +7,7 @@
 What a holistic aggregate has to keep: no constant bounds it. Since values are counted, one that is
 taken out again leaves no trace: holistic and still differential ("pseudo-differential", 6.2.2).
 
-In sub-aggregates an id's values stand in a list, and their counts in another. Values in view
-layouts and dictionaries are kept as plain ones, for lists of those lack functions in Arrow.
+In sub-aggregates an id's values stand in a list, and their counts in another.
 """
 
 from __future__ import annotations
@@ -23,28 +22,15 @@ from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.kernels.scatter import add_at, count_at
 from gapless.operators.aggregates.parts import Part
-from gapless.protocol.columns import has_views, take, without_views
+from gapless.operators.aggregates.plain import plain_type
 from gapless.protocol.errors import Bug, Misuse
 
 
-def plain_values(column: pa.Array) -> pa.Array:
-    """A column without a dictionary, and not in a view layout."""
-    if pa.types.is_dictionary(column.type):
-        column = take(column.dictionary, column.indices)
-    plain = plain_type(column.type)
-    return column if plain == column.type else column.cast(plain)
-
-
-def plain_type(t: pa.DataType) -> pa.DataType:
-    """The type of `plain_values`; the views and dictionaries inside structs stay."""
-    return without_views(t.value_type if pa.types.is_dictionary(t) else t)
-
-
 class Tally(Part):
-    """Counts by id and value. Values are plain, and never null."""
+    """Counts by id and value. Values are plain (`plain.py`), and never null."""
 
     def __init__(self, t: pa.DataType) -> None:
-        if not pa.types.is_struct(t) and (pa.types.is_dictionary(t) or has_views(t)):
+        if not plain_type(t).equals(t):
             raise Misuse(f"a tally takes plain values, not {t}")
         self._keys = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", t)])
         self.fields = [

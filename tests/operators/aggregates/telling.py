@@ -72,12 +72,15 @@ class _Asking:
         return [self._travelled(partial) for partial in taken]
 
     def _travelled(self, partial: pa.RecordBatch) -> pa.RecordBatch:
-        how = self.rng.integers(3)
+        how = self.rng.integers(4)
         if how == 0:
             return partial
         if how == 1:  # a slice of something longer
             longer = pa.concat_batches([partial, partial])
             return longer.slice(partial.num_rows)
+        if how == 2:  # rows of another order, put right again
+            order = self.rng.permutation(partial.num_rows)
+            return partial.take(pa.array(order)).take(pa.array(np.argsort(order)))
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, partial.schema) as writer:
             writer.write_batch(partial)

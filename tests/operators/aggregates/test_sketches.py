@@ -14,9 +14,8 @@ from gapless.kernels import KERNEL
 from gapless.operators.aggregates import count_distinct
 from gapless.operators.aggregates.hashing import BYTES_AT_ONCE_MAX, hash_column, splitmix64
 from gapless.operators.aggregates.hll import SPARSE_SHARE, Registers, _leading_zeros
-from gapless.operators.aggregates.inputs import with_nulls
+from gapless.operators.aggregates.plain import plain_type, plain_values, restored
 from gapless.operators.aggregates.quantile import ACCURACY_MAX, ACCURACY_MIN, Buckets
-from gapless.protocol.columns import take
 from gapless.protocol.values import from_values, to_values
 from tests.protocol.strategies import arrays, payload_types
 
@@ -100,14 +99,15 @@ def test_a_column_of_more_bytes_than_are_multiplied_at_once_hashes_the_same() ->
     assert whole.tolist() == [int(hash_column(pa.array([x]))[0]) for x in texts]
 
 
-@given(payload_types().flatmap(lambda t: arrays(t, length=4)), st.sets(st.integers(0, 6)))
-def test_nulls_are_put_between_values_of_any_type(column: pa.Array, nulls: set[int]) -> None:
-    has = np.array([i not in nulls for i in range(7)])
-    n = min(int(has.sum()), 4)
-    has[has.nonzero()[0][n:]] = False
-    values = take(column, pa.array(range(n), pa.int64()))
-    wanted = iter(to_values(values))
-    assert to_values(with_nulls(values, has)) == [next(wanted) if h else None for h in has]
+@given(payload_types().flatmap(lambda t: arrays(t, length=4)))
+def test_a_column_of_any_type_is_made_plain_and_gets_its_type_again(column: pa.Array) -> None:
+    plain = plain_values(column)
+    assert plain.type == plain_type(column.type)
+    again = restored(plain, column.type)
+    assert again.type == column.type
+    assert to_values(again) == to_values(plain) == to_values(column)
+    joined = pa.concat_arrays([plain, plain]).take(pa.array([5, 0])).filter(pa.array([True, False]))
+    assert to_values(joined) == to_values(column)[1:2]
 
 
 # -- distinct counts ------------------------------------------------------------------------------

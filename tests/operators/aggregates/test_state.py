@@ -226,3 +226,21 @@ def test_infinities_have_a_sum_and_no_variance() -> None:
             said += results(state, 0)
         assert repr(said[0]) == repr(said[1]) == total
         assert repr(said[2]) in ("nan", "0.0")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=str)
+def test_where_ids_of_a_merge_may_repeat_each_sub_aggregate_counts(
+    function: AggregateFunction,
+) -> None:
+    state = function.accumulator(X)
+    if not state.repeats:
+        return
+    add(state, [0, 0, 1, 1, 2], [HIGHEST, 3, None, -9, 4])
+    taken = state.take(np.array([0, 1, 2]))
+    state.merge(np.array([5, 6, 5]), taken)
+    for to, row in ((7, 0), (7, 2), (8, 1)):
+        state.merge(np.array([to]), taken.slice(row, 1))
+    assert results(state, 5, 6) == results(state, 7, 8)
+    assert repr(state.take(np.array([5, 6])).to_pylist()) == repr(
+        state.take(np.array([7, 8])).to_pylist()
+    )
