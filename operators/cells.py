@@ -54,6 +54,11 @@ class Cells:
         self.states, self._counter = grouping.states()
         self._index: _Dense | _Sparse = _Dense()
 
+    @property
+    def repeat(self) -> bool:
+        """Whether the cells of one `merge` may repeat."""
+        return all(state.repeats for state in self.states)
+
     def add(
         self, places: Times, groups: Ids, capacity: int, times: Times, rows: pa.RecordBatch
     ) -> None:
@@ -97,7 +102,7 @@ class Cells:
     def merge(
         self, places: Times, groups: Ids, capacity: int, partials: list[pa.RecordBatch]
     ) -> None:
-        """Adds sub-aggregates, no two of one cell."""
+        """Adds sub-aggregates, no two of one cell unless they may `repeat`."""
         ids = self._ids(places, groups, capacity)
         for state, partial in zip(self.states, partials, strict=True):
             state.merge(ids, partial)
@@ -161,7 +166,7 @@ class _Dense:
         if int(places.max()) - int(places.min()) >= DENSE_PLACES_MAX:
             return None
         index = _Dense(capacity + capacity // SPARE_SHARE)
-        index._open(np.unique(places))
+        index._open(distinct(places, int(places.min()), int(places.max())))
         return index
 
     def _open(self, places: Times) -> None:
@@ -210,8 +215,8 @@ class _Dense:
 
     def _with(self, needed: Times, places: Times, groups: Ids, capacity: int) -> Ids | None:
         """The cells once these places have slots, unless the layout ought to be judged first."""
-        new = needed[~np.isin(needed, self._places)]
         live = self._places[self._places < INF]
+        new = needed[~np.isin(needed, live)] if len(live) else needed
         everywhere = np.concatenate((live, needed))
         if int(everywhere.max()) - int(everywhere.min()) >= DENSE_PLACES_MAX:
             return None
@@ -240,14 +245,14 @@ class _Dense:
         return counts[: self.capacity].reshape(len(self._places), self._room)
 
     def free(self, found: Found) -> bool:
-        """Frees the slots of places; False where no place is left."""
+        """Frees the slots of places. True: it serves on, also without any."""
         first = np.concatenate(([True], found.places[1:] != found.places[:-1]))
         distances = found.places[first] - self._first
         self._places[self._slots[distances]] = INF
         self._slots[distances] = -1
         open_ = (self._places < INF).nonzero()[0]
         self._places = self._places[: int(open_[-1]) + 1 if len(open_) else 0]
-        return len(open_) > 0
+        return True
 
     def has(self, groups: Ids, counts: Ids) -> np.typing.NDArray[np.bool_]:
         """Which groups have a cell."""
@@ -303,7 +308,7 @@ class _Sparse:
         return Found(places[ids], self._groups.values[ids], ids)
 
     def free(self, found: Found) -> bool:
-        """Frees cells; False where none is left."""
+        """Frees cells. False once none is left: a new layout may do better."""
         self._table.release(found.ids)
         for column, free in ((self._places, INF), (self._groups, -1)):
             column.values[found.ids] = free

@@ -20,7 +20,7 @@ of the groups that it has, without gaps.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import gcd
 
 import numpy as np
@@ -59,6 +59,7 @@ class Paned(Windowed):
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
         self._present = PresentWindow(grouping, self._groups, self._landmark)
+        self._windows = Cells(grouping)  # of answers that are put together at once; empty between
         self._next = BEGIN  # the next window to answer; those below are answered or unwanted
 
     def add(self, times: Times, rows: pa.RecordBatch) -> None:
@@ -118,41 +119,48 @@ class Paned(Windowed):
     def _answer_together(
         self, found: Found, partials: list[pa.RecordBatch], complete: int
     ) -> Answers | None:
-        """Adds each pane to all of its windows, one place within the window after the other."""
-        held = self._present.panes()
-        places = np.concatenate(
-            [*(np.full(len(p.groups), p.number, np.int64) for p in held), found.places]
-        )
-        groups = np.concatenate([*(p.groups for p in held), found.groups])
-        states = range(len(partials))
-        partials = [
-            pa.concat_batches([*(p.partials[i] for p in held), partials[i]]) for i in states
-        ]
-        windows = Cells(self._grouping)
-        for later in range(self._span):  # a pane with so many panes of its window behind it
-            ends = places + 1 + later
-            window = ends // self._step - 1
-            mine = (
-                (ends % self._step == 0) & (window >= self._next) & (window < complete)
-            ).nonzero()[0]
-            if len(mine):
-                rows = pa.array(mine)
-                mine_of = [partial.take(rows) for partial in partials]
-                windows.merge(window[mine], groups[mine], self._groups.capacity, mine_of)
+        """Adds each pane to all of its windows."""
+        held, held_partials = self._present.cells()
+        places = np.concatenate((held.places, found.places))
+        groups = np.concatenate((held.groups, found.groups))
+        if len(held.groups):
+            both = zip(held_partials, partials, strict=True)
+            partials = [pa.concat_batches(batches) for batches in both]
+        windows = self._windows
+        for at, window in self._windows_of(places, complete, windows.repeat):
+            if len(at):
+                some = [partial.take(pa.array(at)) for partial in partials]
+                windows.merge(window, groups[at], self._groups.capacity, some)
         answered = windows.between(BEGIN, INF)
         columns = self._groups.columns(answered.groups)
         answers = results(
             self._grouping, answered.places, columns, windows.states, answered.ids, final=True
         )
+        windows.forget(answered)
         self._next = complete
         first = (complete + 1) * self._step - self._span if complete < INF else INF
         stay = slice(int(np.searchsorted(places, min(first, INF))), None)
-        self._present = PresentWindow(self._grouping, self._groups, self._landmark)
         kept = Found(places[stay], groups[stay], groups[stay])
-        for pane in panes_of(kept, [partial[stay] for partial in partials]):
-            self._present.enter(pane)
+        self._present.hold(kept, [partial[stay] for partial in partials])
         self._forget([groups])
         return answers
+
+    def _windows_of(self, panes: Ids, complete: int, at_once: bool) -> Iterator[tuple[Ids, Times]]:
+        """Which panes are in which windows below `complete`; those of one window once at a time,
+        if not all at once.
+        """
+        if at_once:
+            first = np.maximum(panes // self._step, self._next)
+            end = np.minimum((panes + self._span) // self._step, complete)
+            times = np.maximum(end - first, 0)
+            at = np.repeat(np.arange(len(panes)), times)
+            yield at, np.arange(len(at)) - (np.cumsum(times) - times)[at] + first[at]
+            return
+        for later in range(1, self._span + 1):  # a pane that is so many before its window's end
+            window = (panes + later) // self._step - 1
+            open_ = (window >= self._next) & (window < complete)
+            at = (open_ & ((panes + later) % self._step == 0)).nonzero()[0]
+            yield at, window[at]
 
     def _forget(self, gone: list[Ids]) -> None:
         """Releases those of some groups that nothing is held of."""
@@ -204,17 +212,10 @@ class Paned(Windowed):
         """The cells of incomplete panes, and those of complete ones."""
         found = self._cells.between(BEGIN, INF)
         partials = self._cells.take(found)
-        panes = self._present.panes()
-        numbers = [np.full(len(pane.groups), pane.number, np.int64) for pane in panes]
-        places = np.concatenate((found.places[:0], *numbers))
-        groups = np.concatenate((found.groups[:0], *(pane.groups for pane in panes)))
-        complete = [
-            pa.concat_batches([none.slice(0, 0), *(pane.partials[i] for pane in panes)])
-            for i, none in enumerate(partials)
-        ]
+        held, complete = self._present.cells()
         return {
             **write_cells("incomplete", found.places, found.groups, partials, self._groups),
-            **write_cells("complete", places, groups, complete, self._groups),
+            **write_cells("complete", held.places, held.groups, complete, self._groups),
         }
 
     def restore(self, state: State) -> None:

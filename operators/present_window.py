@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.columns import Column
-from gapless.kernels.keys import Ids
+from gapless.kernels.keys import Ids, Mask
 from gapless.operators.answers import Answers, Grouping, results
 from gapless.operators.cells import Found
 from gapless.operators.groups import Groups
@@ -49,9 +49,11 @@ class PresentWindow:
         self._pane_bytes = 0
         self._widths = [_width(state.partial_schema) for state in self._states]
         self._last: int | None = None  # the last pane that entered
+        self._held: tuple[Found, list[pa.RecordBatch]] | None = None  # panes that are yet to enter
 
     def enter(self, pane: Pane) -> None:
         """Adds a pane on the right."""
+        self._let_in()
         ids = pane.groups
         capacity = self._groups.capacity
         counts = self._counts.fit(capacity)
@@ -73,6 +75,7 @@ class PresentWindow:
 
         Nothing leaves a landmark window.
         """
+        self._let_in()
         gone = []
         while self._panes and self._panes[0].number < number:
             gone.append(self._leave(self._panes.popleft()))
@@ -91,6 +94,38 @@ class PresentWindow:
                 state.clear(gone)
         return gone
 
+    def hold(self, found: Found, partials: list[pa.RecordBatch]) -> None:
+        """Has these panes, as cells in their order, and no others; they enter when needed."""
+        if self._panes:
+            ids = self._live()
+            self._counts.values[ids] = 0
+            for state in self._states:
+                state.clear(ids)
+            self._panes.clear()
+            self._pane_bytes = 0
+        self._held = (found, partials) if len(found.groups) else None
+
+    def _let_in(self) -> None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            for pane in panes_of(*held):
+                self.enter(pane)
+
+    def cells(self) -> tuple[Found, list[pa.RecordBatch]]:
+        """The panes as cells, in their order."""
+        if self._held is not None:
+            return self._held
+        panes = self.panes()
+        none = np.empty(0, np.int64)
+        numbers = [np.full(len(pane.groups), pane.number, np.int64) for pane in panes]
+        places = np.concatenate((none, *numbers))
+        groups = np.concatenate((none, *(pane.groups for pane in panes)))
+        partials = [
+            pa.concat_batches([state.take(none), *(pane.partials[i] for pane in panes)])
+            for i, state in enumerate(self._states)
+        ]
+        return Found(places, groups, groups), partials
+
     def fit(self) -> None:
         """Gives room back, after groups were released."""
         capacity = self._groups.capacity
@@ -98,16 +133,19 @@ class PresentWindow:
         for state in self._states:
             state.fit(capacity)
 
-    def has(self, groups: Ids) -> np.typing.NDArray[np.bool_]:
+    def has(self, groups: Ids) -> Mask:
         """Which groups are in it."""
         counts = self._counts.values
-        within = groups < len(counts)
-        found = np.zeros(len(groups), np.bool_)
-        found[within] = counts[groups[within]] > 0
+        there = np.zeros(max(len(counts), self._groups.capacity), np.bool_)
+        there[: len(counts)] = counts > 0
+        if self._held is not None:
+            there[self._held[0].groups] = True
+        found: Mask = there[groups]
         return found
 
     def results(self, window: int, final: bool = True) -> Answers:
         """The answers of all groups, as those of this window."""
+        self._let_in()
         ids = self._live()
         for i, state in enumerate(self._states):
             if not self._slides[i]:
@@ -124,6 +162,7 @@ class PresentWindow:
 
     def panes(self) -> list[Pane]:
         """What it was put together from, in order; a landmark window is one pane, the last."""
+        self._let_in()
         if not self._landmark:
             return list(self._panes)
         if self._last is None:
@@ -133,13 +172,18 @@ class PresentWindow:
 
     def numbers(self) -> list[int]:
         """The numbers of those panes."""
+        self._let_in()
         if not self._landmark:
             return [pane.number for pane in self._panes]
         return [] if self._last is None else [self._last]
 
     def __bool__(self) -> bool:
         """Whether a pane is in it."""
-        return bool(self._panes) or (self._landmark and self._last is not None)
+        return (
+            bool(self._panes)
+            or self._held is not None
+            or (self._landmark and self._last is not None)
+        )
 
     def _size(self, pane: Pane) -> int:
         """Bytes of a pane."""
@@ -155,6 +199,9 @@ class PresentWindow:
     def nbytes(self) -> int:
         """Bytes of the state by group and of the panes."""
         held = sum(state.nbytes for state in self._states)
+        if self._held is not None:
+            found, partials = self._held
+            held += found.groups.nbytes + sum(p.nbytes for p in partials)
         return self._counts.nbytes + held + self._pane_bytes
 
     def validate(self) -> None:

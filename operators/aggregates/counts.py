@@ -71,6 +71,8 @@ class Counts(Part):
 
     __slots__ = ("_counts", "fields")
 
+    repeats = True
+
     def __init__(self, name: str = "count") -> None:
         self.fields = [pa.field(name, pa.int64(), nullable=False)]
         self._counts = Column(0)
@@ -120,6 +122,8 @@ class Rare(Part):
     """A count by id of what hardly ever happens; takes no memory until it does."""
 
     __slots__ = ("_counts", "_room", "fields")
+
+    repeats = True
 
     def __init__(self, name: str) -> None:
         self.fields = [pa.field(name, pa.int64())]
@@ -183,6 +187,8 @@ class Present(Part):
     """
 
     __slots__ = ("_nulls", "_own", "_rows", "fields")
+
+    repeats = True
 
     def __init__(self, rows: Accumulator | None) -> None:
         self._nulls = Rare("nulls")

@@ -46,6 +46,8 @@ class ExactSums(Part):
 
     __slots__ = ("_narrow", "_wide", "fields")
 
+    repeats = True
+
     def __init__(self, name: str) -> None:
         self.fields = [
             pa.field(name, pa.int64(), nullable=False),

@@ -131,6 +131,8 @@ class _Best(Part):
 
     __slots__ = ("_keys", "_marked", "_none", "_offer", "fields")
 
+    repeats = True
+
     def __init__(self, largest: bool) -> None:
         self.fields = [pa.field("key", pa.int64())]
         self._none = LOWEST if largest else HIGHEST
@@ -190,6 +192,8 @@ class _BestInTime(Part):
     """
 
     __slots__ = ("_keys", "_none", "_offer", "_times", "fields")
+
+    repeats = True
 
     def __init__(self, latest: bool) -> None:
         self.fields = [pa.field("time", pa.int64()), pa.field("key", pa.int64())]

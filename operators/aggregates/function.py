@@ -136,6 +136,8 @@ class Accumulator(ABC):
     """Whether `unmerge` can be called, for these column types."""
     may_diverge: str | None = None
     """Why replicas might differ in the last bits, for these column types; None: they never do."""
+    repeats: bool = False
+    """Whether the ids of one `merge` may repeat, so that a sub-aggregate may go to many at once."""
     partial_schema: pa.Schema
     """Of every batch that `take` gives, so that it may lie in a snapshot."""
 
@@ -156,7 +158,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def merge(self, ids: Ids, partial: pa.RecordBatch) -> None:
-        """Adds sub-aggregates, row i to `ids[i]`. Ids do not repeat."""
+        """Adds sub-aggregates, row i to `ids[i]`. Ids only repeat where `repeats` says so."""
 
     def unmerge(self, ids: Ids, partial: pa.RecordBatch) -> None:
         """Subtracts sub-aggregates that the ids hold. Ids do not repeat."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -22,6 +23,8 @@ class Part(ABC):
 
     __slots__ = ()
 
+    repeats: ClassVar[bool] = False
+    """Whether the ids of one `merge` may repeat."""
     fields: Sequence[pa.Field]
     """Of its columns of sub-aggregates."""
 
@@ -55,6 +58,7 @@ class OfParts(Accumulator):
 
     def __init__(self, *parts: Part | None) -> None:
         self._parts = [part for part in parts if part is not None]
+        self.repeats = all(part.repeats for part in self._parts)
         self.partial_schema = pa.schema([field for part in self._parts for field in part.fields])
         ends = [0]
         for part in self._parts:
