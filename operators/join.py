@@ -48,7 +48,7 @@ from gapless.operators.join_keys import JoinKeys
 from gapless.operators.join_marks import JoinMarks, Progressing
 from gapless.operators.join_nulls import NO_PIECES, Pieces, Revised, revised, uncovered
 from gapless.operators.join_pairs import JoinRows, Pairs
-from gapless.operators.join_side import ALL, KeysOf, Side
+from gapless.operators.join_side import ALL, KeysOf, Side, distinct
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.state import State, check_names, facts, read_facts
 from gapless.protocol.elements import BEGIN, INF
@@ -169,7 +169,7 @@ class Join(Operator):
             self._put_pairs(source, changes, pairs, out)
             if other.keeps:
                 touched.append(pairs.id)
-        return np.unique(np.concatenate(touched)) if touched else keys[:0]
+        return distinct(touched, other.rows.capacity)
 
     def _satisfying(self, source: int, changes: Changes, pairs: Pairs, all_of_them: bool) -> Pairs:
         """The pairs for which `where` holds, of those that change or of all."""
@@ -214,12 +214,12 @@ class Join(Operator):
         """How the null rows of changed events change; `part` are those that `pairs` tell of."""
         low = changes.vs.copy()
         low[: changes.old] = mine.settled.values[ids]
-        pieces = []
-        for high, ends in ((changes.was, pairs.was), (changes.ve, pairs.ve)):
-            all_ends = changes.vs.copy()
-            all_ends[part] = high[part]
-            cut = uncovered(low, all_ends, pairs.asked, pairs.vs, ends)
-            pieces.append(cut.pick(cut.vs < frontier))
+        pieces = [NO_PIECES, NO_PIECES]
+        for i, (end, ends) in enumerate(((changes.was, pairs.was), (changes.ve, pairs.ve))):
+            if i or changes.old:
+                high = changes.vs.copy()
+                high[part] = end[part]
+                pieces[i] = uncovered(low, high, (pairs.asked, pairs.vs, ends), frontier)
         return revised(*pieces)
 
     def _unmatched(self, side: int, ids: Ids, frontier: int) -> Pieces:
@@ -232,10 +232,10 @@ class Join(Operator):
         found = []
         for start, end, met in other.meet(keys, vs, ve):
             by = self._matching(side, ids, met)
-            cut = uncovered(low[start:end], ve[start:end], by.asked - start, by.vs, by.ve)
-            cut = cut.pick(cut.vs < frontier)
+            intervals = by.asked - start, by.vs, by.ve
+            cut = uncovered(low[start:end], ve[start:end], intervals, frontier)
             found.append(cut._replace(owner=cut.owner + start))
-        return Pieces(*map(np.concatenate, zip(*found, strict=True)))
+        return Pieces.all_of(found)
 
     def _matching(self, side: int, ids: Ids, met: Met) -> Met:
         """Of the stored rows that stored rows of a side meet, those for which `where` holds."""
@@ -266,7 +266,7 @@ class Join(Operator):
         found = [other.starting(t)]
         if len(ended):
             found += [met.id for _, _, met in other.meet(*mine.rows.lives(ended))]
-        ids = np.unique(np.concatenate(found))
+        ids = distinct(found, other.rows.capacity)
         pieces = self._unmatched(1 - source, ids, t)
         pieces = pieces.pick(pieces.vs >= was)
         self._put_stored_alone(1 - source, ids, revised(NO_PIECES, pieces), out)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gapless.kernels.keys import Mask
 from gapless.operators.aside import Aside
 from gapless.operators.evaluating import evaluate_rows
-from gapless.operators.join_columns import JoinColumns
+from gapless.operators.join_columns import JoinColumns, take_rows
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr import Expr
 
@@ -41,7 +41,7 @@ class Condition:
             return self._evaluate(pairs, self._aside)
         holds = self._evaluate(pairs, Aside("aside", sys.maxsize))
         if formed.any():  # those that raise do not hold, so none is looked at in vain
-            self._evaluate(pairs.filter(pa.array(formed & ~holds)), self._aside)
+            self._evaluate(take_rows(pairs, (formed & ~holds).nonzero()[0]), self._aside)
         return holds
 
     def _evaluate(self, pairs: pa.RecordBatch, aside: Aside) -> Mask:

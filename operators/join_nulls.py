@@ -21,7 +21,7 @@ from gapless.protocol.frame import Times
 
 
 class Pieces(NamedTuple):
-    """Parts of lifetimes, by owner and then by start."""
+    """Parts of lifetimes, in any order."""
 
     owner: Ids
     vs: Times
@@ -30,6 +30,13 @@ class Pieces(NamedTuple):
     def pick(self, mask: Mask) -> Pieces:
         """Those that a mask picks."""
         return Pieces(self.owner[mask], self.vs[mask], self.ve[mask])
+
+    @staticmethod
+    def all_of(parts: list[Pieces]) -> Pieces:
+        """Several as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return Pieces(*map(np.concatenate, zip(*parts, strict=True))) if parts else NO_PIECES
 
 
 class Revised(NamedTuple):
@@ -44,31 +51,48 @@ class Revised(NamedTuple):
 NO_PIECES = Pieces(*(np.empty(0, np.int64) for _ in range(3)))
 
 
-def uncovered(low: Times, high: Times, owner: Ids, vs: Times, ve: Times) -> Pieces:
-    """What is left of `[low, high)` of each owner without its intervals `[vs, ve)`.
+def uncovered(low: Times, high: Times, intervals: tuple[Ids, Times, Times], before: int) -> Pieces:
+    """What is left of `[low, high)` of each owner without its intervals, and starts before a time.
 
-    Owners are positions in `low`; an empty `[low, high)` has no pieces.
+    Intervals are owners, which are positions in `low`, starts and ends. An empty `[low, high)` has
+    no pieces.
     """
+    wanted = (low < high) & (low < before)
+    owner, vs, ve = intervals
     vs, ve = np.maximum(vs, low[owner]), np.minimum(ve, high[owner])
-    inside = vs < ve
+    inside = (vs < ve) & wanted[owner]
     owner, vs, ve = owner[inside], vs[inside], ve[inside]
-    alive = (low < high).nonzero()[0]
-    owners = np.concatenate([alive, owner, owner, alive])
-    times = np.concatenate([low[alive], vs, ve, high[alive]])
-    by = np.zeros(len(owners), np.int64)
-    by[len(alive) : len(alive) + len(owner)] = 1
-    by[len(alive) + len(owner) : len(alive) + 2 * len(owner)] = -1
-    order = np.lexsort((times, owners))
-    owners, times = owners[order], times[order]
+    covered = np.zeros(len(low), np.bool_)
+    covered[owner] = True
+    alone = (wanted & ~covered).nonzero()[0]
+    whole = Pieces(alone, low[alone], high[alone])
+    if not len(owner):
+        return whole
+    cut = _cut(covered.nonzero()[0], low, high, Pieces(owner, vs, ve))
+    return Pieces.all_of([whole, cut.pick(cut.vs < before)])
+
+
+def _cut(owners: Ids, low: Times, high: Times, intervals: Pieces) -> Pieces:
+    """The same for owners that have intervals, all inside their `[low, high)`."""
+    owner, vs, ve = intervals
+    who = np.concatenate([owners, owner, owner, owners])
+    times = np.concatenate([low[owners], vs, ve, high[owners]])
+    by = np.zeros(len(who), np.int64)
+    by[len(owners) : len(owners) + len(owner)] = 1
+    by[len(owners) + len(owner) : len(owners) + 2 * len(owner)] = -1
+    order = np.lexsort((times, who))
+    who, times = who[order], times[order]
     # An owner's intervals all end within it, so one running sum serves all owners.
     open_now = np.cumsum(by[order])
-    free = (owners[1:] == owners[:-1]) & (times[1:] > times[:-1]) & (open_now[:-1] == 0)
+    free = (who[1:] == who[:-1]) & (times[1:] > times[:-1]) & (open_now[:-1] == 0)
     at = free.nonzero()[0]
-    return Pieces(owners[at], times[at], times[at + 1])
+    return Pieces(who[at], times[at], times[at + 1])
 
 
 def revised(before: Pieces, after: Pieces) -> Revised:
     """What has to be said so that the pieces before become those after."""
+    if not len(before.owner):
+        return Revised(after.owner, after.vs, after.vs, after.ve)
     owner = np.concatenate([before.owner, after.owner])
     vs = np.concatenate([before.vs, after.vs])
     order = np.lexsort((vs, owner))  # stable: of two with one start the one before comes first
