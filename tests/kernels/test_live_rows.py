@@ -179,8 +179,8 @@ def test_differential_native_and_twin_answer_alike(steps: list[tuple[Any, Any, A
         columns = [np.array([r[i] for r in added], np.int64) for i in range(3)]
         names = [rng.choice(["", "a", "bb" * 200, None]) for _ in added]
         since, most = rng.randrange(25), rng.choice([1, 5, 1000])
-        ids = [r.add(batch(*names), columns[0], columns[1], columns[1] + columns[2], since)
-               for r in both]  # fmt: skip  # one line a store
+        lives = columns[0], columns[1], columns[1] + columns[2]
+        ids = [r.add(batch(*names), *lives, since) for r in both]
         assert ids[0].tolist() == ids[1].tolist()
         keys, vs, span = (np.array([r[i] for r in asked], np.int64) for i in range(3))
         for call in ("meet", "equals"):

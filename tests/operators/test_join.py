@@ -145,8 +145,9 @@ def test_inputs_may_have_columns_of_any_type() -> None:
     }
     schema = StreamSchema(pa.schema(list(types.items())))
     values = [[None, "x", "x"], [None, {"x": "long" * 9, "y": None}, None], ["v"] * 3, [True] * 3]
-    columns = [pa.array(v, pa.string()).dictionary_encode() if i == 0 else pa.array(v, t)
-               for i, (v, t) in enumerate(zip(values, types.values(), strict=True))]  # fmt: skip
+    keys = pa.array(values[0], pa.string()).dictionary_encode()
+    others = zip(values[1:], list(types.values())[1:], strict=True)
+    columns = [keys, *(pa.array(v, t) for v, t in others)]
     vs, ve = np.array([0, 0, 5]), np.array([9, 9, 9])
     join = Join(schema, schema, [("k", "k")], how="full")
     out = Tdb(join.schema)
@@ -530,13 +531,14 @@ def test_columns_have_names_of_their_own_and_are_null_where_a_side_is_missing() 
     left = StreamSchema(pa.schema([pa.field(n, pa.int64(), False) for n in ("k", "a", "a_right")]))
     right = StreamSchema(pa.schema([pa.field(n, pa.int64(), False) for n in ("a", "q", "k")]))
     names = ["k", "a", "a_right", "a_right_right", "k_right"]
+    how: Any
     for how, optional in (
         ("inner", ""),
         ("left", "a_right_right k_right"),
         ("right", "a a_right"),
         ("full", "a a_right a_right_right k_right"),
     ):
-        schema = Join(left, right, [("k", "q")], how=how).schema  # type: ignore[arg-type]  # is one
+        schema = Join(left, right, [("k", "q")], how=how).schema
         assert schema.names == names
         assert [f.name for f in schema.payload if f.nullable] == optional.split()
 
@@ -598,8 +600,12 @@ def test_a_broken_join_is_caught(broken: Any, monkeypatch: pytest.MonkeyPatch) -
     if issubclass(broken, Side):
         monkeypatch.setattr(join_module, "Side", broken)
     else:
-        monkeypatch.setattr(Case, "make", lambda case: broken(
-            LEFT, RIGHT, ON, case.where, case.how, final_ends=case.final))  # fmt: skip
+
+        def make(case: Case) -> Join:
+            join: Join = broken(LEFT, RIGHT, ON, case.where, case.how, final_ends=case.final)
+            return join
+
+        monkeypatch.setattr(Case, "make", make)
 
     def check_some() -> None:
         for case in map(Case, range(40)):

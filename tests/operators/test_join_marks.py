@@ -240,11 +240,10 @@ def test_the_end_of_an_input_is_a_bound_on_everything() -> None:
 
 
 def test_of_a_key_column_nothing_is_said_where_the_other_sides_null_rows_have_it() -> None:
+    how: Any
     for how, said in (("inner", 2), ("left", 1), ("right", 1), ("full", 0)):
         progressing = [Progressing(i, "ts", 5) for i in (0, 1)]
-        join = Join(
-            LEFT, RIGHT, [("ts", "ts")], how=how, progressing=progressing  # type: ignore[arg-type]
-        )  # fmt: skip  # how is one of four
+        join = Join(LEFT, RIGHT, [("ts", "ts")], how=how, progressing=progressing)
         tell(join, 0, Sliding(5), 50)
         assert len(tell(join, 1, Sliding(5), 50)) == said
 
