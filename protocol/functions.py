@@ -67,6 +67,9 @@ ARROW_ERRORS = (
 """What pyarrow raises when values, types and functions do not fit each other."""
 
 
+_LOOKS_UP = frozenset({"is_in", "index_in"})
+
+
 def build_options(function: str, arity_given: int, options: dict[str, Any]) -> Any:
     """Arrow's options for a call, or None; raises `ExpressionError` where the call cannot be."""
     if function in _OURS:
@@ -90,6 +93,8 @@ def build_options(function: str, arity_given: int, options: dict[str, Any]) -> A
         return None
     if not options_class:
         raise ExpressionError(f"{function} takes no options: {', '.join(options)}")
+    if function in _LOOKS_UP and isinstance(options.get("value_set"), pa.Array):
+        options = {**options, "value_set": _one_zero(options["value_set"])}
     try:
         return getattr(pc, options_class)(**options)
     except ARROW_ERRORS as e:
@@ -109,7 +114,19 @@ def evaluate(function: str, values: Sequence[Any], built: Any) -> Any:
         return pc.divide_checked(*(pc.cast(v, pa.float64(), safe=False) for v in values))
     if function == "floor_divide":
         return _floor_divide(*values)
+    if function in _LOOKS_UP:
+        values = [_one_zero(v) for v in values]
     return pc.call_function(function, list(values), options=built)
+
+
+def _one_zero(values: Any) -> Any:
+    """Floats with one zero: Arrow looks bits up, and a payload's -0.0 is its 0.0."""
+    t = values.type
+    return (
+        pc.add(values, pa.scalar(0.0, t))
+        if pa.types.is_floating(t) and t.bit_width > 16
+        else values
+    )
 
 
 def operand(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:

@@ -409,3 +409,10 @@ def test_any_document_makes_a_tree_or_one_error(data: st.DataObject, junk: Any) 
         except DecodeError:
             continue
         assert Expr.from_document(tree.to_document()).same_as(tree)
+
+
+def test_zero_is_found_whatever_its_sign() -> None:
+    batch = pa.record_batch({"f": pa.array([0.0, -0.0, 1.0, None])})
+    for zero in (0.0, -0.0):
+        assert col("f").is_in([zero]).evaluate(batch).to_pylist() == [True, True, False, False]
+        assert col("f").is_in([zero, None]).evaluate(batch).to_pylist() == [True, True, False, True]
