@@ -79,9 +79,6 @@ class Intake:
         self._empty = pa.RecordBatch.from_arrays(
             self._nothing.batch.columns[3:], schema=source.schema.payload
         )
-        self._inserts = pa.array(np.full(frame_rows, BEGIN, np.int64))
-        self._was = self._inserts  # its first rows, as many as the last frame had
-        assert self._nothing.insert_only  # noqa: S101  # asked once here: frames inherit the answer
 
     @property
     def stable(self) -> int:
@@ -135,13 +132,7 @@ class Intake:
             return self._nothing.with_stable(stable)
         if self._required:  # columns that allow no null, maybe inside structs: the frame looks
             return Frame.from_columns(self._schema, times, times + 1, columns, stable=stable)
-        if len(self._was) != rows:
-            self._was = self._inserts.slice(0, rows)
-        batch = pa.RecordBatch.from_arrays(
-            [ticks, pa.array(times + 1), self._was, *columns], schema=self._schema.arrow
-        )
-        frame = self._nothing.picked(batch)
-        return frame if stable is None else frame.with_stable(stable)
+        return Frame.made(self._schema, times, times + 1, columns, stable=stable)
 
     def _ticks(self, columns: list[pa.Array]) -> pa.Array:
         """The times, none of them null, as int64."""

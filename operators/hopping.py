@@ -172,7 +172,7 @@ class HoppingAggregate(Operator):
             new = ~self._closed.answered(windows, columns[: self._groups])
             windows, columns = windows[new], [c.filter(pa.array(new)) for c in columns]
         starts = (windows + 1) * self._slide
-        return Frame.from_columns(self.schema, starts, starts + self._slide, columns)
+        return Frame.made(self.schema, starts, starts + self._slide, columns)
 
     def _frame(self, out: list[Frame], stable: int | None) -> Frame:
         """All of it, and the stable if it says something new."""

@@ -79,6 +79,6 @@ class JoinRows:
         if not self._parts:
             return Frame.empty(self._schema, stable)
         if len(self._parts) == 1:
-            return Frame.from_columns(self._schema, *self._parts[0], stable)
-        frames = [Frame.from_columns(self._schema, *part) for part in self._parts]
+            return Frame.made(self._schema, *self._parts[0], stable)
+        frames = [Frame.made(self._schema, *part) for part in self._parts]
         return Frame.concat(frames).with_stable(stable)

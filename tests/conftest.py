@@ -182,6 +182,9 @@ def pytest_configure() -> None:
         "long", deadline=None, max_examples=EXAMPLES_PER_LONG_RUN, print_blob=True
     )
     hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
+    from gapless.protocol import frame  # only now: see above
+
+    frame.CHECKS_MADE = True
 
 
 def _has_java() -> bool:
