@@ -1,0 +1,266 @@
+"""What a query's answer is at one instant, as SQL over the whole of its inputs, asked of DuckDB.
+
+    window(10, slide 5), count by k, as of 17      select k, count(*) from a
+                                                   where 5 <= ts and ts < 15 group by k
+
+Where every operator only says what holds at an instant, the rows that are alive at x are decided by
+what was alive at x below (the query is snapshot-reducible), so one SELECT a node does. Windows and
+lifetimes stand on rows that have a time of their own: a source, filtered, computed and united. What
+SQL cannot say without saying it as we do (a window over the answers of an aggregate, sketches)
+raises `CannotSay`, and the row oracle alone judges it.
+"""
+
+# ruff: noqa: S608  # SQL is what this module writes, of names and numbers of our own
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+
+from gapless.engine import nodes
+from gapless.protocol.schema import StreamSchema
+from gapless.protocol.values import from_values, payload_tuples
+from tests.engine.oracles.sql_text import CannotSay, aggregate_text, expression_text, name_text
+
+Payload = tuple[Any, ...]
+
+TS = "_ts"
+"""The column of a row's own time."""
+
+
+class DuckdbOracle:
+    """Answers about one input."""
+
+    def __init__(
+        self, schemas: Mapping[str, StreamSchema], rows: Mapping[str, Sequence[Payload]]
+    ) -> None:
+        self._db = duckdb.connect(":memory:", config={"threads": 1})
+        for name, schema in schemas.items():
+            columns = [
+                from_values([row[i] for row in rows[name]], field.type)
+                for i, field in enumerate(schema.payload)
+            ]
+            arrived = pa.Table.from_arrays(columns, schema=schema.payload)
+            self._db.register("arrived", arrived)
+            self._db.execute(f"create table {name_text(name)} as select * from arrived")
+            self._db.unregister("arrived")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def snapshot(self, node: nodes.Node, at: int) -> Counter[Payload]:
+        """The payloads alive at an instant, each as often as it is."""
+        asked: pa.Table = self._db.sql(alive(node, at)).to_arrow_table()
+        columns = [c.combine_chunks() for c in asked.columns]
+        typed = [
+            c if c.type == f.type else c.cast(f.type)
+            for c, f in zip(columns, node.schema.payload, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(typed, names=node.schema.names)
+        return Counter(payload_tuples(batch))
+
+
+def alive(node: nodes.Node, at: int) -> str:
+    """The rows of a node that are alive at an instant."""
+    return _ALIVE[type(node)](node, at)
+
+
+# -- rows that have a time --------------------------------------------------------------------
+
+
+def timed(node: nodes.Node) -> str:
+    """The rows of a node with their times in a column more."""
+    match node:
+        case nodes.Source():
+            return (
+                f"select {_names(node)}, {name_text(node.time)} as {TS} from {name_text(node.name)}"
+            )
+        case nodes.Where():
+            test = expression_text(node.predicate, node.input.schema)
+            return f"select * from ({timed(node.input)}) where {test}"
+        case nodes.Select():
+            return f"select {_computed(node)}, {TS} from ({timed(node.input)})"
+        case nodes.Union():
+            return " union all ".join(f"(from ({timed(n)}))" for n in node.inputs)
+    raise CannotSay(f"times of {type(node).__name__}")
+
+
+def _windowed(node: nodes.Node, start: int | None, end: int) -> str:
+    """The rows under a window with times in `[start, end)`, with those times."""
+    match node:
+        case nodes.Window():
+            rows = timed(node.input)
+            if node.on is not None:
+                rows = f"select * replace ({name_text(node.on)} as {TS}) from ({rows})"
+            since = "" if start is None else f"{start} <= {TS} and "
+            return f"select * from ({rows}) where {since}{TS} < {end}"
+        case nodes.Where():
+            test = expression_text(node.predicate, node.input.schema)
+            return f"select * from ({_windowed(node.input, start, end)}) where {test}"
+        case nodes.Select():
+            return f"select {_computed(node)}, {TS} from ({_windowed(node.input, start, end)})"
+        case nodes.Union():
+            return " union all ".join(f"(from ({_windowed(n, start, end)}))" for n in node.inputs)
+    raise CannotSay(f"no window under {type(node).__name__}")
+
+
+def _hopping_below(node: nodes.Node) -> nodes.Window | None:
+    """The window with a slide that an aggregate over `node` stands on."""
+    match node:
+        case nodes.Window():
+            return None if node.slide is None else node
+        case nodes.Where() | nodes.Select():
+            return _hopping_below(node.input)
+        case nodes.Union():
+            below = [_hopping_below(n) for n in node.inputs]
+            known = [w for w in below if w is not None]
+            same = len({(w.range, w.slide) for w in known}) == 1 and len(known) == len(below)
+            return known[0] if same else None
+    return None
+
+
+# -- what is alive at an instant --------------------------------------------------------------
+
+
+def _names(node: nodes.Node) -> str:
+    return ", ".join(map(name_text, node.schema.names))
+
+
+def _computed(node: nodes.Select) -> str:
+    schema = node.input.schema
+    return ", ".join(f"{expression_text(c, schema)} as {name_text(n)}" for n, c in node.columns)
+
+
+def _source(node: nodes.Source, at: int) -> str:
+    return f"select {_names(node)} from ({timed(node)}) where {TS} = {at}"
+
+
+def _where(node: nodes.Where, at: int) -> str:
+    test = expression_text(node.predicate, node.input.schema)
+    return f"select * from ({alive(node.input, at)}) where {test}"
+
+
+def _select(node: nodes.Select, at: int) -> str:
+    return f"select {_computed(node)} from ({alive(node.input, at)})"
+
+
+def _window(node: nodes.Window, at: int) -> str:
+    end = at + 1 if node.slide is None else at - at % node.slide
+    start = None if node.range is None else end - node.range
+    return f"select {_names(node)} from ({_windowed(node, start, end)})"
+
+
+def _lifetime(node: nodes.Lifetime, at: int) -> str:
+    if node.end is None:
+        ends = f"{TS} + {node.duration}"
+        possible = "true"
+    else:
+        ends = expression_text(node.end, node.input.schema)
+        possible = f"({ends} is null or {TS} < {ends})"
+    lives = f"{TS} <= {at} and ({ends} is null or {at} < {ends}) and {possible}"
+    return f"select {_names(node)} from ({timed(node.input)}) where {lives}"
+
+
+def _latest_by(node: nodes.LatestBy, at: int) -> str:
+    order = ", ".join(f"{name_text(n)} desc nulls first" for n in node.schema.names)
+    key = ", ".join(map(name_text, node.key))
+    return (
+        f"select {_names(node)} from ({timed(node.input)}) where {TS} <= {at} "
+        f"qualify row_number() over (partition by {key} order by {TS} desc, {order}) = 1"
+    )
+
+
+def _aggregate(node: nodes.Aggregate, at: int) -> str:
+    window = _hopping_below(node.input)
+    if window is not None and window.slide is not None:
+        end = at - at % window.slide
+        start = None if window.range is None else end - window.range
+        rows = _windowed(node.input, start, end)
+        times: str | None = TS
+    else:
+        rows, times = alive(node.input, at), None
+    groups = [name_text(g) for g in node.group_by]
+    answers = [
+        f"{aggregate_text(f, node.input.schema, times)} as {name_text(n)}"
+        for n, f in node.aggregates
+    ]
+    by = f"group by {', '.join(groups)}" if groups else "having count(*) > 0"
+    return f"select {', '.join(groups + answers)} from ({rows}) {by}"
+
+
+def _join(node: nodes.Join, at: int) -> str:
+    on = " and ".join(f"l.{name_text(a)} = r.{name_text(b)}" for a, b in node.on) or "true"
+    left, right = node.left.schema.names, node.right.schema.names
+    lefts = [n for n in left if n not in {a for a, _ in node.on}]
+    rights = [n for n in right if n not in {b for _, b in node.on}]
+    keys = [f"coalesce(l.{name_text(a)}, r.{name_text(b)})" for a, b in node.on]
+    sides = [f"l.{name_text(n)}" for n in lefts] + [f"r.{name_text(n)}" for n in rights]
+    names = node.schema.names
+    columns = ", ".join(f"{c} as {name_text(n)}" for c, n in zip(keys + sides, names, strict=True))
+    if node.where is not None:
+        of = dict(zip(names, [*(f"l.{name_text(a)}" for a, _ in node.on), *sides], strict=True))
+        on += f" and ({expression_text(node.where, node.schema, of)})"
+    how = {"inner": "inner", "left": "left", "right": "right", "full": "full outer"}[node.how]
+    return (
+        f"select {columns} from ({alive(node.left, at)}) l {how} join "
+        f"({alive(node.right, at)}) r on {on}"
+    )
+
+
+def _union(node: nodes.Union, at: int) -> str:
+    return " union all ".join(f"(from ({alive(n, at)}))" for n in node.inputs)
+
+
+def _difference(node: nodes.Difference, at: int) -> str:
+    return f"(from ({alive(node.left, at)})) except all (from ({alive(node.right, at)}))"
+
+
+def _distinct(node: nodes.Distinct, at: int) -> str:
+    return f"select distinct * from ({alive(node.input, at)})"
+
+
+def _top_k(node: nodes.TopK, at: int) -> str:
+    schema = node.input.schema
+    by = expression_text(node.by, schema)
+    if pa.types.is_floating(node.by.type(schema.payload)):
+        by = f"{by} is null, isnan({by}), {by}"
+    way = "desc" if node.largest else "asc"
+    ties = "".join(f", {name_text(n)} asc nulls last" for n in node.schema.names)
+    within = ", ".join(map(name_text, node.within))
+    partition = f"partition by {within} " if within else ""
+    return (
+        f"select * from ({alive(node.input, at)}) qualify row_number() over "
+        f"({partition}order by {by} {way} nulls last{ties}) <= {node.k}"
+    )
+
+
+def _race(node: nodes.Race, at: int) -> str:
+    return alive(node.inputs[-1], at)
+
+
+def _normalise(node: nodes.Normalise, at: int) -> str:
+    return alive(node.input, at)
+
+
+_ALIVE: Mapping[type, Callable[[Any, int], str]] = {
+    nodes.Source: _source,
+    nodes.Where: _where,
+    nodes.Select: _select,
+    nodes.Window: _window,
+    nodes.Lifetime: _lifetime,
+    nodes.LatestBy: _latest_by,
+    nodes.Aggregate: _aggregate,
+    nodes.Join: _join,
+    nodes.Union: _union,
+    nodes.Difference: _difference,
+    nodes.Distinct: _distinct,
+    nodes.TopK: _top_k,
+    nodes.Race: _race,
+    nodes.Normalise: _normalise,
+}

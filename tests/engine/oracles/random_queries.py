@@ -1,0 +1,335 @@
+"""Queries drawn from a seed: well typed, over few values, of all nodes, some of them odd.
+
+    DrawnQuery(seed 3)     a.window(7, 3).group_by(k).aggregate(n=count()).top_k(2, by=n)
+
+What is drawn on purpose: ranges that are no multiple of the slide, slides longer than the range,
+landmarks, early answers, a node used twice, a query raced against an equal one, null, NaN and -0.0
+in whatever is compared, negative times. What the builder refuses is drawn again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gapless.engine import nodes
+from gapless.engine.lateness import KLate, Lateness, TimeLate, Watermarks
+from gapless.engine.nodes import How, Node
+from gapless.engine.query import Query
+from gapless.operators.aggregates import calls
+from gapless.operators.aggregates.function import AggregateFunction
+from gapless.protocol.elements import INF
+from gapless.protocol.errors import Misuse
+from gapless.protocol.expr import Expr, col, if_else, lit
+from gapless.protocol.schema import StreamSchema
+from tests.engine.oracles.random_streams import SPAN, VALUES
+
+DEPTH_MAX = 5
+"""Steps on the longest path from a source."""
+TRIES_MAX = 200
+"""Draws until the builder takes one: it refuses some, and never nearly all."""
+
+COLUMNS = {"ts": "int64", "k": "int32", "x": "int64", "f": "double", "s": "string"}
+"""Of each source: a time that is never null, something to group by, numbers, a string."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """Which queries are wanted."""
+
+    depth: int = DEPTH_MAX
+    sources: int = 3
+    finite_reach: bool = False
+    """Only what may start in the middle."""
+    races: bool = True
+
+
+class Drawing:
+    """Draws the parts of one query."""
+
+    def __init__(self, rng: random.Random, taste: Taste) -> None:
+        self.rng = rng
+        self.taste = taste
+        self.sources = [self._source(i) for i in range(rng.randint(1, taste.sources))]
+        self._made: list[Node] = list(self.sources)
+
+    def _source(self, i: int) -> Node:
+        choices: list[Lateness] = [TimeLate(bound) for bound in (0, 3, 15, 1_000)]
+        choices += [KLate(self.rng.choice((0, 1, 4, 30))), Watermarks()]
+        lateness = self.rng.choice(choices)
+        schema = pa.schema(
+            [pa.field(n, pa.type_for_alias(t), nullable=n != "ts") for n, t in COLUMNS.items()]
+        )
+        return nodes.Source("abc"[i], StreamSchema(schema), "ts", lateness)
+
+    def query(self, depth: int) -> Node:
+        """A query of at most so many steps on a path."""
+        if depth <= 0:
+            return self.rng.choice(self.sources)
+        if self.rng.random() < 0.2 and len(self._made) > 1:
+            made = self.rng.choice(self._made)  # one node, used twice
+        else:
+            below = self.query(depth - 1)
+            made = self.rng.choice(self._steps())(below, depth - 1)
+        self._made.append(made)
+        return made
+
+    def _steps(self) -> Sequence[Callable[[Node, int], Node]]:
+        often = [self._where, self._select, self._hopping, self._sliding, self._aggregate]
+        steps = [*often, *often, self._join, self._join, self._union, self._lifetime]
+        if not self.taste.finite_reach:
+            steps += [self._distinct, self._difference, self._top_k, self._latest_by]
+            steps += [self._landmark, self._normalise, self._outer_join]
+        if self.taste.races:
+            steps.append(self._race)
+        return steps
+
+    # -- one input ----------------------------------------------------------------------------
+
+    def _where(self, q: Node, _depth: int) -> Node:
+        return nodes.Where(q, self.predicate(q.schema))
+
+    def _select(self, q: Node, _depth: int) -> Node:
+        names = q.schema.names
+        kept = [n for n in names if self.rng.random() < 0.7] or names[:1]
+        computed: dict[str, Expr] = {n: col(n) for n in kept}
+        for new in self.rng.sample(("p", "q"), self.rng.randint(0, 2)):
+            computed[new] = self.value(q.schema)
+        return select(q, computed)
+
+    def _hopping(self, q: Node, _depth: int) -> Node:
+        covers, slide = self.rng.choice(
+            ((4, 4), (10, 5), (7, 3), (3, 7), (12, 4), (1, 1), (5, 2), (9, 6), (20, 10))
+        )
+        return nodes.Window(q, covers, slide, self._on(q))
+
+    def _sliding(self, q: Node, _depth: int) -> Node:
+        return nodes.Window(q, self.rng.choice((1, 4, 10)), None, self._on(q))
+
+    def _landmark(self, q: Node, _depth: int) -> Node:
+        return nodes.Window(q, None, self.rng.choice((None, 4, 7)), self._on(q))
+
+    def _on(self, q: Node) -> str | None:
+        """Another column to read than `_vs`, now and then; the builder knows which progress."""
+        times = [n for n in q.schema.names if n.startswith("ts")]
+        return self.rng.choice(times) if times and self.rng.random() < 0.15 else None
+
+    def _lifetime(self, q: Node, _depth: int) -> Node:
+        whole = self._named(q.schema, "int64")
+        if self.rng.random() < 0.5 or not whole or self.taste.finite_reach:
+            return nodes.Lifetime(q, None, self.rng.choice((1, 3, 12)))
+        end = col(self.rng.choice(whole)) + self.rng.choice((0, 10, 30))
+        return nodes.Lifetime(q, end, None)
+
+    def _latest_by(self, q: Node, _depth: int) -> Node:
+        return nodes.LatestBy(q, self._some(q.schema, 1, 2))
+
+    def _distinct(self, q: Node, _depth: int) -> Node:
+        return nodes.Distinct(self._few(q))
+
+    def _normalise(self, q: Node, _depth: int) -> Node:
+        return nodes.Normalise(self._few(q))
+
+    def _few(self, q: Node) -> Node:
+        """Few columns, so that payloads meet."""
+        return select(q, {n: col(n) for n in self._some(q.schema, 1, 2)})
+
+    def _top_k(self, q: Node, _depth: int) -> Node:
+        k, largest = self.rng.choice((1, 2, 5)), self.rng.random() < 0.5
+        return nodes.TopK(q, k, self.value(q.schema), largest, self._some(q.schema, 0, 1))
+
+    def _aggregate(self, q: Node, _depth: int) -> Node:
+        if self.rng.random() < 0.7:
+            q = self.rng.choice((self._hopping, self._hopping, self._sliding))(q, 0)
+            if self.rng.random() < 0.3:
+                q = self.rng.choice((self._where, self._select))(q, 0)
+        return self._grouped(q, self.functions(q.schema))
+
+    def _grouped(self, q: Node, functions: Functions) -> Node:
+        groups = self._some(q.schema, 0, 2)
+        early = self.rng.choice((None, None, None, 0, 5, INF))
+        made = nodes.Aggregate(q, groups, functions, early)
+        try:
+            Query(made)
+        except Misuse:  # only windows with a slide have early answers
+            return nodes.Aggregate(q, groups, functions, None)
+        return made
+
+    # -- several inputs -----------------------------------------------------------------------
+
+    def _join(self, q: Node, depth: int) -> Node:
+        return self._joined(q, depth, "inner")
+
+    def _outer_join(self, q: Node, depth: int) -> Node:
+        return self._joined(q, depth, self.rng.choice(("left", "right", "full")))
+
+    def _joined(self, q: Node, depth: int, how: How) -> Node:
+        other = q if self.rng.random() < 0.15 else self.query(self.rng.randint(0, depth))
+        q, other = (
+            self._sliding(side, 0) if self.rng.random() < 0.5 else side for side in (q, other)
+        )
+        pairs = [
+            (a.name, b.name)
+            for a in q.schema.payload
+            for b in other.schema.payload
+            if a.type == b.type and a.name != "ts"
+        ]
+        on = tuple(self.rng.sample(pairs, min(len(pairs), self.rng.randint(0, 2))))
+        if len({a for a, _ in on}) < len(on) or len({b for _, b in on}) < len(on):
+            on = on[:1]
+        joined = nodes.Join(q, other, on, None, how)
+        if self.rng.random() < 0.4:
+            joined = nodes.Join(q, other, on, self.predicate(joined.schema), how)
+        return joined
+
+    def _union(self, q: Node, depth: int) -> Node:
+        return nodes.Union((q, self._alike(q, depth)))
+
+    def _difference(self, q: Node, depth: int) -> Node:
+        q = self._few(q)
+        return nodes.Difference(q, self._alike(q, depth))
+
+    def _alike(self, q: Node, depth: int) -> Node:
+        """A query with the columns of another: a part of it, or another one made to fit."""
+        if self.rng.random() < 0.4:
+            return nodes.Where(q, self.predicate(q.schema))
+        other = self.query(self.rng.randint(0, depth))
+        fitting = {}
+        for field in q.schema.payload:
+            names = [f.name for f in other.schema.payload if f.equals(field.with_name(f.name))]
+            if names:
+                fitting[field.name] = col(self.rng.choice(names))
+            elif field.nullable:
+                value = self.rng.choice((None, *VALUES.get(str(field.type), ())))
+                fitting[field.name] = lit(value, field.type)
+            else:
+                return nodes.Where(q, self.predicate(q.schema))
+        return select(other, fitting)
+
+    def _race(self, q: Node, _depth: int) -> Node:
+        """A query against another that is the same table by the laws of relational algebra."""
+        a, b = self.predicate(q.schema), self.predicate(q.schema)
+        pairs = (
+            (where(q, a & b), where(where(q, b), a)),
+            (where(q, a), where(q, a)),
+            (nodes.Union((q, where(q, a))), nodes.Union((where(q, a), q))),
+        )
+        return nodes.Race(self.rng.choice(pairs))
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _named(self, schema: StreamSchema, *types: str) -> list[str]:
+        return [f.name for f in schema.payload if str(f.type) in types]
+
+    def _some(self, schema: StreamSchema, least: int, most: int) -> tuple[str, ...]:
+        names = [n for n in schema.names if n != "ts"] or schema.names
+        return tuple(self.rng.sample(names, min(len(names), self.rng.randint(least, most))))
+
+    def predicate(self, schema: StreamSchema, depth: int = 2) -> Expr:
+        """True for some rows and not for others, with luck."""
+        draw = self.rng.random()
+        if depth and draw < 0.15:
+            return self.predicate(schema, depth - 1) & self.predicate(schema, depth - 1)
+        if depth and draw < 0.3:
+            return self.predicate(schema, depth - 1) | self.predicate(schema, depth - 1)
+        if depth and draw < 0.4:
+            return ~self.predicate(schema, depth - 1)
+        field = self.rng.choice(list(schema.payload))
+        values = VALUES.get(str(field.type))
+        if values is None or self.rng.random() < 0.1:
+            return col(field.name).is_null()
+        if field.name.startswith("ts") and self.rng.random() < 0.8:
+            return col(field.name) >= self.rng.randrange(SPAN // 2)
+        if self.rng.random() < 0.15 and str(field.type) != "double":  # is_in tells -0.0 from 0.0
+            return col(field.name).is_in(self.rng.sample(values, 2))
+        if str(field.type) in ("int32", "int64") and self.rng.random() < 0.2:
+            return col(field.name) % 3 == self.rng.choice((0, 1))
+        compare = self.rng.choice(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"))
+        made: Expr = getattr(col(field.name), compare)(self.rng.choice(values))
+        return made
+
+    def value(self, schema: StreamSchema) -> Expr:
+        """A column or something computed of one or two."""
+        whole = self._named(schema, "int64", "int32")
+        if not whole or self.rng.random() < 0.3:
+            return col(self.rng.choice(schema.names))
+        a, b = (col(self.rng.choice(whole)).cast("int64") for _ in range(2))
+        return self.rng.choice(
+            (a + b, a - 2 * b, a % 4, -a, if_else(a > b, a, None), if_else(a.is_null(), 0, b))
+        )
+
+    def functions(self, schema: StreamSchema) -> Functions:
+        """One to three aggregates whose answers are exact."""
+        drawn = [self.function(schema) for _ in range(self.rng.randint(1, 3))]
+        return tuple(zip(("n", "m", "o"), drawn, strict=False))
+
+    def function(self, schema: StreamSchema) -> AggregateFunction:
+        """An aggregate whose answer is exact, whatever the order."""
+        anything = self.rng.choice(schema.names)
+        made: list[AggregateFunction] = [calls.count(), calls.count(anything)]
+        made += [each(anything) for each in EXACT]
+        whole, floats = self._named(schema, "int32", "int64"), self._named(schema, "double")
+        if whole:
+            number = self.rng.choice(whole)
+            made += [calls.sum_(number), calls.sum_(number), calls.mean(number)]
+            made += [calls.var(number), calls.aggregate(number, spread, "int64")]
+        if floats:
+            made.append(calls.sum_(self.rng.choice(floats), scale=4))
+        return self.rng.choice(made)
+
+
+def spread(values: pa.Array) -> int:
+    """A user's aggregate."""
+    return int(values[-1].as_py() - values[0].as_py())
+
+
+EXACT = (calls.min_, calls.max_, calls.first, calls.last, calls.count_distinct)
+Functions = tuple[tuple[str, AggregateFunction], ...]
+
+
+def random_inexact_query(rng: random.Random) -> Query:
+    """A windowed aggregate whose answers are near the exact ones: sketches, sums of floats."""
+    drawing = Drawing(rng, Taste(depth=1))
+    functions: Functions = (
+        ("float_sum", calls.sum_("f")),
+        ("float_mean", calls.mean("f")),
+        ("float_var", calls.var("f")),
+        ("fine_var", calls.var("f", scale=100)),
+        ("median", calls.quantile("x", 0.5, accuracy=0.05)),
+        ("high", calls.quantile("f", 0.9)),
+        ("different", calls.count_distinct("x", method="hll", precision=14)),
+    )
+    rows = drawing.rng.choice(drawing.sources)
+    if rng.random() < 0.5:
+        rows = where(rows, drawing.predicate(rows.schema))
+    slide = rng.choice((3, 10))
+    window = nodes.Window(rows, rng.choice((10, 25)), slide, None)
+    groups = rng.choice(((), ("k",)))
+    early = rng.choice((None, 5))
+    return Query(nodes.Aggregate(window, groups, tuple(rng.sample(functions, 4)), early), "aside")
+
+
+def select(q: Node, columns: Mapping[str, Expr]) -> Node:
+    """These columns of a query."""
+    return nodes.Select(q, tuple(columns.items()))
+
+
+def where(q: Node, predicate: Expr) -> Node:
+    """The rows for which it is true."""
+    return nodes.Where(q, predicate)
+
+
+def random_query(rng: random.Random, taste: Taste | None = None) -> Query:
+    """A query that the builder takes; of one step at least."""
+    for _ in range(TRIES_MAX):
+        drawing = Drawing(rng, taste or Taste())
+        try:
+            root = drawing.query(rng.randint(1, drawing.taste.depth))
+            if not isinstance(root, nodes.Source):
+                return Query(root, "aside")
+        except Misuse:
+            continue
+    raise AssertionError(f"the builder refused {TRIES_MAX} queries, one after another")

@@ -1,0 +1,180 @@
+"""Rows with times, and many ways in which they may arrive.
+
+    rows             3:a  5:b  5:c  8:d          what a query is about: a multiset
+    arrival          5:c  3:a  8:d  5:b          an order within the source's lateness
+    told             [5:c 3:a] <2 [8:d] [5:b]>   cut into batches, watermarks in between
+
+An order that stays within a bound is made as it would be in the world: every row is delayed by a
+little (band), or a few are held together and let go in any order (blocks). `late` is the verdict of
+docs/engine.md, row by row, in plain Python.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gapless.engine.lateness import KLate, Lateness, TimeLate, Watermarks
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.schema import StreamSchema
+
+Row = tuple[Any, ...]
+
+SPAN = 40
+"""Times of rows lie within so much: a few windows, and many rows share a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that arrive together."""
+
+    source: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A watermark: no row below `t` comes from this source any more."""
+
+    source: str
+    t: int
+
+
+Told = list[Batch | Mark]
+"""What comes in, in the order in which it comes."""
+
+
+# -- rows -------------------------------------------------------------------------------------
+
+
+def random_rows(
+    rng: random.Random, schema: StreamSchema, time: str, count: int, origin: int = 0
+) -> list[Row]:
+    """Rows in a small world: few values, many ties, some duplicates; times around `origin`."""
+    lulls = rng.random() < 0.3
+    rows: list[Row] = []
+    for _ in range(count):
+        if rows and rng.random() < 0.1:
+            rows.append(rng.choice(rows))
+            continue
+        t = origin + rng.randrange(SPAN)
+        if lulls and t % 20 > 5:  # a burst, then nothing for most of the time
+            t += 3 * SPAN * (t % 2)
+        rows.append(tuple(t if f.name == time else random_value(rng, f) for f in schema.payload))
+    return rows
+
+
+def random_value(rng: random.Random, field: Any) -> Any:
+    """A value of a column: few different ones, null where it may be."""
+    if field.nullable and rng.random() < 0.12:
+        return None
+    return rng.choice(VALUES[str(field.type)])
+
+
+VALUES = {
+    "int32": (0, 1, 2),
+    "int64": (-7, -1, 0, 1, 2, 3, 10),
+    "double": (math.nan, -0.0, 0.0, 0.25, 1.5, -2.75, 8.0),
+    "string": ("", "a", "b", "ab"),
+    "bool": (False, True),
+}
+"""By type, canonical (the one NaN). Floats are multiples of a quarter: a few add up exactly, in any
+order."""
+
+
+# -- orders -----------------------------------------------------------------------------------
+
+
+def arrange(rng: random.Random, rows: Sequence[Row], time: int, lateness: Lateness) -> list[Row]:
+    """The rows in an order in which none is late; `time` is the place of the time column."""
+    ordered = sorted(rng.sample(rows, len(rows)), key=lambda row: row[time])
+    match lateness:
+        case TimeLate(bound) if bound > 0 and rng.random() < 0.3:
+            return _in_blocks_of_time(rng, ordered, time, bound)
+        case TimeLate(bound):
+            return _in_band(rng, ordered, time, bound)
+        case KLate(n):
+            return [row for block in _blocks(ordered, n + 1) for row in _shuffled(rng, block)]
+    return _shuffled(rng, ordered) if rng.random() < 0.5 else _in_band(rng, ordered, time, 10)
+
+
+def _in_band(rng: random.Random, ordered: list[Row], time: int, bound: int) -> list[Row]:
+    """Each row delayed by up to `bound`."""
+    delayed = [(row[time] + rng.randint(0, bound), rng.random(), row) for row in ordered]
+    return [row for *_, row in sorted(delayed, key=lambda d: d[:2])]
+
+
+def _in_blocks_of_time(rng: random.Random, ordered: list[Row], time: int, bound: int) -> list[Row]:
+    """Rows of the same stretch of `bound` come in any order: block-sorted disorder."""
+    stretch: dict[int, list[Row]] = {}
+    for row in ordered:
+        stretch.setdefault(row[time] // bound, []).append(row)
+    return [row for block in stretch.values() for row in _shuffled(rng, block)]
+
+
+def _blocks(rows: list[Row], size: int) -> list[list[Row]]:
+    return [rows[i : i + size] for i in range(0, len(rows), size)]
+
+
+def _shuffled(rng: random.Random, rows: list[Row]) -> list[Row]:
+    return rng.sample(rows, len(rows))
+
+
+def late(rows: Sequence[Row], time: int, lateness: Lateness) -> list[Row]:
+    """Of rows in order of arrival those that come too late, as docs/engine.md says."""
+    times = [row[time] for row in rows]
+
+    def least(i: int) -> int:
+        match lateness:
+            case TimeLate(bound):
+                return max(times[:i], default=BEGIN) - bound
+            case KLate(n):
+                return max(times[: max(i - n, 0)], default=BEGIN)
+        return BEGIN
+
+    return [row for i, row in enumerate(rows) if times[i] < least(i)]
+
+
+# -- telling ----------------------------------------------------------------------------------
+
+
+def tell(
+    rng: random.Random,
+    name: str,
+    arrived: Sequence[Row],
+    time: int,
+    lateness: Lateness,
+) -> Told:
+    """One source's rows as batches of any size; watermarks, all true, where it takes them."""
+    rows_max = rng.choice((1, 2, 5, 13, len(arrived) or 1))
+    told: Told = []
+    i = 0
+    promised = BEGIN
+    while i < len(arrived):
+        n = rng.randint(0 if rng.random() < 0.1 else 1, rows_max)
+        told.append(Batch(name, tuple(arrived[i : i + n])))
+        i += n
+        if isinstance(lateness, Watermarks) and rng.random() < 0.5:
+            to_come = [row[time] for row in arrived[i:]]
+            true = min(to_come, default=max(row[time] for row in arrived) + rng.randint(0, 30))
+            t = true - rng.choice((0, 0, 1, 7))
+            if t > promised:
+                promised = t
+                told.append(Mark(name, t))
+    return told
+
+
+def interleave(rng: random.Random, streams: Sequence[Told]) -> Told:
+    """Several sources as one sequence: in step, or one far ahead of the others."""
+    skew = rng.choice((1, 1, 20))
+    weights = [skew ** rng.random() for _ in streams]
+    waiting = [list(reversed(s)) for s in streams]
+    out: Told = []
+    while any(waiting):
+        busy = [i for i, s in enumerate(waiting) if s]
+        [i] = rng.choices(busy, [weights[i] for i in busy])
+        out.append(waiting[i].pop())
+    return out

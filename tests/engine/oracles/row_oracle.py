@@ -1,0 +1,435 @@
+"""What a query's table is, by the definitions of docs/engine.md and nothing else.
+
+    RowOracle({"a": [(3, "x", 7), (5, "x", 2)]}).table(node) -> [Event(("x", 9), 10, 20)]
+
+Slow and plain: the whole input at once, row by row, in Python's own numbers. A window is found by
+looking at every extent that might hold a row, a join by looking at all pairs, an operator of
+instants by looking at every instant at which something changes. Nothing is shared with the
+operators but the description of the query (its nodes and expressions) and the rule of equality.
+
+What a row makes impossible (an expression that overflows) makes the row vanish here, as it does
+where a query says `on_error("aside")`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.engine import nodes
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import ExpressionError
+from gapless.protocol.schema import StreamSchema
+from gapless.protocol.tdb import Event
+from gapless.protocol.values import from_values, to_values
+from tests.engine.oracles.aggregate_oracle import NoAnswer, aggregate
+from tests.engine.oracles.fixed_order import place
+
+Payload = tuple[Any, ...]
+Rows = Mapping[str, Sequence[Payload]]
+"""By source's name its rows, in any order."""
+Table = list[Event]
+
+
+EVENTS_MAX = 600
+"""Of one table: all pairs and all instants of more take too long."""
+
+
+class TooLarge(Exception):
+    """A table of more events than a slow way should look at."""
+
+
+class RowOracle:
+    """The tables of queries over one input."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.horizon = INF
+        """Up to here tables are right: landmark answers have no last one, so both an engine and
+        this stop somewhere behind the last row. See `clip`."""
+        self._known: dict[int, tuple[nodes.Node, Table]] = {}
+
+    def table(self, node: nodes.Node) -> Table:
+        """All events, in no order."""
+        if id(node) not in self._known:
+            made = _RULES[type(node)](node, self)
+            if len(made) > EVENTS_MAX:
+                raise TooLarge
+            self._known[id(node)] = node, made
+        return self._known[id(node)][1]
+
+
+def clip(events: Iterable[Event], horizon: int) -> Counter[Event]:
+    """What is said of the time before the horizon."""
+    return Counter(Event(e.payload, e.vs, min(e.ve, horizon)) for e in events if e.vs < horizon)
+
+
+# -- rows one by one --------------------------------------------------------------------------
+
+
+def _source(node: nodes.Source, o: RowOracle) -> Table:
+    at = node.schema.names.index(node.time)
+    return [Event(row, row[at], row[at] + 1) for row in o.rows[node.name]]
+
+
+def _where(node: nodes.Where, o: RowOracle) -> Table:
+    return [e for e in o.table(node.input) if _holds(node.predicate, node.input.schema, e.payload)]
+
+
+def _holds(predicate: Any, schema: StreamSchema, payload: Payload) -> bool:
+    """True where it answers true; null and no answer at all are not true."""
+    return _answers([predicate], schema, payload) == (True,)
+
+
+def _select(node: nodes.Select, o: RowOracle) -> Table:
+    computed = [c for _, c in node.columns]
+    answered = ((e, _answers(computed, node.input.schema, e.payload)) for e in o.table(node.input))
+    return [Event(p, e.vs, e.ve) for e, p in answered if p is not None]
+
+
+def _answers(computed: Sequence[Any], schema: StreamSchema, payload: Payload) -> Payload | None:
+    """What expressions and functions say of one row, alone in its batch."""
+    batch = one_row(schema, payload)
+    try:
+        return tuple(to_values(c.evaluate(batch))[0] for c in computed)
+    except ExpressionError:
+        return None
+
+
+def one_row(schema: StreamSchema, payload: Payload) -> pa.RecordBatch:
+    """A payload as a batch of its own."""
+    columns = [from_values([v], f.type) for v, f in zip(payload, schema.payload, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema.payload)
+
+
+# -- lifetimes --------------------------------------------------------------------------------
+
+
+def _window(node: nodes.Window, o: RowOracle) -> Table:
+    out = []
+    for e, ts in _timed(node, o.table(node.input)):
+        vs, ve = _window_lifetime(ts, node.range, node.slide)
+        if vs < ve:
+            out.append(Event(e.payload, vs, ve))
+    return out
+
+
+def _timed(node: nodes.Window, events: Table) -> Iterator[tuple[Event, int]]:
+    """Each event with the time that the window reads of it."""
+    at = None if node.on is None else node.input.schema.names.index(node.on)
+    for e in events:
+        ts = e.vs if at is None else e.payload[at]
+        if ts is not None:
+            yield e, ts
+
+
+def _window_lifetime(ts: int, covers: int | None, slide: int | None) -> tuple[int, int]:
+    """From the first answer that counts a row to the end of the last one."""
+    if slide is None:
+        return ts, INF if covers is None else min(ts + covers, INF)
+    first = ts - ts % slide
+    if covers is None:
+        return first + slide, INF
+    ends = [e for e in range(first, ts + covers + slide + 1, slide) if e - covers <= ts < e]
+    return (ends[0], ends[-1] + slide) if ends else (0, 0)
+
+
+def _lifetime(node: nodes.Lifetime, o: RowOracle) -> Table:
+    out = []
+    for e in o.table(node.input):
+        if node.end is None:
+            end = min(e.vs + (node.duration or 0), INF)
+        else:
+            answer = _answers([node.end], node.input.schema, e.payload)
+            if answer is None:
+                continue
+            end = INF if answer[0] is None else answer[0]
+        if e.vs < end:
+            out.append(Event(e.payload, e.vs, end))
+    return out
+
+
+def _latest_by(node: nodes.LatestBy, o: RowOracle) -> Table:
+    out = []
+    for events in _grouped(o.table(node.input), node.input.schema, node.key).values():
+        times = sorted({e.vs for e in events})
+        for vs, ve in pairwise([*times, INF]):
+            there = [e.payload for e in events if e.vs == vs]
+            out.append(Event(max(there, key=place), vs, ve))
+    return out
+
+
+# -- aggregates -------------------------------------------------------------------------------
+
+
+def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
+    hopping = _hopping(node.input, o)
+    if hopping is None:
+        return _at_each_instant(
+            [o.table(node.input)], lambda alive: _answers_of_groups(node, alive[0])
+        )
+    window, timed = hopping
+    if window.range is None and timed:
+        o.horizon = min(o.horizon, _answered_at(window, [t.vs for t in timed])[-1])
+    out = []
+    for e in _answered_at(window, [t.vs for t in timed]):
+        start = BEGIN if window.range is None else e - window.range
+        extent = [t for t in timed if start <= t.vs < e]
+        lives = e, e + (window.slide or 0)
+        out += [Event(p, *lives) for p in _answers_of_groups(node, extent)]
+    return out
+
+
+def _hopping(node: nodes.Node, o: RowOracle) -> tuple[nodes.Window, Table] | None:
+    """The window with a slide that an aggregate stands on, and its rows at the times it reads.
+
+    Only `vs` of these events means something.
+    """
+    match node:
+        case nodes.Window(slide=int()):
+            return node, [Event(e.payload, ts, INF) for e, ts in _timed(node, o.table(node.input))]
+        case nodes.Where():
+            below = _hopping(node.input, o)
+            if below is None:
+                return None
+            window, timed = below
+            schema = node.input.schema
+            return window, [e for e in timed if _holds(node.predicate, schema, e.payload)]
+        case nodes.Select():
+            below = _hopping(node.input, o)
+            if below is None:
+                return None
+            window, timed = below
+            computed = [c for _, c in node.columns]
+            answered = [(_answers(computed, node.input.schema, e.payload), e) for e in timed]
+            return window, [Event(p, e.vs, INF) for p, e in answered if p is not None]
+        case nodes.Union():
+            parts = [_hopping(n, o) for n in node.inputs]
+            known = [p for p in parts if p is not None]
+            if len(known) < len(parts) or len({(w.range, w.slide) for w, _ in known}) > 1:
+                return None
+            return known[0][0], [e for _, timed in known for e in timed]
+    return None
+
+
+def _answered_at(window: nodes.Window, times: list[int]) -> range:
+    """Every e at which some row might count."""
+    if not times:
+        return range(0)
+    slide: int = window.slide or 1
+    first: int = min(times) // slide * slide
+    covers: int = window.range or 0
+    return range(first, max(times) + covers + slide + 1, slide)
+
+
+def _answers_of_groups(node: nodes.Aggregate, events: Table) -> list[Payload]:
+    schema = node.input.schema
+    out = []
+    for group, members in _grouped(events, schema, node.group_by).items():
+        try:
+            values = [aggregate(function, schema, members) for _, function in node.aggregates]
+        except NoAnswer:
+            continue
+        out.append((*group, *values))
+    return out
+
+
+def _grouped(
+    events: Iterable[Event], schema: StreamSchema, names: Sequence[str]
+) -> dict[Payload, Table]:
+    """Events by what they have in these columns."""
+    at = [schema.names.index(n) for n in names]
+    groups: dict[Payload, Table] = defaultdict(list)
+    for e in events:
+        groups[tuple(e.payload[i] for i in at)].append(e)
+    return groups
+
+
+# -- joins ------------------------------------------------------------------------------------
+
+
+def _join(node: nodes.Join, o: RowOracle) -> Table:
+    left, right = o.table(node.left), o.table(node.right)
+    out: Table = []
+    met: tuple[list[Table], list[Table]] = ([[] for _ in left], [[] for _ in right])
+    for i, a in enumerate(left):
+        for j, b in enumerate(right):
+            vs, ve = max(a.vs, b.vs), min(a.ve, b.ve)
+            payload = _joined(node, a.payload, b.payload)
+            if vs < ve and payload is not None:
+                if len(out) == EVENTS_MAX:
+                    raise TooLarge
+                out.append(Event(payload, vs, ve))
+                met[0][i].append(b)
+                met[1][j].append(a)
+    if node.how in ("left", "full"):
+        for a, matches in zip(left, met[0], strict=True):
+            out += _alone(_row_of_join(node, a.payload, None), a, matches)
+    if node.how in ("right", "full"):
+        for b, matches in zip(right, met[1], strict=True):
+            out += _alone(_row_of_join(node, None, b.payload), b, matches)
+    return out
+
+
+def _joined(node: nodes.Join, a: Payload, b: Payload) -> Payload | None:
+    """The payload of two rows that join, None where they do not."""
+    names = node.left.schema.names, node.right.schema.names
+    for own, other in node.on:
+        keys = (a[names[0].index(own)],), (b[names[1].index(other)],)
+        if keys[0] == (None,) or keys[0] != keys[1]:  # in a tuple the one NaN equals itself
+            return None
+    payload = _row_of_join(node, a, b)
+    if node.where is not None and not _holds(node.where, node.schema, payload):
+        return None
+    return payload
+
+
+def _row_of_join(node: nodes.Join, a: Payload | None, b: Payload | None) -> Payload:
+    """The `on` columns, the left's others, the right's others; nulls for a side that is absent."""
+    left, right = node.left.schema.names, node.right.schema.names
+    keys = [
+        a[left.index(own)] if a is not None else b[right.index(other)] if b is not None else None
+        for own, other in node.on
+    ]
+    own_names = {own for own, _ in node.on}
+    other_names = {other for _, other in node.on}
+    return (
+        *keys,
+        *(None if a is None else a[i] for i, n in enumerate(left) if n not in own_names),
+        *(None if b is None else b[i] for i, n in enumerate(right) if n not in other_names),
+    )
+
+
+def _alone(payload: Payload, e: Event, matches: Table) -> Table:
+    """The pieces of a row's lifetime in which none of its matches lives."""
+    bounds = {e.vs, e.ve, *(t for m in matches for t in (m.vs, m.ve) if e.vs < t < e.ve)}
+    pieces = [
+        Event(payload, vs, ve)
+        for vs, ve in pairwise(sorted(bounds))
+        if not any(m.vs <= vs < m.ve for m in matches)
+    ]
+    return normal_form(pieces)
+
+
+# -- what holds at each instant ---------------------------------------------------------------
+
+
+def _at_each_instant(tables: list[Table], say: Callable[[list[Table]], Iterable[Payload]]) -> Table:
+    """What `say` answers from the rows alive, at every instant, in normal form."""
+    bounds = sorted({t for events in tables for e in events for t in (e.vs, e.ve)})
+    pieces = []
+    for vs, ve in pairwise(bounds):
+        alive = [[e for e in events if e.vs <= vs < e.ve] for events in tables]
+        if any(alive):
+            pieces += [Event(p, vs, ve) for p in say(alive)]
+    return normal_form(pieces)
+
+
+def normal_form(events: Iterable[Event]) -> Table:
+    """For each payload: starts and ends that meet cancel, the i-th start takes the i-th end."""
+    sums: dict[Payload, Counter[int]] = defaultdict(Counter)
+    for e in events:
+        sums[e.payload][e.vs] += 1
+        sums[e.payload][e.ve] -= 1
+    out = []
+    for payload, at in sums.items():
+        starts = sorted(t for t, n in at.items() for _ in range(n))
+        ends = sorted(t for t, n in at.items() for _ in range(-n))
+        out += [Event(payload, vs, ve) for vs, ve in zip(starts, ends, strict=True)]
+    return out
+
+
+def _distinct(node: nodes.Distinct, o: RowOracle) -> Table:
+    return _at_each_instant([o.table(node.input)], lambda alive: {e.payload for e in alive[0]})
+
+
+def _difference(node: nodes.Difference, o: RowOracle) -> Table:
+
+    def more(alive: list[Table]) -> Iterable[Payload]:
+        left, right = (Counter(e.payload for e in events) for events in alive)
+        return (left - right).elements()
+
+    return _at_each_instant([o.table(node.left), o.table(node.right)], more)
+
+
+def _top_k(node: nodes.TopK, o: RowOracle) -> Table:
+    schema = node.input.schema
+    ranks: dict[Payload, Hashable] = {}
+
+    def rank(payload: Payload) -> Any:
+        if payload not in ranks:
+            answer = _answers([node.by], schema, payload)
+            ranks[payload] = None if answer is None else (_by(answer[0], node.largest), payload)
+        return ranks[payload]
+
+    def best(alive: list[Table]) -> Iterable[Payload]:
+        for members in _grouped(alive[0], schema, node.within).values():
+            ranked = [e.payload for e in members if rank(e.payload) is not None]
+            yield from sorted(ranked, key=lambda p: (rank(p)[0], place(p)))[: node.k]
+
+    return _at_each_instant([o.table(node.input)], best)
+
+
+def _by(value: Any, largest: bool) -> Any:
+    """What comes first has the smallest; NaN, then null come last either way."""
+    if value is None or value != value:
+        return (1, value is None)
+    return (0, _Reversed(place((value,)))) if largest else (0, place((value,)))
+
+
+class _Reversed:
+    """Orders the other way round."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and bool(self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]  # a key of sorting alone
+
+
+# -- several inputs ---------------------------------------------------------------------------
+
+
+def _union(node: nodes.Union, o: RowOracle) -> Table:
+    return [e for n in node.inputs for e in o.table(n)]
+
+
+def _race(node: nodes.Race, o: RowOracle) -> Table:
+    first, *others = (o.table(n) for n in node.inputs)
+    for other in others:
+        if Counter(other) != Counter(first):
+            raise AssertionError("inputs of a race are not the same table")
+    return first
+
+
+def _normalise(node: nodes.Normalise, o: RowOracle) -> Table:
+    return normal_form(o.table(node.input))
+
+
+_RULES: Mapping[type, Callable[[Any, RowOracle], Table]] = {
+    nodes.Source: _source,
+    nodes.Where: _where,
+    nodes.Select: _select,
+    nodes.Window: _window,
+    nodes.Lifetime: _lifetime,
+    nodes.LatestBy: _latest_by,
+    nodes.Aggregate: _aggregate,
+    nodes.Join: _join,
+    nodes.Union: _union,
+    nodes.Difference: _difference,
+    nodes.Distinct: _distinct,
+    nodes.TopK: _top_k,
+    nodes.Race: _race,
+    nodes.Normalise: _normalise,
+}
