@@ -17,32 +17,21 @@ less). Then what is fully frozen and has `vs <= m` goes out, and m is promised. 
 later can belong before it: whatever is held has `vs >= m`, and what has `vs == m` ends at t or
 later, while what was released ended before t. No smaller m would do: an event at m will come.
 
-Events are numbers: `id -> (payload id, vs, ve)` and how often the event is there. An insert adds
-one; an adjust moves one from `was` to `ve`. So provisional ends and removals fold away by
-themselves, and equal events are counted.
+What is held are counts of events (`event_counts.py`).
 """
 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
-from gapless.kernels import KeyTable
-from gapless.kernels.columns import Column
-from gapless.kernels.keys import Ids
-from gapless.operators.numbers import at_places, numbers, numbers_schema, read_numbers
+from gapless.operators.event_counts import EventCounts
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
-from gapless.operators.payloads import Payloads
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import Bug, DecodeError, StreamViolation
-from gapless.protocol.frame import Frame, Times
+from gapless.protocol.errors import Bug, DecodeError
+from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
-from gapless.protocol.text import format_element
-
-_EVENT = numbers_schema("payload", "vs", "ve")
-_TABLES = (FACTS, "payloads", "events")
 
 
 class Cleanse(Operator):
@@ -54,12 +43,7 @@ class Cleanse(Operator):
 
     def __init__(self, schema: StreamSchema) -> None:
         self.schema = schema
-        self._payloads = Payloads(schema.payload)
-        self._events = KeyTable(_EVENT)
-        self._payload = Column(0)  # by id of an event, as are all columns
-        self._vs = Column(INF)  # INF where the id is free
-        self._ve = Column(INF)
-        self._count = Column(0)
+        self._held = EventCounts(schema)
         self._input_stable = BEGIN
         self._stable = BEGIN
         self._wanted = BEGIN  # events that end before it may be dropped
@@ -68,59 +52,21 @@ class Cleanse(Operator):
         """Takes the rows in; at a stable, gives what has become final and is next in order."""
         check_schema(frame, self.schema)
         if len(frame):
-            self._take_in(frame)
+            self._held.apply(frame)
         if frame.stable is None:
             return Out(Frame.empty(self.schema))
         return Out(self._release(frame.stable))
 
-    def _take_in(self, frame: Frame) -> None:
-        gained, lost = np.flatnonzero(frame.ve > frame.vs), np.flatnonzero(~frame.is_insert)
-        rows = np.concatenate([gained, lost])
-        by = np.repeat(np.array([1, -1]), [len(gained), len(lost)])
-        payloads = self._payloads.intern(frame.payload)[rows]
-        vs, ve = frame.vs[rows], np.concatenate([frame.ve[gained], frame.was[lost]])
-        ids = self._intern(payloads, vs, ve)
-        count = self._count.values
-        np.add.at(count, ids, by)
-        absent = count[ids] < 0
-        if absent.any():
-            np.subtract.at(count, ids, by)
-        self._forget(np.unique(ids[count[ids] == 0]))
-        if absent.any():
-            element = frame.slice(int(rows[int(absent.argmax())]), 1).elements()[0]
-            rule = "an adjust changes an event that is there, and this one is not"
-            raise StreamViolation(format_element(element), rule)
-
-    def _intern(self, payloads: Ids, vs: Times, ve: Times) -> Ids:
-        keys = pa.RecordBatch.from_arrays(list(map(pa.array, (payloads, vs, ve))), schema=_EVENT)
-        ids, new = self._events.intern(keys)
-        for column, values in zip(self._key_columns, (payloads, vs, ve), strict=True):
-            column.fit(self._events.capacity)[ids[new]] = values[new]
-        self._payloads.use(payloads[new])
-        self._count.fit(self._events.capacity)
-        return ids
-
     def _release(self, t: int) -> Frame:
-        n = self._events.capacity
-        vs, ve = self._vs.values[:n], self._ve.values[:n]
+        vs, ve = self._held.vs.values, self._held.ve.values
         final = vs < INF if t == INF else ve < t
         first = int(np.min(vs, where=~final, initial=t))
         stable = first if first > self._stable else None
-        released = np.flatnonzero(final & (vs <= first))
-        frame = self._in_order(released[ve[released] >= self._wanted])
+        released = (final & (vs <= first)).nonzero()[0]
+        frame = _in_order(self._held.rows(released[ve[released] >= self._wanted]))
         self._input_stable, self._stable = t, max(self._stable, first)
-        self._count.values[released] = 0
-        self._forget(released)
+        self._held.forget(released)
         return frame.with_stable(stable)
-
-    def _in_order(self, ids: Ids) -> Frame:
-        """The events, each as often as it is there, in the fixed order."""
-        if not len(ids):
-            return Frame.empty(self.schema)
-        payload = self._payloads.rows(self._payload.values[ids])
-        frame = Frame.from_columns(self.schema, self._vs.values[ids], self._ve.values[ids], payload)
-        order = by_time_and_payload(frame.vs, frame.ve, payload)
-        return frame.take(np.repeat(order, self._count.values[ids][order]))
 
     def fast_forward(self, t: int) -> int:
         """Drops what is final and ends before t; what is not final yet, when it is its turn.
@@ -130,53 +76,22 @@ class Cleanse(Operator):
         that start later.
         """
         self._wanted = max(self._wanted, t)
-        dropped = np.flatnonzero(self._ve.values < min(self._wanted, self._input_stable))
-        self._count.values[dropped] = 0
-        self._forget(dropped)
+        ends_before = min(self._wanted, self._input_stable)
+        self._held.forget((self._held.ve.values < ends_before).nonzero()[0])
         return t
-
-    def _forget(self, ids: Ids) -> None:
-        """Frees ids whose count has become 0."""
-        if not len(ids):
-            return
-        self._events.release(ids)
-        self._payloads.drop(self._payload.values[ids])
-        for column, free in zip(self._key_columns, (0, INF, INF), strict=True):
-            column.values[ids] = free
-            column.fit(self._events.capacity)
-        self._count.fit(self._events.capacity)
-
-    @property
-    def _key_columns(self) -> tuple[Column, Column, Column]:
-        return self._payload, self._vs, self._ve
 
     def snapshot(self) -> State:
         """The events held, and what has been promised."""
-        rows, places = self._payloads.snapshot()
-        ids = (self._vs.values < INF).nonzero()[0]
-        return {
-            FACTS: facts(input_stable=self._input_stable, stable=self._stable, wanted=self._wanted),
-            "payloads": rows,
-            "events": numbers(
-                payload=places[self._payload.values[ids]],
-                vs=self._vs.values[ids],
-                ve=self._ve.values[ids],
-                count=self._count.values[ids],
-            ),
-        }
+        stables = facts(input_stable=self._input_stable, stable=self._stable, wanted=self._wanted)
+        return {FACTS: stables, **self._held.snapshot()}
 
     def restore(self, state: State) -> None:
         """Takes them back; raises `DecodeError` where they are not what a cleanse holds."""
-        check_names(state, *_TABLES)
+        check_names(state, FACTS, "payloads", "events")
         self._input_stable, self._stable, self._wanted = read_facts(
             state, "input_stable", "stable", "wanted"
         )
-        places, vs, ve, count = read_numbers(state, "events", "payload", "vs", "ve", "count")
-        payloads = self._payloads.restore(state, "payloads")
-        ids = self._intern(at_places(payloads, places, "events.payload"), vs, ve)
-        self._count.values[ids] = count
-        if len(self) < len(ids):
-            raise DecodeError("snapshot.events", "repeated events", "each once, with its count")
+        self._held.restore(state)
         try:
             self.validate()
         except Bug as e:
@@ -184,28 +99,22 @@ class Cleanse(Operator):
 
     def __len__(self) -> int:
         """Different events held."""
-        return len(self._events)
+        return len(self._held)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables and columns."""
-        columns = (*self._key_columns, self._count)
-        held = sum(column.nbytes for column in columns)
-        return int(self._events.nbytes) + self._payloads.nbytes + held
+        """Bytes of what is held."""
+        return self._held.nbytes
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
-        self._events.validate()
-        live = self._vs.values < INF
-        if int(live.sum()) != len(self._events):
-            raise Bug(f"{int(live.sum())} live starts, {len(self._events)} events held")
-        if ((self._count.values > 0) != live).any():
-            raise Bug("an event is held no times, or a free id some times")
-        self._payloads.validate(self._payload.values[live])
-        vs, ve = self._vs.values[live], self._ve.values[live]
-        if (vs >= ve).any():
-            raise Bug("an event ends before it has started")
+        self._held.validate()
+        vs, ve = self._held.vs.values, self._held.ve.values  # INF where nothing is
         if (vs < self._stable).any():
             raise Bug("an event below the promised stable is still held")
         if ((vs == self._stable) & (ve < self._input_stable)).any():
             raise Bug("an event whose turn has come is still held")
+
+
+def _in_order(events: Frame) -> Frame:
+    return events.take(by_time_and_payload(events.vs, events.ve, events.payload))

@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gapless.kernels.keys import Ids
 from gapless.operators.cleanse import Cleanse
+from gapless.operators.event_counts import EventCounts
 from gapless.operators.operator import Marks, Out
 from gapless.protocol.elements import BEGIN, INF, Element, Insert, Stable
 from gapless.protocol.errors import Bug, DecodeError, StreamViolation
@@ -225,14 +227,21 @@ class ForgetsDuplicates(Cleanse):
     """Broken: a set, not a multiset."""
 
     def _release(self, t: int) -> Frame:
-        self._count.values[self._count.values > 1] = 1
+        count = self._held.count.values
+        count[count > 1] = 1
         return super()._release(t)
 
 
 class KeepsReleased(Cleanse):
     """Broken: does not forget what it has released."""
 
-    def _forget(self, ids: object) -> None:
+    def __init__(self, schema: StreamSchema) -> None:
+        super().__init__(schema)
+        self._held = NeverForgets(schema)
+
+
+class NeverForgets(EventCounts):
+    def forget(self, ids: Ids) -> None:
         pass
 
 

@@ -175,7 +175,7 @@ class LosesCopies(Settle):
 
 class OnceEach(EventCounts):
     def rows(self, ids: Ids) -> Frame:
-        self._count.values[ids] = 1
+        self.count.values[ids] = 1
         return super().rows(ids)
 
 
