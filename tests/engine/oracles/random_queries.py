@@ -243,7 +243,7 @@ class Drawing:
             return col(field.name).is_null()
         if field.name.startswith("ts") and self.rng.random() < 0.8:
             return col(field.name) >= self.rng.randrange(SPAN // 2)
-        if self.rng.random() < 0.15 and str(field.type) != "double":  # is_in tells -0.0 from 0.0
+        if self.rng.random() < 0.15:
             return col(field.name).is_in(self.rng.sample(values, 2))
         if str(field.type) in ("int32", "int64") and self.rng.random() < 0.2:
             return col(field.name) % 3 == self.rng.choice((0, 1))
