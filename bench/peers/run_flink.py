@@ -39,7 +39,7 @@ def csv_source(name: str, columns: str, lateness_s: int) -> None:
     tables.execute_sql(f"""
         CREATE TABLE {name} ({columns}, rt AS TO_TIMESTAMP_LTZ(ts, 3),
         WATERMARK FOR rt AS rt - INTERVAL '{lateness_s}' SECOND)
-        WITH ('connector'='filesystem', 'path'='file://{data}/{name}_csv', 'format'='csv')""")
+        WITH ('connector'='filesystem', 'path'='{data}/{name}_csv', 'format'='csv')""")
 
 
 def join() -> tuple[str, str]:
@@ -94,7 +94,7 @@ if frame is not None:
 columns, query = join() if workload == "w3" else windows()
 tables.execute_sql(f"""
     CREATE TABLE answers ({columns})
-    WITH ('connector'='filesystem', 'path'='file://{out}/result', 'format'='csv')""")
+    WITH ('connector'='filesystem', 'path'='{out}/result', 'format'='csv')""")
 tables.execute_sql(f"INSERT INTO answers {query}").wait()
 seconds = time.perf_counter() - start
 report = {"seconds": seconds, "version": pyflink.version.__version__}

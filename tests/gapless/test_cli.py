@@ -171,6 +171,21 @@ def test_where_the_figures_are_is_said(
     assert "figure" not in gapless("bench", "one").out
 
 
+def test_a_bench_is_told_whether_peers_are_wanted_and_what_it_says_goes_to_stderr(
+    gapless: Gapless, benches: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benches(one=[HELD])
+
+    def run(context: Context) -> Iterator[Row]:
+        if context.with_peers:
+            context.say("installing a peer")
+        yield HELD
+
+    monkeypatch.setattr(sys.modules["fake_bench_one"], "run", run)
+    assert gapless("bench", "one", "--with-peers").err == "installing a peer\n"
+    assert gapless("bench", "one").err == ""
+
+
 def test_all_benches_make_one_report(gapless: Gapless, benches: Callable[..., None]) -> None:
     benches(one=[HELD], two=[MISSED])
     outcome = gapless("bench", "--all", "--json")
