@@ -30,6 +30,7 @@ from gapless.kernels import Chains, KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.events import events_of
+from gapless.operators.numbers import numbers_schema
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.payloads import Payloads
@@ -40,7 +41,7 @@ from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
 
-_PLACE = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("key", "vs")])
+_PLACE = numbers_schema("key", "vs")
 _EVENTS = "events"
 
 

@@ -30,7 +30,8 @@ from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import VS, StreamSchema
 
-Lifetimes = Hopping | Landmark | Sliding | For | Until
+Window = Hopping | Landmark | Sliding | For | Until
+"""What gives rows lifetimes."""
 
 
 class SetLifetimes(Operator):
@@ -39,7 +40,7 @@ class SetLifetimes(Operator):
     def __init__(
         self,
         schema: StreamSchema,
-        window: Lifetimes,
+        window: Window,
         on: str | None = None,
         aside: Aside | None = None,
     ) -> None:
@@ -160,7 +161,7 @@ class SetLifetimes(Operator):
 
 
 def _check_times(what: str, t: pa.DataType, schema: StreamSchema) -> None:
-    if pa.types.is_signed_integer(t):
+    if pa.types.is_signed_integer(t) or (pa.types.is_date64(t) and schema.time_unit == "ms"):
         return
     if not pa.types.is_timestamp(t) or t.unit != schema.time_unit:
         raise SchemaError(
@@ -170,9 +171,8 @@ def _check_times(what: str, t: pa.DataType, schema: StreamSchema) -> None:
 
 def _as_times(column: pa.Array) -> Times:
     """A column as times, null as INF."""
-    ticks = (
-        column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column.cast(pa.int64())
-    )
+    temporal = pa.types.is_temporal(column.type)  # then it has 64 bits, as `_check_times` has seen
+    ticks = column.view(pa.int64()) if temporal else column.cast(pa.int64())
     if ticks.null_count:
         ticks = ticks.fill_null(INF)
     times: Times = ticks.to_numpy()

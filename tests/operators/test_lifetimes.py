@@ -3,11 +3,12 @@
 import random
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from gapless.operators.aside import Aside
-from gapless.operators.lifetimes import Lifetimes, SetLifetimes
+from gapless.operators.lifetimes import SetLifetimes, Window
 from gapless.operators.operator import Marks, Out
 from gapless.operators.windows import For, Hopping, Landmark, Sliding, Until
 from gapless.protocol.elements import BEGIN, INF
@@ -23,7 +24,8 @@ from tests.operators import laws
 
 SCHEMA = StreamSchema({"p": "string", "until": "int64"})
 ROWS: list[tuple[object, ...]] = [("A", 61), ("A", 80), ("B", 70), ("B", None)]
-WINDOWS: dict[str, Lifetimes] = {
+DAY_MS = 86_400_000
+WINDOWS: dict[str, Window] = {
     "hopping": Hopping(10, 5),
     "uneven": Hopping(7, 3),
     "gaps": Hopping(2, 7),
@@ -35,7 +37,7 @@ WINDOWS: dict[str, Lifetimes] = {
 }
 
 
-def lifetime(window: Lifetimes, e: Event) -> Iterator[Event]:
+def lifetime(window: Window, e: Event) -> Iterator[Event]:
     """The table in docs/engine.md, a row at a time."""
     match window:
         case Hopping(r, s):
@@ -53,14 +55,14 @@ def lifetime(window: Lifetimes, e: Event) -> Iterator[Event]:
         yield Event(e.payload, vs, ve)
 
 
-def promised(window: Lifetimes, t: int) -> int:
+def promised(window: Window, t: int) -> int:
     match window:
         case Hopping(_, s) | Landmark(int(s)) if t != INF:
             return (t // s + 1) * s
     return t
 
 
-def living(window: Lifetimes, tdb: Tdb) -> Tdb:
+def living(window: Window, tdb: Tdb) -> Tdb:
     """The oracle."""
     return Tdb(tdb.schema, [new for e in tdb.events for new in lifetime(window, e)])
 
@@ -158,6 +160,11 @@ def test_an_end_may_be_a_time_of_the_streams_unit() -> None:
     schema = StreamSchema({"p": pa.string(), "to": pa.timestamp("ms")})
     until = SetLifetimes(schema, Until(col("to")))
     assert say(until, "ins((A,17),4,5)") == "ins((A,17),4,17)"
+    days = StreamSchema({"p": pa.string(), "to": pa.date64()})
+    times = np.array([4]), np.array([5])
+    columns = [pa.array(["A"]), pa.array([DAY_MS]).cast("date64")]
+    rows = Frame.from_columns(days, *times, columns)
+    assert SetLifetimes(days, Until(col("to"))).push(0, rows).frame.ve.tolist() == [DAY_MS]
     small = StreamSchema({"n": "int32"})
     assert say(SetLifetimes(small, Until(col("n"))), "ins(17,4,5)") == "ins(17,4,17)"
 
@@ -169,15 +176,16 @@ def test_an_end_may_be_a_time_of_the_streams_unit() -> None:
         (Until(col("gone")), None, ExpressionError),
         (Until(if_else(col("p") == "A", 1.5, 2.5)), None, SchemaError),
         (Until(col("seconds")), None, SchemaError),
+        (Until(col("days")), None, SchemaError),
         (Sliding(3), "p", SchemaError),
         (Sliding(3), "gone", SchemaError),
         (Sliding(3), "seconds", SchemaError),
     ],
 )
 def test_what_is_no_time_is_refused_when_it_is_made(
-    window: Lifetimes, on: str | None, error: type[GaplessError]
+    window: Window, on: str | None, error: type[GaplessError]
 ) -> None:
-    schema = StreamSchema({"p": pa.string(), "seconds": pa.timestamp("s")})
+    schema = StreamSchema({"p": pa.string(), "seconds": pa.timestamp("s"), "days": pa.date32()})
     with pytest.raises(error):
         SetLifetimes(schema, window, on)
 
