@@ -35,13 +35,19 @@ from gapless.operators.present_window import PresentWindow, panes_of
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping, Landmark
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import Bug, Misuse
+from gapless.protocol.errors import Bug, MemoryLimit, Misuse
 from gapless.protocol.frame import Times
 
 TOGETHER_WINDOWS_MIN = 2
 """Fewer windows than that are answered one after the other."""
 TOGETHER_CELLS_MAX = 2_000
 """Cells that are put into a window in the time that the calls for one window take, some 100 us."""
+
+TOGETHER_ALL_CELLS_MAX = 1 << 20
+"""Cells times their windows that are laid out at once: some hundred megabytes."""
+WINDOWS_AT_ONCE_MAX = 1_000_000
+"""Windows answered in one push. Time that jumps further over a window that has rows makes more
+answers than anybody can read: some row is far in the future, or the slide far too small."""
 
 
 class Paned(Windowed):
@@ -97,6 +103,11 @@ class Paned(Windowed):
                 present.enter(arriving.popleft())
             gone += present.leave_below(end - self._span)
             if present:
+                if len(answers) == WINDOWS_AT_ONCE_MAX:
+                    raise MemoryLimit(
+                        f"more than {WINDOWS_AT_ONCE_MAX:,} windows would be answered at once: is "
+                        "some row far in the future? Else answer less often: a longer slide"
+                    )
                 answers.append(present.results(window))
             window += 1
         self._next = complete
@@ -114,7 +125,8 @@ class Paned(Windowed):
         first = max(self._next, int(found.places[0]) // self._step)
         windows = min(complete, (int(found.places[-1]) + self._span) // self._step) - first
         cells = len(found.ids) * self._span // self._step
-        return windows > TOGETHER_WINDOWS_MIN and cells < windows * TOGETHER_CELLS_MAX
+        small = cells < min(windows * TOGETHER_CELLS_MAX, TOGETHER_ALL_CELLS_MAX)
+        return windows > TOGETHER_WINDOWS_MIN and small
 
     def _answer_together(
         self, found: Found, partials: list[pa.RecordBatch], complete: int

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from gapless.operators import cells, wid
+from gapless.operators import cells, paned, wid
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aside import Aside
@@ -18,7 +18,7 @@ from gapless.operators.paned import Paned
 from gapless.operators.present_window import PresentWindow
 from gapless.operators.windows import Hopping, Landmark
 from gapless.protocol.elements import BEGIN, INF, Element, Insert, Stable
-from gapless.protocol.errors import GaplessError, Misuse, RowError, SchemaError
+from gapless.protocol.errors import GaplessError, MemoryLimit, Misuse, RowError, SchemaError
 from gapless.protocol.frame import Frame, frames_of
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
@@ -393,6 +393,17 @@ def test_an_answer_beyond_int64_goes_aside_and_the_others_are_given(
     assert format(out.elements()) == "ins((b,1),5,10) stable(inf)"
     (kept,) = aside.take()
     assert kept.rows.to_pylist()[0]["src"] == "a"
+
+
+def test_time_that_jumps_over_too_many_windows_is_an_error_and_no_endless_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(paned, "WINDOWS_AT_ONCE_MAX", 50)
+    rows: list[Element] = [Insert(("a", 1), t, INF) for t in (0, 10**12)]
+    for window in (Landmark(1), Hopping(10**9, 1)):
+        operator = made(window)
+        with pytest.raises(MemoryLimit, match="far in the future"):
+            operator.push(0, Frame.from_elements(SOURCE, [*rows, Stable(INF)]))
 
 
 def test_frames_are_counted_in_pieces_that_bound_memory(monkeypatch: pytest.MonkeyPatch) -> None:
