@@ -395,6 +395,10 @@ _INFIX = {
     "or_kleene": "|",
 }
 _PREFIX = {"negate_checked": "-", "invert": "~"}
+_WRAPS = frozenset(
+    {"abs", "add", "divide", "multiply", "negate", "power", "shift_left", "shift_right", "subtract"}
+)
+"""Functions of Arrow that wrap integers in silence, and have a twin that does not."""
 
 
 # -- making them ------------------------------------------------------------------------------
@@ -423,8 +427,11 @@ def lit(value: Any, type: pa.DataType | str | None = None) -> Expr:  # noqa: A00
 def call(function: str, *args: Any, **options: Any) -> Expr:
     """Any deterministic scalar function of `pyarrow.compute`, with its options by name.
 
-    Arguments that are no expressions are literals.
+    Arguments that are no expressions are literals. Arithmetic is checked, as with the operators:
+    `call("abs", x)` is Arrow's `abs_checked`, which fails where integers would wrap in silence.
     """
+    if function in _WRAPS:
+        function = f"{function}_checked"
     return Call(function, tuple(_expr(a) for a in args), options)
 
 

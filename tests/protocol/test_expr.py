@@ -416,3 +416,11 @@ def test_zero_is_found_whatever_its_sign() -> None:
     for zero in (0.0, -0.0):
         assert col("f").is_in([zero]).evaluate(batch).to_pylist() == [True, True, False, False]
         assert col("f").is_in([zero, None]).evaluate(batch).to_pylist() == [True, True, False, True]
+
+
+def test_arithmetic_that_would_wrap_is_an_error_also_when_called_by_its_name() -> None:
+    batch = pa.record_batch({"n": pa.array([-(2**63)])})
+    wraps = [call("abs", col("n")), call("negate", col("n")), call("subtract", col("n"), 1)]
+    for expression in [*wraps, call("multiply", col("n"), 2), call("shift_left", col("n"), 64)]:
+        with pytest.raises(ExpressionError):
+            expression.evaluate(batch)
