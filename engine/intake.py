@@ -30,7 +30,7 @@ from gapless.engine.nodes import Source
 from gapless.engine.verdicts import verdict_of
 from gapless.operators.aside import Aside
 from gapless.operators.operator import Marks
-from gapless.protocol.columns import take
+from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame, Mask, Times
@@ -150,7 +150,7 @@ class Intake:
             return columns
         left = np.ones(raw.num_rows, np.bool_)
         for reason, bad in problems:
-            self._aside.put(self._where, _rows(raw, bad & left), reason)
+            self._aside.put(self._where, take_rows(raw, bad & left), reason)
             left &= ~bad
         usable: list[pa.Array] = self._batch(columns, left).columns
         return usable
@@ -200,7 +200,7 @@ class Intake:
     def _batch(self, columns: list[pa.Array], mask: Mask | None = None) -> pa.RecordBatch:
         """Those rows, or all."""
         batch = pa.RecordBatch.from_arrays(columns, schema=self._conform.schema)
-        return batch if mask is None else _rows(batch, mask)
+        return batch if mask is None else take_rows(batch, mask)
 
     # -- promises -----------------------------------------------------------------------------
 
@@ -234,10 +234,3 @@ class Intake:
             return
         bounds[VS] = bounds.pop(self.source.time)
         yield self._nothing, (said, Punctuation(tuple(bounds.items()), said.group))
-
-
-def _rows(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
-    """The rows that a mask picks, of columns of any type."""
-    picked = pa.array(mask)
-    columns = [take(column, picked) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

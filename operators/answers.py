@@ -20,6 +20,7 @@ from gapless.operators.aggregates.counts import Count, CountAccumulator
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.operators.aside import Aside
 from gapless.operators.state import State
+from gapless.protocol.columns import take
 from gapless.protocol.frame import Times
 
 
@@ -137,9 +138,9 @@ def results(
         good &= ~mask
         if final:
             rows = pa.RecordBatch.from_arrays(
-                [pa.array(windows[mask]), *(g.filter(pa.array(mask)) for g in groups)],
+                [pa.array(windows[mask]), *(take(g, pa.array(mask)) for g in groups)],
                 names=["_window", *grouping.group_by],
             )
             grouping.aside.put("aggregate", rows, reason)
-    kept = [g.filter(pa.array(good)) for g in groups]
+    kept = [take(g, pa.array(good)) for g in groups]
     return Answers(windows[good], [*kept, *(state.results(ids[good]) for state in states)])

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.operators.aside import Aside
-from gapless.protocol.columns import take
+from gapless.protocol.columns import take_rows
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.frame import Mask
 from gapless.protocol.values import from_values
@@ -67,8 +67,8 @@ def _evaluate_some(
         if aside.mode == "stop":
             break
     for reason, rows in reasons.items():
-        aside.put(where, _picked(batch, pa.array(rows)), reason)
-    answerable = _picked(batch, pa.array(left))
+        aside.put(where, take_rows(batch, np.array(rows)), reason)
+    answerable = take_rows(batch, left)
     try:
         return computed.evaluate(answerable), left
     except ExpressionError as e:  # none alone is at fault: they are too much for one column
@@ -117,11 +117,6 @@ def _evaluate_frame(
 def _nothing(computed: Computed, batch: pa.RecordBatch) -> tuple[pa.Array, Mask]:
     no_answers = from_values([], computed.type(batch.schema))
     return no_answers, np.zeros(batch.num_rows, np.bool_)
-
-
-def _picked(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
-    columns = [take(column, rows) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _reason(computed: Computed, error: ExpressionError) -> str:

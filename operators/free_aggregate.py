@@ -23,14 +23,14 @@ import pyarrow as pa
 from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.operators.aside import Aside
-from gapless.operators.per_snapshot import CELLS_MAX, PerSnapshot
+from gapless.operators.per_snapshot import ENTRIES_MAX, PerSnapshot
 from gapless.operators.pieces import Pieces, Rows, Spans
-from gapless.protocol.columns import take
+from gapless.protocol.columns import take_rows
 from gapless.protocol.frame import Mask
 from gapless.protocol.schema import StreamSchema
 
-CELL_BYTES = 64
-"""Of sub-aggregates, so that what `CELLS_MAX` allows takes some 100 MB with the tree above it."""
+ENTRY_BYTES = 64
+"""Of sub-aggregates, so that what `ENTRIES_MAX` allows takes some 100 MB with the tree above it."""
 
 Aggregates = Sequence[tuple[str, AggregateFunction]]
 
@@ -47,16 +47,16 @@ class FreeAggregate(PerSnapshot):
         self._functions = [function for _, function in aggregates]
         states = [f.accumulator(schema.payload) for f in self._functions]
         widths = [_bytes_of(f.type) for state in states for f in state.partial_schema]
-        self._cells_of_piece = 1 + sum(width or 0 for width in widths) // CELL_BYTES
+        self._entries_of_piece = 1 + sum(width or 0 for width in widths) // ENTRY_BYTES
         self._keeps_rows = None in widths
         self._aside = aside
 
-    def _cells(self, pieces: Pieces, spans: Spans) -> Ids:
+    def _entries(self, pieces: Pieces, spans: Spans) -> Ids:
         """By the width of a sub-aggregate; one that has lists has an entry a row, at the most."""
-        cells = np.full(len(pieces), self._cells_of_piece)
+        entries = np.full(len(pieces), self._entries_of_piece)
         if self._keeps_rows:
-            cells += spans.covered(len(pieces), self._events.count.values[spans.event])
-        return cells
+            entries += spans.covered(len(pieces), self._events.count.values[spans.event])
+        return entries
 
     def _answer(self, pieces: Pieces, spans: Spans) -> Rows:
         states = [f.accumulator(self._input.payload) for f in self._functions]
@@ -82,11 +82,11 @@ class FreeAggregate(PerSnapshot):
         has_rows = [np.zeros(size, np.bool_) for size in sizes]
         for level, (nodes, places) in enumerate(levels):
             has_rows[level][nodes] = True
-            for i in range(0, len(nodes), CELLS_MAX):
-                at = places[i : i + CELLS_MAX]
-                picked = _picked(rows, at)
+            for i in range(0, len(nodes), ENTRIES_MAX):
+                at = places[i : i + ENTRIES_MAX]
+                picked = take_rows(rows, at)
                 for state in states:
-                    state.add(base[level] + nodes[i : i + CELLS_MAX], picked, times[at])
+                    state.add(base[level] + nodes[i : i + ENTRIES_MAX], picked, times[at])
         for level in range(len(levels) - 1, 0, -1):
             _hand_down(states, has_rows[level], has_rows[level - 1], base[level], base[level - 1])
         return has_rows[0].nonzero()[0] if levels else np.zeros(0, np.int64)
@@ -133,8 +133,3 @@ def _hand_down(
         partial = state.take(base + nodes)
         state.merge(base_below + 2 * nodes, partial)
         state.merge(base_below + 2 * nodes + 1, partial)
-
-
-def _picked(rows: pa.RecordBatch, places: Ids) -> pa.RecordBatch:
-    columns = [take(column, pa.array(places)) for column in rows.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

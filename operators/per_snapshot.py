@@ -57,7 +57,7 @@ from gapless.protocol.errors import Bug, DecodeError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
-CELLS_MAX = 1 << 20
+ENTRIES_MAX = 1 << 20
 """What is laid out at once for answers, in the subclass's measure: tens of megabytes."""
 
 
@@ -105,7 +105,7 @@ class PerSnapshot(Operator):
     def _answer(self, pieces: Pieces, spans: Spans) -> Rows:
         """The rows that hold in each piece, given the events that cover it; in any order."""
 
-    def _cells(self, pieces: Pieces, spans: Spans) -> Ids:
+    def _entries(self, pieces: Pieces, spans: Spans) -> Ids:
         """How much room the answer for each piece takes, at the most."""
         return np.ones(len(pieces), np.int64)
 
@@ -198,14 +198,14 @@ class PerSnapshot(Operator):
         return out
 
     def _parts(self, pieces: Pieces, spans: Spans) -> Iterator[tuple[Pieces, Spans]]:
-        """The same in parts of about `CELLS_MAX` cells."""
-        filled = np.cumsum(self._cells(pieces, spans))
+        """The same in parts of about `ENTRIES_MAX` entries."""
+        filled = np.cumsum(self._entries(pieces, spans))
         if not len(pieces):
             return
-        if filled[-1] <= CELLS_MAX:
+        if filled[-1] <= ENTRIES_MAX:
             yield pieces, spans
             return
-        cuts = np.diff(filled // CELLS_MAX).nonzero()[0] + 1
+        cuts = np.diff(filled // ENTRIES_MAX).nonzero()[0] + 1
         edges = [0, *cuts.tolist(), len(pieces)]
         for first, last in pairwise(edges):
             yield pieces.part(first, last), spans.part(first, last)

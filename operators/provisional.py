@@ -18,6 +18,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.keys import Ids
 from gapless.operators.state import State, table
+from gapless.protocol.columns import take_rows
 from gapless.protocol.frame import Mask
 
 _WINDOW = "_window"
@@ -46,7 +47,7 @@ class Told:
         if before is None:
             return now.slice(0, 0), now
         stays, known = _common(before, now)
-        return before.filter(pa.array(~stays)), now.filter(pa.array(~known))
+        return take_rows(before, ~stays), take_rows(now, ~known)
 
     def forget(self, windows: Iterable[int]) -> None:
         """Drops what was told of these."""
@@ -71,7 +72,7 @@ class Told:
         windows = rows.column(0).to_numpy()
         payload = pa.RecordBatch.from_arrays(rows.columns[1:], schema=self._payload)
         for window in np.unique(windows).tolist():
-            self._told[window] = payload.filter(pa.array(windows == window))
+            self._told[window] = take_rows(payload, windows == window)
 
     @property
     def nbytes(self) -> int:

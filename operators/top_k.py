@@ -74,7 +74,7 @@ class TopK(PerSnapshot):
                 frame = frame.take(ranked, frame.stable)
         return super().push(source, frame, marks)
 
-    def _cells(self, pieces: Pieces, spans: Spans) -> Ids:
+    def _entries(self, pieces: Pieces, spans: Spans) -> Ids:
         alive = spans.covered(len(pieces), self._copies_of(spans))
         return np.minimum(alive, self._k)
 

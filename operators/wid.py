@@ -23,6 +23,7 @@ from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping
+from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.frame import Times
@@ -64,12 +65,12 @@ class Wid(Windowed):
             if not len(kept):
                 return
             first, repeats, times = first[kept], repeats[kept], times[kept]
-            rows = rows.take(pa.array(kept))
+            rows = take_rows(rows, kept)
         groups = self._groups.of(rows)
         at = np.repeat(np.arange(len(times)), repeats)
         windows = np.arange(len(at)) - (np.cumsum(repeats) - repeats)[at] + first[at]
         if len(at) > len(times):
-            groups, times, rows = groups[at], times[at], rows.take(pa.array(at))
+            groups, times, rows = groups[at], times[at], take_rows(rows, at)
         self._cells.add(windows, groups, self._groups.capacity, times, rows)
 
     def answer(self, complete: int) -> Answers | None:

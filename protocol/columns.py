@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +41,15 @@ def take(array: pa.Array, rows: pa.Array) -> pa.Array:
             return pa.StructArray.from_arrays(children, fields=list(t), mask=mask)
         return take(array.cast(without_views(t)), rows).cast(t)
     return array.filter(rows) if pa.types.is_boolean(rows.type) else array.take(rows)
+
+
+def take_rows(batch: pa.RecordBatch, rows: np.typing.NDArray[Any]) -> pa.RecordBatch:
+    """`take` of all columns: the rows that a mask or an array of positions names."""
+    picked = pa.array(rows)
+    if any(has_views(t) for t in batch.schema.types):
+        columns = [take(column, picked) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    return batch.filter(picked) if rows.dtype == np.bool_ else batch.take(picked)
 
 
 def compact(array: pa.Array) -> pa.Array:

@@ -16,7 +16,7 @@ from gapless.operators.aggregates.extremes import First, Last, Min
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction, Unanswerable
 from gapless.operators.aggregates.sums import Mean, Sum
 from gapless.operators.aside import Aside
-from gapless.operators.free_aggregate import CELL_BYTES, FreeAggregate
+from gapless.operators.free_aggregate import ENTRY_BYTES, FreeAggregate
 from gapless.operators.pieces import Pieces, Rows, Spans, lay_out
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import BEGIN, INF
@@ -181,17 +181,17 @@ def test_sketches_and_lists_are_laid_out_in_parts_by_the_rows_alive() -> None:
     n = 5
     vs, ve = np.arange(n), np.full(n, 9)
     group = np.zeros(n, np.int64)
-    for function, cells in (
+    for function, entries in (
         (Count(), [1] * n),
         (Mean("x"), [1] * n),
         (CountDistinct("x"), [2, 3, 4, 5, 6]),
-        (CountDistinct("x", "hll", 12), [1 + 2**12 // CELL_BYTES] * n),
+        (CountDistinct("x", "hll", 12), [1 + 2**12 // ENTRY_BYTES] * n),
     ):
         operator = FreeAggregate(SCHEMA, (), [("n", function)], Aside())
         say(operator, " ".join(f"ins((A,1,{t}),{t},9)" for t in range(n)))
         _, events = operator._events.of(group[:1])
         pieces, spans, _ = lay_out(group[:1], group, events, vs, ve, BEGIN, 9)
-        assert operator._cells(pieces, spans).tolist() == cells
+        assert operator._entries(pieces, spans).tolist() == entries
 
 
 def test_what_was_said_of_an_open_row_is_revised_when_it_ends() -> None:
@@ -218,7 +218,7 @@ def test_any_telling_of_a_table_gives_the_answers_at_each_instant_tightly() -> N
 def test_work_that_is_cut_into_parts_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(20):
         rng, tdb, group_by = drawn(seed)
-        monkeypatch.setattr(per_snapshot, "CELLS_MAX", rng.choice((1, 4, 15)))
+        monkeypatch.setattr(per_snapshot, "ENTRIES_MAX", rng.choice((1, 4, 15)))
         out = run(aggregate(group_by), told([tdb], rng, seed))
         assert out == by_instant(relation(group_by), [tdb], out.schema), f"seed {seed}"
 

@@ -183,7 +183,7 @@ def test_a_snapshot_at_any_frame_gives_the_same_output_from_then_on() -> None:
 def test_work_that_is_cut_into_parts_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(20):
         rng, tdb, how = drawn(seed)
-        monkeypatch.setattr(per_snapshot, "CELLS_MAX", rng.choice((1, 3, 10)))
+        monkeypatch.setattr(per_snapshot, "ENTRIES_MAX", rng.choice((1, 3, 10)))
         out = run(top(*how), told([tdb], rng, seed))
         assert out == by_instant(best(*how), [tdb], SCHEMA)
 
