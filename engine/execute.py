@@ -57,6 +57,8 @@ class Execution(Iterator[Frame]):
         self._inputs = {name: items(inputs[name], frame_rows) for name in self._intakes}
         self._frames = self._run()
         self._failure: str | None = None
+        self.begun = False
+        """Whether a frame was asked for, or it was closed: the first frames come only once."""
 
     def __iter__(self) -> Self:
         return self
@@ -64,6 +66,7 @@ class Execution(Iterator[Frame]):
     def __next__(self) -> Frame:
         if self._failure is not None:
             raise Misuse(f"this execution failed before; the first error was {self._failure}")
+        self.begun = True
         try:
             return next(self._frames)
         except StopIteration:
@@ -123,6 +126,7 @@ class Execution(Iterator[Frame]):
 
     def close(self) -> None:
         """Lets go of the inputs; no frame comes any more."""
+        self.begun = True
         self._frames = iter(())
         for given in self._inputs.values():
             close = getattr(given, "close", None)

@@ -48,8 +48,10 @@ class Execution(pure.Execution):
         """
         from gapless.parquet_sink import ParquetSink
 
-        if any(self.rows.values()):
-            raise Misuse("to_parquet: frames have been read already; execute the query anew")
+        if self.begun:
+            raise Misuse(
+                "to_parquet: frames have been read already, or it is closed; execute the query anew"
+            )
         cleanse = None if self.plan.insert_only else Cleanse(self.schema)
         with self, ParquetSink(path, self.schema, **options) as sink:
             for frame in self:

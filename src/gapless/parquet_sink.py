@@ -18,6 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 from pyarrow import parquet
 
+from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import VE, VS, StreamSchema
 
@@ -38,13 +39,18 @@ class ParquetSink:
         """`options` are those of `pyarrow.parquet.ParquetWriter`."""
         self.rows = 0
         """Events given so far."""
-        self._path = Path(path)
+        self._path = _destination(path)
         self._part = self._path.with_name(f"{self._path.name}.part")
         arrow = schema.arrow
         self._schema = pa.schema(
             [arrow.field(VS), arrow.field(VE), *schema.payload], arrow.metadata
         )
-        self._writer = parquet.ParquetWriter(self._part, self._schema, **options)
+        try:
+            self._writer = parquet.ParquetWriter(self._part, self._schema, **options)
+        except (pa.ArrowException, OSError, TypeError, ValueError) as e:
+            if self._part.is_file():  # options are looked at when the file is open
+                self._part.unlink()
+            raise Misuse(f"to_parquet {str(self._path)!r}: {e}") from None
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._waiting: Queue[list[pa.RecordBatch] | None] = Queue(GROUPS_WAITING_MAX)
@@ -101,3 +107,21 @@ class ParquetSink:
                 self._part.replace(self._path)
         finally:
             self._part.unlink(missing_ok=True)
+
+
+def _destination(path: str | Path) -> Path:
+    """The path, if a file can have it: whatever else is there, a device or a folder, is not a
+    file's to replace.
+    """
+    try:
+        wanted = Path(path)
+        part = wanted.with_name(f"{wanted.name}.part")
+        taken = [p for p in (wanted, part) if p.exists() and not p.is_file()]
+        has_folder = wanted.parent.is_dir()
+    except (OSError, TypeError, ValueError) as e:
+        raise Misuse(f"to_parquet {path!r}: no file can have this name: {e}") from None
+    if taken:
+        raise Misuse(f"to_parquet: {str(taken[0])!r} is there and is no file: name another path")
+    if not has_folder:
+        raise Misuse(f"to_parquet {str(wanted)!r}: there is no folder {str(wanted.parent)!r}")
+    return wanted

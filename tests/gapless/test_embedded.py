@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Queue
@@ -279,3 +280,52 @@ def test_what_has_been_read_already_is_not_written(rows: pa.Table, tmp_path: Pat
     next(execution)
     with pytest.raises(gl.Misuse, match="have been read already"):
         execution.to_parquet(tmp_path / "out.parquet")
+
+
+def test_an_execution_that_gave_its_frames_away_leaves_a_written_file_alone(
+    rows: pa.Table, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.parquet"
+    gl.execute(talkers, rows).to_parquet(path)
+    written = path.read_bytes()
+    closed, empty = gl.execute(talkers, rows), gl.execute(talkers, [])
+    closed.close()
+    assert next(empty).stable == gl.INF
+    for execution in (closed, empty):
+        with pytest.raises(gl.Misuse, match="execute the query anew"):
+            execution.to_parquet(path)
+    assert path.read_bytes() == written
+
+
+def test_only_a_file_is_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(gl.Misuse, match="is there and is no file: name another path"):
+            gl.execute(talkers, []).to_parquet(tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("", {}, "no file can have this name"),
+        (None, {}, "no file can have this name"),
+        ("x" * 5000, {}, "no file can have this name"),
+        ("nowhere/out.parquet", {}, "there is no folder"),
+        ("out.parquet", {"compression": "junk"}, "Unsupported compression: junk"),
+        ("out.parquet", {"colour": 1}, "unexpected keyword argument 'colour'"),
+    ],
+)
+def test_a_path_or_an_option_that_cannot_be_is_misuse_and_leaves_nothing(
+    name: Any,
+    options: dict[str, Any],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(gl.Misuse, match=sentence):
+        gl.execute(talkers, []).to_parquet(name, **options)
+    assert list(tmp_path.iterdir()) == []
