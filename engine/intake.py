@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from gapless.engine.closed import Closed
 from gapless.engine.conform import Conform
-from gapless.engine.lateness import lateness_text
+from gapless.engine.lateness import Watermarks, lateness_text
 from gapless.engine.nodes import Source
 from gapless.engine.verdicts import verdict_of
 from gapless.operators.aside import Aside
@@ -73,6 +73,8 @@ class Intake:
         self._needed = tuple(dict.fromkeys((self._time, *self._required)))  # no nulls in these
         self._counts = source.schema.payload.field(self._time).type == _INT64
         self._verdict = verdict_of(source.lateness)
+        # Groups that close early come out before others: a plan must know (`Properties.ordered`).
+        self._closes_groups = isinstance(source.lateness, Watermarks)
         self._closed = Closed(source.schema.payload, source.time)
         self._given = BEGIN
         self._nothing = Frame.empty(source.schema)
@@ -228,6 +230,8 @@ class Intake:
                 yield self._nothing.with_stable(stable), ()
             return
         self._closed.note(said)
+        if not self._closes_groups:
+            return
         bounds = dict(said.bounds)
         if self.source.time not in bounds:
             yield self._nothing, (said,)

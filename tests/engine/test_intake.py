@@ -363,3 +363,12 @@ def test_what_is_no_batch_is_misuse() -> None:
         take(intake(), [1, 2])
     with pytest.raises(Misuse, match="frame_rows 0"):
         intake(frame_rows=0)
+
+
+def test_groups_close_early_only_where_the_plan_knows_that_they_may() -> None:
+    group = Punctuation.of({"src": 3}, ts=9)
+    for lateness in (TimeLate(5), KLate(3)):
+        into = intake(lateness)
+        assert take(into, group) == []
+        take(into, batch([(8, 3), (8, 4)]))
+        assert into.late == 1
