@@ -100,7 +100,7 @@ def instant(at: Any, unit: str) -> int:
     or numpy scalar. What is finer than the unit is rounded down.
     """
     if isinstance(at, np.datetime64):
-        at = pa.scalar(at)
+        at = _scalar(at)
     if isinstance(at, pa.Scalar):
         at = _ticks(at, unit)
     elif isinstance(at, datetime):
@@ -116,10 +116,21 @@ def instant(at: Any, unit: str) -> int:
     return int(at)
 
 
+def _scalar(at: np.datetime64) -> pa.Scalar:
+    try:
+        return pa.scalar(at)
+    except (pa.ArrowException, ValueError) as e:  # of years, or of no unit at all
+        raise Misuse(f"at={at!r}: {e}; give it a unit, as in numpy.datetime64(t, 'ms')") from None
+
+
 def _ticks(at: pa.Scalar, unit: str) -> Any:
     t = at.type
-    if pa.types.is_date(t):
-        return instant(at.as_py(), unit)
+    if not at.is_valid:
+        raise Misuse(f"at={at!r}: a null is no time")
+    if pa.types.is_date(t):  # not by way of Python, whose dates end with the year 9999
+        return (
+            (at.value * 86_400_000 if t.bit_width == 32 else at.value) * _PER_SECOND[unit] // 1000
+        )
     if not pa.types.is_timestamp(t):
         return at.as_py()
     return at.value * _PER_SECOND[unit] // _PER_SECOND[t.unit]

@@ -276,7 +276,20 @@ def test_a_time_is_said_in_many_ways(at: Any, unit: str, ticks: int) -> None:
     assert instant(at, unit) == ticks
 
 
-@pytest.mark.parametrize("at", ["now", 1.5, True, INF, BEGIN, pa.scalar("x")])
+@pytest.mark.parametrize(
+    "at",
+    [
+        "now",
+        1.5,
+        True,
+        INF,
+        BEGIN,
+        pa.scalar("x"),
+        np.datetime64("1970", "Y"),
+        np.datetime64("NaT"),
+        pa.scalar(None, pa.timestamp("s")),
+    ],
+)
 def test_what_is_no_time_is_misuse(at: Any) -> None:
     with pytest.raises(Misuse, match="at="):
         instant(at, "ms")
