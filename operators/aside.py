@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from gapless.protocol.errors import Misuse, RowError
+from gapless.protocol.values import to_values
 
 OnError = Literal["stop", "aside"]
 
@@ -67,6 +68,18 @@ class Aside:
 
 def row_text(rows: pa.RecordBatch) -> str:
     """The first row, for a message."""
-    row = {name: column[0].as_py() for name, column in zip(rows.schema.names, rows, strict=True)}
-    text = ", ".join(f"{name}={value!r}" for name, value in row.items())
+    row = {
+        name: _value_text(c.slice(0, 1)) for name, c in zip(rows.schema.names, rows, strict=True)
+    }
+    text = ", ".join(f"{name}={value}" for name, value in row.items())
     return text if len(text) <= ROW_TEXT_MAX else f"{text[:ROW_TEXT_MAX]}..."
+
+
+def _value_text(value: pa.Array) -> str:
+    """Of one value, also of one that Python has no object for: bad rows hold such values."""
+    try:
+        return repr(value[0].as_py())
+    except UnicodeDecodeError:
+        return f"a {value.type} that is no UTF-8"
+    except (OverflowError, ValueError):  # a time outside of Python's years: its ticks
+        return f"{to_values(value)[0]!r} ({value.type})"
