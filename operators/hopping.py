@@ -34,6 +34,7 @@ from gapless.operators.provisional import Told
 from gapless.operators.state import State, as_part, facts, part, read_facts
 from gapless.operators.wid import Wid
 from gapless.operators.windows import Hopping, Landmark
+from gapless.protocol.columns import take, take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse, SchemaError
 from gapless.protocol.frame import Frame, Mask, Times
@@ -137,7 +138,7 @@ class HoppingAggregate(Operator):
         answered = "late: windows that it belongs to have been answered"
         for bad, reason in ((beyond, last), (late, answered)):
             if np.count_nonzero(bad):
-                self._aside.put("window", frame.batch.filter(pa.array(bad)), reason)
+                self._aside.put("window", take_rows(frame.batch, bad), reason)
         countable: Mask = ~(beyond | late) & (times >= self._needed_from)
         return countable
 
@@ -170,7 +171,7 @@ class HoppingAggregate(Operator):
         windows, columns = answers
         if self._closed:
             new = ~self._closed.answered(windows, columns[: self._groups])
-            windows, columns = windows[new], [c.filter(pa.array(new)) for c in columns]
+            windows, columns = windows[new], [take(c, pa.array(new)) for c in columns]
         starts = (windows + 1) * self._slide
         return Frame.made(self.schema, starts, starts + self._slide, columns)
 
@@ -194,7 +195,7 @@ class HoppingAggregate(Operator):
         if answers is not None:
             batch = self._batch(answers.columns)
             for window in np.unique(answers.windows).tolist():
-                now = batch.filter(pa.array(answers.windows == window))
+                now = take_rows(batch, answers.windows == window)
                 out += self._revise(window, now, final=True)
         for window in self._told.windows:  # of which no row is left
             if window < self._complete:
@@ -264,7 +265,7 @@ class HoppingAggregate(Operator):
             return []
         groups = pa.RecordBatch.from_arrays(answers.columns[: self._groups], names=self._group_by)
         matching = pa.array(Punctuation((), mark.group).matches(groups))
-        columns = [c.filter(matching) for c in answers.columns]
+        columns = [take(c, matching) for c in answers.columns]
         if not len(columns[0]):
             return []
         frame = self._answered(Answers(np.full(len(columns[0]), window, np.int64), columns))

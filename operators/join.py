@@ -42,7 +42,7 @@ from gapless.kernels.live_rows import EVER, Met
 from gapless.kernels.pick import Picker
 from gapless.operators.aside import Aside
 from gapless.operators.join_changes import Changes, changes_of
-from gapless.operators.join_columns import How, JoinColumns, take_rows
+from gapless.operators.join_columns import How, JoinColumns
 from gapless.operators.join_condition import Condition
 from gapless.operators.join_keys import JoinKeys
 from gapless.operators.join_marks import JoinMarks, Progressing
@@ -51,6 +51,7 @@ from gapless.operators.join_pairs import JoinRows, Pairs
 from gapless.operators.join_side import ALL, KeysOf, Side, distinct
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.state import State, check_names, facts, read_facts
+from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse, StreamViolation
 from gapless.protocol.expr import Expr

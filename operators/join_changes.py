@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gapless.kernels import KeyTable
 from gapless.kernels.keys import Ids
-from gapless.operators.join_columns import take_rows
+from gapless.protocol.columns import take_rows
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import VS
 

@@ -15,8 +15,6 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gapless.kernels.keys import Ids
-from gapless.protocol.columns import take
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.values import from_values
@@ -103,12 +101,6 @@ class JoinColumns:
     def batch(self, columns: Columns) -> pa.RecordBatch:
         """Output columns as a batch."""
         return pa.RecordBatch.from_arrays(columns, schema=self.schema.payload)
-
-
-def take_rows(batch: pa.RecordBatch, rows: Ids) -> pa.RecordBatch:
-    """The rows at these positions; of every payload type."""
-    columns = [take(column, pa.array(rows)) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _check_on(left: StreamSchema, right: StreamSchema, on: Sequence[tuple[str, str]]) -> None:

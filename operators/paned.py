@@ -34,6 +34,7 @@ from gapless.operators.groups import Groups
 from gapless.operators.present_window import PresentWindow, panes_of
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping, Landmark
+from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, MemoryLimit, Misuse
 from gapless.protocol.frame import Times
@@ -75,7 +76,7 @@ class Paned(Windowed):
             between = panes % self._step < self._step - self._span  # in the gap of two windows
             if np.count_nonzero(between):
                 kept = (~between).nonzero()[0]
-                panes, times, rows = panes[kept], times[kept], rows.take(pa.array(kept))
+                panes, times, rows = panes[kept], times[kept], take_rows(rows, kept)
         if len(panes):
             groups = self._groups.of(rows)
             self._cells.add(panes, groups, self._groups.capacity, times, rows)
@@ -93,7 +94,8 @@ class Paned(Windowed):
         if self._landmark and complete == INF:  # time ends with the last row
             last = arriving[-1].number // self._step + 1 if arriving else BEGIN
             complete = max(self._next, last)
-        answers, gone = [], []
+        answers: list[Answers] = []
+        gone: list[Ids] = []
         window, present = self._next, self._present
         while window < complete and (present or arriving):
             if not present:
