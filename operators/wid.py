@@ -66,10 +66,10 @@ class Wid(Windowed):
                 return
             first, repeats, times = first[kept], repeats[kept], times[kept]
             rows = take_rows(rows, kept)
-        groups = self._groups.of(rows)
-        at = np.repeat(np.arange(len(times)), repeats)
-        windows = np.arange(len(at)) - (np.cumsum(repeats) - repeats)[at] + first[at]
-        if len(at) > len(times):
+        groups, windows = self._groups.of(rows), first
+        if int(repeats.max()) > 1:
+            at = np.repeat(np.arange(len(times)), repeats)
+            windows = np.arange(len(at)) - (np.cumsum(repeats) - repeats)[at] + first[at]
             groups, times, rows = groups[at], times[at], take_rows(rows, at)
         self._cells.add(windows, groups, self._groups.capacity, times, rows)
 
