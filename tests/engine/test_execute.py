@@ -293,3 +293,8 @@ def test_a_time_is_said_in_many_ways(at: Any, unit: str, ticks: int) -> None:
 def test_what_is_no_time_is_misuse(at: Any) -> None:
     with pytest.raises(Misuse, match="at="):
         instant(at, "ms")
+
+
+def test_a_date_may_be_beyond_the_years_of_python() -> None:
+    assert instant(pa.scalar((1 << 31) - 1, pa.date32()), "s") == ((1 << 31) - 1) * 86_400
+    assert instant(pa.scalar(-86_400_000, pa.date64()), "ns") == -86_400 * 10**9
