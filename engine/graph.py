@@ -19,13 +19,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+import pyarrow as pa
+
 from gapless.operators.operator import Marks, Operator, check_schema
 from gapless.operators.state import State, as_part, facts, part, read_facts
 from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.errors import Bug, DecodeError, MemoryLimit, Misuse
+from gapless.protocol.errors import Bug, DecodeError, MemoryLimit, Misuse, StreamViolation
 from gapless.protocol.frame import Frame
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
+
+_UNFIT = (
+    Bug,
+    Misuse,
+    StreamViolation,
+    pa.ArrowException,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What comes of tables of the right names and columns with rows that no operator has written."""
 
 _GRAPH = "graph"  # the part of a snapshot that is no step's
 
@@ -287,12 +301,15 @@ class Graph:
         if any(node.frames for node in self._nodes):
             raise Misuse("a graph is restored before anything is pushed")
         try:
+            for name, batch in state.items():
+                if not isinstance(batch, pa.RecordBatch):
+                    raise DecodeError(name, f"is a {type(batch).__name__}", "a record batch")
             self.stable, self._wanted = read_facts(part(state, _GRAPH), "stable", "wanted")
             left = set(state) - set(as_part(part(state, _GRAPH), _GRAPH))
             for prefix, operator in self._named():
                 own = part(state, prefix)
                 left -= set(as_part(own, prefix))
-                operator.restore(own)
+                _restore(operator, own, prefix)
             if left:
                 raise DecodeError(
                     "snapshot", f"{sorted(left)} are of no step here", "the same plan"
@@ -343,6 +360,17 @@ class Graph:
                 f"the last step has promised {format_time(self._nodes[-1].stable)}, the graph "
                 f"{format_time(self.stable)}"
             )
+
+
+def _restore(operator: Operator, state: State, prefix: str) -> None:
+    """Gives an operator its state back; a state that it cannot have had is a `DecodeError`."""
+    try:
+        for batch in state.values():
+            batch.validate(full=True)
+        operator.restore(state)
+        operator.validate()
+    except _UNFIT as e:
+        raise DecodeError(prefix, f"no state of this step: {type(e).__name__}: {e}") from e
 
 
 def _connect(

@@ -1,7 +1,9 @@
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from gapless.engine.graph import Graph, Step
 from gapless.operators.aggregates.calls import count
 from gapless.operators.cleanse import Cleanse
+from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
 from gapless.operators.hopping import HoppingAggregate
 from gapless.operators.normalise import Normalise
@@ -421,6 +424,31 @@ def test_a_snapshot_of_another_plan_is_refused() -> None:
             graph.restore(wrong)
         with pytest.raises(Misuse, match="failed before"):
             graph.push("a", frame("stable(3)"))
+
+
+def test_a_snapshot_with_rows_that_no_step_has_written_is_refused() -> None:
+    def make() -> Graph:
+        return Graph({"a": S}, [Step(Distinct(S), ("a",))])
+
+    graph = make()
+    graph.push("a", frame("ins((A,1),2,9) stable(4)"))
+    state = dict(graph.snapshot())
+    make().restore(state)
+    wrong: list[tuple[str, Any]] = []
+    for name, table in state.items():
+        wrong += [(name, None), (name, pa.Table.from_batches([table]))]
+        for i, field in enumerate(table.schema):
+            if table.num_rows and field.name not in S.names:  # of a payload, nulls may be
+                columns = table.columns
+                columns[i] = pa.nulls(table.num_rows, field.type)
+                wrong.append((name, pa.record_batch(columns, schema=table.schema)))
+    assert len(wrong) > 10
+    for name, table in wrong:
+        refused = make()
+        with pytest.raises(DecodeError):
+            refused.restore({**state, name: table})
+        with pytest.raises(Misuse, match="failed before"):
+            refused.finish("a")
 
 
 def test_a_graph_is_restored_before_anything_is_pushed() -> None:
