@@ -451,6 +451,20 @@ def test_a_snapshot_with_rows_that_no_step_has_written_is_refused() -> None:
             refused.finish("a")
 
 
+@pytest.mark.parametrize("error", [Bug, KeyError, OverflowError, pa.ArrowInvalid])
+@pytest.mark.parametrize("when", ["restore", "validate"])
+def test_whatever_a_step_makes_of_a_state_that_is_none_of_its_own_is_a_decode_error(
+    error: type[Exception], when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error("a count below 0")
+
+    state = restorable().snapshot()
+    monkeypatch.setattr(Both, when, fail)
+    with pytest.raises(DecodeError, match=r"1\.Both: no state of this step: .*a count below 0"):
+        restorable().restore(state)
+
+
 def test_a_graph_is_restored_before_anything_is_pushed() -> None:
     graph = restorable()
     state = graph.snapshot()
