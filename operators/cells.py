@@ -198,35 +198,39 @@ class _Dense:
         if not len(places):
             return groups
         low, high = int(places.min()), int(places.max())
+        if not self._reaches(low, high) and not self._make_slots(places, low, high):
+            return None
         if low == high:
-            low -= self._first
-            slot = int(self._slots[low]) if 0 <= low < len(self._slots) else -1
-            if slot < 0:
-                return self._with(places[:1], places, groups, capacity)
-            ids: Ids = groups + slot * self._room
-            return ids
-        if low < self._first or high - self._first >= len(self._slots):
-            return self._with(distinct(places, low, high), places, groups, capacity)
-        slots = self._slots[places - self._first]
-        if int(slots.min()) < 0:
-            return self._with(distinct(places[slots < 0], low, high), places, groups, capacity)
-        found: Ids = slots * self._room + groups
-        return found
-
-    def _with(self, needed: Times, places: Times, groups: Ids, capacity: int) -> Ids | None:
-        """The cells once these places have slots, unless the layout ought to be judged first."""
-        live = self._places[self._places < INF]
-        new = needed[~np.isin(needed, live)] if len(live) else needed
-        everywhere = np.concatenate((live, needed))
-        if int(everywhere.max()) - int(everywhere.min()) >= DENSE_PLACES_MAX:
-            return None
-        if (len(live) + len(new)) * self._room > DENSE_CELLS_MIN:
-            return None
-        if len(new):
-            self._open(new)
+            ids: Ids = groups + int(self._slots[low - self._first]) * self._room
         else:
-            self._look_from(int(everywhere.min()), int(everywhere.max()))
-        return self.ids(places, groups, capacity)
+            ids = self._slots[places - self._first] * self._room + groups
+        return ids
+
+    def _reaches(self, low: int, high: int) -> bool:
+        """Whether every place from `low` to `high` has a slot."""
+        first, last = low - self._first, high - self._first
+        inside = first >= 0 and last < len(self._slots)
+        return inside and int(self._slots[first : last + 1].min()) >= 0
+
+    def _make_slots(self, places: Times, low: int, high: int) -> bool:
+        """Gives slots to those of these places that have none; False where the layout ought to be
+        judged first.
+        """
+        live = self._places[self._places < INF]
+        if len(live):
+            low, high = min(low, int(live.min())), max(high, int(live.max()))
+        if high - low >= DENSE_PLACES_MAX:
+            return False
+        new = distinct(places, low, high)
+        if len(live):
+            new = new[~np.isin(new, live)]
+        if len(new):
+            if (len(live) + len(new)) * self._room > DENSE_CELLS_MIN:
+                return False
+            self._open(new)
+        elif low < self._first or high - self._first >= len(self._slots):
+            self._look_from(low, high)
+        return True
 
     def between(self, first: int, end: int, counts: Ids) -> Found:
         """The cells at places from `first` to below `end`, in their order."""
