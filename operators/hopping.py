@@ -133,13 +133,15 @@ class HoppingAggregate(Operator):
 
     def _countable(self, frame: Frame, times: Times) -> Mask:
         """Which rows count somewhere; those that ought to and cannot go aside."""
-        beyond, late = times > self._window.latest, times < self._answered_to
+        without, late = times == INF, times < self._answered_to
+        beyond = (times > self._window.latest) & ~without
         last = f"these windows take rows up to {self._window.latest}: answers end before inf"
         answered = "late: windows that it belongs to have been answered"
-        for bad, reason in ((beyond, last), (late, answered)):
+        none = f"{self._on} is no time"
+        for bad, reason in ((without, none), (beyond, last), (late, answered)):
             if np.count_nonzero(bad):
                 self._aside.put("window", take_rows(frame.batch, bad), reason)
-        countable: Mask = ~(beyond | late) & (times >= self._needed_from)
+        countable: Mask = ~(without | beyond | late) & (times >= self._needed_from)
         return countable
 
     @property
@@ -341,13 +343,14 @@ def answer_schema(
 
 
 def _ticks(rows: pa.RecordBatch, name: str) -> Times:
-    """A progressing column as times."""
+    """A progressing column as times; INF where it is null."""
     column = rows.column(rows.schema.get_field_index(name))
     ticks = ticks_type(column.type)
     if ticks is not None:
         column = column.view(ticks)
-    times: Times = column.to_numpy(zero_copy_only=False)
-    return times.astype(np.int64, copy=False)
+    column = column.cast(pa.int64())
+    times: Times = (column.fill_null(INF) if column.null_count else column).to_numpy()
+    return times
 
 
 def _latest(marks: Marks, attribute: str) -> int | None:

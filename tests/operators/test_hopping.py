@@ -328,6 +328,17 @@ def test_a_progressing_column_is_complete_by_its_marks() -> None:
 # -- bad input ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("column", ["int32", "int64", "timestamp[ms]"])
+def test_a_row_that_is_null_in_the_column_that_is_read_goes_aside(column: str) -> None:
+    schema = StreamSchema({"at": column, "src": "int32"})
+    aside = Aside("aside")
+    operator = HoppingAggregate(schema, Hopping(5, 5), ["src"], COUNT, on="at", aside=aside)
+    rows: list[Element] = [Insert((None, 1), 3, 9), Insert((2, 1), 3, 9), Stable(INF)]
+    out = operator.push(0, Frame.from_elements(schema, rows)).frame
+    assert format(out.elements()) == "ins((1,1),5,10) stable(inf)"
+    assert [(a.reason, a.rows.num_rows) for a in aside.take()] == [("at is no time", 1)]
+
+
 def test_what_makes_no_sense_is_refused_when_the_query_is_made() -> None:
     with pytest.raises(SchemaError, match="group_by 'dst'"):
         HoppingAggregate(SOURCE, Hopping(10, 10), ["dst"], COUNT)
