@@ -21,7 +21,9 @@ class Scale:
     latency_flows: int
     """In 100-row frames of which each is timed."""
     windowed: int
-    """Rows in figures 6-10 and 6-15."""
+    """Rows in figure 6-10."""
+    paned: int
+    """Rows in figure 6-15: several frames."""
     overlaps: tuple[int, ...]
     """Figure 6-10: RANGE / SLIDE, ascending."""
     pane_rows: tuple[int, ...]
@@ -48,6 +50,7 @@ class Scale:
                 repeat_curve=1,
                 latency_flows=60_000,
                 windowed=4_000,
+                paned=4_000,
                 overlaps=(1, 4),
                 pane_rows=(20, 40),
                 window_panes=(2, 5),
@@ -63,6 +66,7 @@ class Scale:
             repeat_curve=3,
             latency_flows=1_500_000,
             windowed=64_000,
+            paned=512_000,
             overlaps=(1, 2, 4, 10, 20, 40, 100),
             pane_rows=(5, 10, 20, 40, 80, 160),
             window_panes=(2, 5, 10, 20),

@@ -111,7 +111,7 @@ def _buffering(plan: Plan, slide: int, group_by: tuple[str, ...]) -> Graph:
 
 def with_panes(scale: Scale, plot_dir: Path | None) -> Iterator[Row]:
     """Figure 6-15: the more rows a pane has, the less each costs, however many windows it is in."""
-    given = rows_in_order(scale.windowed)
+    given = rows_in_order(scale.paned)
     ratio: Curves = {f"{panes} panes a window": {} for panes in scale.window_panes}
     for panes in scale.window_panes:
         for rows in scale.pane_rows:
