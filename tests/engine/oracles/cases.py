@@ -36,6 +36,10 @@ ORIGINS = (0, 0, 0, -37, 1_000)
 """Where times begin: also below zero, where rounding down is another thing than towards zero."""
 
 
+GROUPS = ("k", "x")
+"""Columns of which a source may say that some value comes no more."""
+
+
 def seeds(count: int, start: int = 0) -> range:
     """So many seeds, or as many times that as the environment says."""
     return range(start, start + count * int(os.environ.get("GAPLESS_ORACLE_SEEDS", "1")))
@@ -74,7 +78,8 @@ class Case:
         for name, source in self.query.sources.items():
             time = source.schema.names.index(source.time)
             arrived = arrange(rng, self.rows[name], time, source.lateness)
-            streams.append(tell(rng, name, arrived, time, source.lateness))
+            groups = {n: source.schema.names.index(n) for n in GROUPS}
+            streams.append(tell(rng, name, arrived, time, source.lateness, groups))
         return interleave(rng, streams)
 
     def plan(self, number: int = 0) -> Plan:

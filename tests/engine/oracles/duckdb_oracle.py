@@ -5,9 +5,9 @@
 
 Where every operator only says what holds at an instant, the rows that are alive at x are decided by
 what was alive at x below (the query is snapshot-reducible), so one SELECT a node does. Windows and
-lifetimes stand on rows that have a time of their own: a source, filtered, computed and united. What
-SQL cannot say without saying it as we do (a window over the answers of an aggregate, sketches)
-raises `CannotSay`, and the row oracle alone judges it.
+lifetimes stand on events (`events`), which SQL can say of rows, answers of windows and their joins.
+What it cannot say without saying it as we do (a window over a top-k, sketches) raises `CannotSay`,
+and the row oracle alone judges it.
 """
 
 # ruff: noqa: S608  # SQL is what this module writes, of names and numbers of our own
@@ -21,14 +21,17 @@ import duckdb
 import pyarrow as pa
 
 from gapless.engine import nodes
+from gapless.protocol.elements import INF
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.values import from_values, payload_tuples
 from tests.engine.oracles.sql_text import CannotSay, aggregate_text, expression_text, name_text
 
 Payload = tuple[Any, ...]
 
-TS = "_ts"
-"""The column of a row's own time."""
+VS, VE = "_vs", "_ve"
+"""The columns of lifetimes."""
+FROM, TO = -1_000, 3_000
+"""Before and after all times of rows in tests."""
 
 
 class DuckdbOracle:
@@ -71,40 +74,114 @@ def alive(node: nodes.Node, at: int) -> str:
     return _ALIVE[type(node)](node, at)
 
 
-# -- rows that have a time --------------------------------------------------------------------
+# -- events with their lifetimes --------------------------------------------------------------
 
 
-def timed(node: nodes.Node) -> str:
-    """The rows of a node with their times in a column more."""
+def events(node: nodes.Node) -> str:
+    """The events of a node, with their lifetimes in two columns more.
+
+    Of what is said of instants SQL knows no lifetimes.
+    """
     match node:
         case nodes.Source():
-            return (
-                f"select {_names(node)}, {name_text(node.time)} as {TS} from {name_text(node.name)}"
-            )
+            ts, names = name_text(node.time), _names(node)
+            return f"select {names}, {ts} as {VS}, {ts} + 1 as {VE} from {name_text(node.name)}"
         case nodes.Where():
             test = expression_text(node.predicate, node.input.schema)
-            return f"select * from ({timed(node.input)}) where {test}"
+            return f"select * from ({events(node.input)}) where {test}"
         case nodes.Select():
-            return f"select {_computed(node)}, {TS} from ({timed(node.input)})"
+            return f"select {_computed(node)}, {VS}, {VE} from ({events(node.input)})"
         case nodes.Union():
-            return " union all ".join(f"(from ({timed(n)}))" for n in node.inputs)
-    raise CannotSay(f"times of {type(node).__name__}")
+            return " union all ".join(f"(from ({events(n)}))" for n in node.inputs)
+        case nodes.Race():
+            return events(node.inputs[-1])
+        case nodes.Window():
+            vs, ve = _window_lifetime(node.range, node.slide)
+            rows = f"select * replace ({vs} as {VS}, {ve} as {VE}) from ({_timed(node)})"
+            return f"select * from ({rows}) where {VS} < {VE}"
+        case nodes.Lifetime():
+            end = f"{VS} + {node.duration}" if node.end is None else _end(node)
+            rows = f"select * replace ({end} as {VE}) from ({events(node.input)})"
+            return f"select * from ({rows}) where {VS} < {VE}"
+        case nodes.LatestBy():
+            return _latest_events(node)
+        case nodes.Aggregate():
+            return _answer_events(node)
+        case nodes.Join() if node.how == "inner":
+            ends = f"greatest(l.{VS}, r.{VS}) as {VS}, least(l.{VE}, r.{VE}) as {VE}"
+            pairs = _join_text(node, events(node.left), events(node.right), f", {ends}")
+            return f"select * from ({pairs}) where {VS} < {VE}"
+    raise CannotSay(f"lifetimes of {type(node).__name__}")
 
 
-def _windowed(node: nodes.Node, start: int | None, end: int) -> str:
-    """The rows under a window with times in `[start, end)`, with those times."""
+def _timed(node: nodes.Window) -> str:
+    """The events below a window, with the time that it reads as their start."""
+    below = events(node.input)
+    if node.on is None:
+        return below
+    on = name_text(node.on)
+    return f"select * replace ({on} as {VS}) from ({below}) where {on} is not null"
+
+
+def _window_lifetime(covers: int | None, slide: int | None) -> tuple[str, str]:
+    end = "" if covers is None else f"{VS} + {covers}"
+    if slide is None:
+        return VS, end or f"{INF}::bigint"
+    return _after(VS, slide), _after(end, slide) if end else f"{INF}::bigint"
+
+
+def _after(t: str, slide: int) -> str:
+    """The first multiple of the slide after a time."""
+    return f"({t}) - ((({t}) % {slide}) + {slide}) % {slide} + {slide}"
+
+
+def _end(node: nodes.Lifetime) -> str:
+    return f"coalesce({expression_text(node.end, node.input.schema)}, {INF}::bigint)"
+
+
+def _latest_events(node: nodes.LatestBy) -> str:
+    key = ", ".join(map(name_text, node.key))
+    last = (
+        f"select * from ({events(node.input)}) qualify row_number() over "
+        f"(partition by {key}, {VS} order by {_descending(node)}) = 1"
+    )
+    following = f"lead({VS}) over (partition by {key} order by {VS})"
+    return f"select * replace (coalesce({following}, {INF}::bigint) as {VE}) from ({last})"
+
+
+def _descending(node: nodes.Node) -> str:
+    return ", ".join(f"{name_text(n)} desc nulls first" for n in node.schema.names)
+
+
+def _answer_events(node: nodes.Aggregate) -> str:
+    """The answers of a window at each of its ends."""
+    window = _hopping_below(node.input)
+    if window is None or window.slide is None:
+        raise CannotSay("lifetimes of an aggregate over free lifetimes")
+    step = window.slide
+    ends = f"select unnest(range({FROM // step * step}, {TO}, {step})) as _e"
+    rows = _windowed(node.input, None, None)
+    since = "true" if window.range is None else f"_e - {window.range} <= {VS}"
+    within = f"select * from ({rows}) join ({ends}) on {since} and {VS} < _e"
+    groups = [name_text(g) for g in node.group_by]
+    columns = [*groups, *_answers(node, VS), f"_e as {VS}", f"_e + {step} as {VE}"]
+    return f"select {', '.join(columns)} from ({within}) group by {', '.join([*groups, '_e'])}"
+
+
+def _windowed(node: nodes.Node, start: int | None, end: int | None) -> str:
+    """The rows under a window whose times are in `[start, end)`, with those as their starts."""
     match node:
         case nodes.Window():
-            rows = timed(node.input)
-            if node.on is not None:
-                rows = f"select * replace ({name_text(node.on)} as {TS}) from ({rows})"
-            since = "" if start is None else f"{start} <= {TS} and "
-            return f"select * from ({rows}) where {since}{TS} < {end}"
+            since = "true" if start is None else f"{start} <= {VS}"
+            until = "true" if end is None else f"{VS} < {end}"
+            return f"select * from ({_timed(node)}) where {since} and {until}"
         case nodes.Where():
             test = expression_text(node.predicate, node.input.schema)
             return f"select * from ({_windowed(node.input, start, end)}) where {test}"
         case nodes.Select():
-            return f"select {_computed(node)}, {TS} from ({_windowed(node.input, start, end)})"
+            return (
+                f"select {_computed(node)}, {VS}, {VE} from ({_windowed(node.input, start, end)})"
+            )
         case nodes.Union():
             return " union all ".join(f"(from ({_windowed(n, start, end)}))" for n in node.inputs)
     raise CannotSay(f"no window under {type(node).__name__}")
@@ -138,7 +215,7 @@ def _computed(node: nodes.Select) -> str:
 
 
 def _source(node: nodes.Source, at: int) -> str:
-    return f"select {_names(node)} from ({timed(node)}) where {TS} = {at}"
+    return f"select {_names(node)} from {name_text(node.name)} where {name_text(node.time)} = {at}"
 
 
 def _where(node: nodes.Where, at: int) -> str:
@@ -157,22 +234,14 @@ def _window(node: nodes.Window, at: int) -> str:
 
 
 def _lifetime(node: nodes.Lifetime, at: int) -> str:
-    if node.end is None:
-        ends = f"{TS} + {node.duration}"
-        possible = "true"
-    else:
-        ends = expression_text(node.end, node.input.schema)
-        possible = f"({ends} is null or {TS} < {ends})"
-    lives = f"{TS} <= {at} and ({ends} is null or {at} < {ends}) and {possible}"
-    return f"select {_names(node)} from ({timed(node.input)}) where {lives}"
+    return f"select {_names(node)} from ({events(node)}) where {VS} <= {at} and {at} < {VE}"
 
 
 def _latest_by(node: nodes.LatestBy, at: int) -> str:
-    order = ", ".join(f"{name_text(n)} desc nulls first" for n in node.schema.names)
-    key = ", ".join(map(name_text, node.key))
+    key, newest = ", ".join(map(name_text, node.key)), f"{VS} desc, {_descending(node)}"
     return (
-        f"select {_names(node)} from ({timed(node.input)}) where {TS} <= {at} "
-        f"qualify row_number() over (partition by {key} order by {TS} desc, {order}) = 1"
+        f"select {_names(node)} from ({events(node.input)}) where {VS} <= {at} "
+        f"qualify row_number() over (partition by {key} order by {newest}) = 1"
     )
 
 
@@ -182,19 +251,24 @@ def _aggregate(node: nodes.Aggregate, at: int) -> str:
         end = at - at % window.slide
         start = None if window.range is None else end - window.range
         rows = _windowed(node.input, start, end)
-        times: str | None = TS
+        answers = _answers(node, VS)
     else:
-        rows, times = alive(node.input, at), None
+        rows, answers = alive(node.input, at), _answers(node, None)
     groups = [name_text(g) for g in node.group_by]
-    answers = [
-        f"{aggregate_text(f, node.input.schema, times)} as {name_text(n)}"
-        for n, f in node.aggregates
-    ]
     by = f"group by {', '.join(groups)}" if groups else "having count(*) > 0"
     return f"select {', '.join(groups + answers)} from ({rows}) {by}"
 
 
+def _answers(node: nodes.Aggregate, times: str | None) -> list[str]:
+    schema = node.input.schema
+    return [f"{aggregate_text(f, schema, times)} as {name_text(n)}" for n, f in node.aggregates]
+
+
 def _join(node: nodes.Join, at: int) -> str:
+    return _join_text(node, alive(node.left, at), alive(node.right, at))
+
+
+def _join_text(node: nodes.Join, left_rows: str, right_rows: str, more: str = "") -> str:
     on = " and ".join(f"l.{name_text(a)} = r.{name_text(b)}" for a, b in node.on) or "true"
     left, right = node.left.schema.names, node.right.schema.names
     lefts = [n for n in left if n not in {a for a, _ in node.on}]
@@ -207,10 +281,7 @@ def _join(node: nodes.Join, at: int) -> str:
         of = dict(zip(names, [*(f"l.{name_text(a)}" for a, _ in node.on), *sides], strict=True))
         on += f" and ({expression_text(node.where, node.schema, of)})"
     how = {"inner": "inner", "left": "left", "right": "right", "full": "full outer"}[node.how]
-    return (
-        f"select {columns} from ({alive(node.left, at)}) l {how} join "
-        f"({alive(node.right, at)}) r on {on}"
-    )
+    return f"select {columns}{more} from ({left_rows}) l {how} join ({right_rows}) r on {on}"
 
 
 def _union(node: nodes.Union, at: int) -> str:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gapless.engine import nodes
+from gapless.engine.fit import Computed
+from gapless.engine.functions import UserFunction
 from gapless.engine.lateness import KLate, Lateness, TimeLate, Watermarks
 from gapless.engine.nodes import How, Node
 from gapless.engine.query import Query
@@ -45,6 +47,8 @@ class Taste:
     finite_reach: bool = False
     """Only what may start in the middle."""
     races: bool = True
+    odd: bool = True
+    """Also what fails for some rows (a division by zero, a sum beyond int64), and functions."""
 
 
 class Drawing:
@@ -55,10 +59,11 @@ class Drawing:
         self.taste = taste
         self.sources = [self._source(i) for i in range(rng.randint(1, taste.sources))]
         self._made: list[Node] = list(self.sources)
+        self._deepest = 0
 
     def _source(self, i: int) -> Node:
         choices: list[Lateness] = [TimeLate(bound) for bound in (0, 3, 15, 1_000)]
-        choices += [KLate(self.rng.choice((0, 1, 4, 30))), Watermarks()]
+        choices += [KLate(self.rng.choice((0, 1, 4, 30))), Watermarks(), Watermarks()]
         lateness = self.rng.choice(choices)
         schema = pa.schema(
             [pa.field(n, pa.type_for_alias(t), nullable=n != "ts") for n, t in COLUMNS.items()]
@@ -67,9 +72,10 @@ class Drawing:
 
     def query(self, depth: int) -> Node:
         """A query of at most so many steps on a path."""
+        self._deepest = max(self._deepest, depth)
         if depth <= 0:
             return self.rng.choice(self.sources)
-        if self.rng.random() < 0.2 and len(self._made) > 1:
+        if depth < self._deepest and self.rng.random() < 0.2 and len(self._made) > 1:
             made = self.rng.choice(self._made)  # one node, used twice
         else:
             below = self.query(depth - 1)
@@ -79,6 +85,7 @@ class Drawing:
 
     def _steps(self) -> Sequence[Callable[[Node, int], Node]]:
         often = [self._where, self._select, self._hopping, self._sliding, self._aggregate]
+        often += [self._aggregate] * 2
         steps = [*often, *often, self._join, self._join, self._union, self._lifetime]
         if not self.taste.finite_reach:
             steps += [self._distinct, self._difference, self._top_k, self._latest_by]
@@ -95,9 +102,13 @@ class Drawing:
     def _select(self, q: Node, _depth: int) -> Node:
         names = q.schema.names
         kept = [n for n in names if self.rng.random() < 0.7] or names[:1]
-        computed: dict[str, Expr] = {n: col(n) for n in kept}
+        computed: dict[str, Computed] = {n: col(n) for n in kept}
         for new in self.rng.sample(("p", "q"), self.rng.randint(0, 2)):
             computed[new] = self.value(q.schema)
+        whole = self._named(q.schema, "int64", "int32")
+        if self.taste.odd and whole and self.rng.random() < 0.2:
+            column = self.rng.choice(whole)
+            computed["p"] = UserFunction(parity, (column,), q.schema.payload.field(column).type)
         return select(q, computed)
 
     def _hopping(self, q: Node, _depth: int) -> Node:
@@ -150,6 +161,8 @@ class Drawing:
 
     def _grouped(self, q: Node, functions: Functions) -> Node:
         groups = self._some(q.schema, 0, 2)
+        if "k" in q.schema.names and self.rng.random() < 0.3:
+            groups = ("k",)
         early = self.rng.choice((None, None, None, 0, 5, INF))
         made = nodes.Aggregate(q, groups, functions, early)
         try:
@@ -197,7 +210,7 @@ class Drawing:
         if self.rng.random() < 0.4:
             return nodes.Where(q, self.predicate(q.schema))
         other = self.query(self.rng.randint(0, depth))
-        fitting = {}
+        fitting: dict[str, Computed] = {}
         for field in q.schema.payload:
             names = [f.name for f in other.schema.payload if f.equals(field.with_name(f.name))]
             if names:
@@ -257,9 +270,10 @@ class Drawing:
         if not whole or self.rng.random() < 0.3:
             return col(self.rng.choice(schema.names))
         a, b = (col(self.rng.choice(whole)).cast("int64") for _ in range(2))
-        return self.rng.choice(
-            (a + b, a - 2 * b, a % 4, -a, if_else(a > b, a, None), if_else(a.is_null(), 0, b))
-        )
+        values = [a + b, a - 2 * b, a % 4, -a, if_else(a > b, a, None), if_else(a.is_null(), 0, b)]
+        if self.taste.odd:
+            values += [a // b, if_else(a > b, 2**62, a), lit(2**61)]
+        return self.rng.choice(values)
 
     def functions(self, schema: StreamSchema) -> Functions:
         """One to three aggregates whose answers are exact."""
@@ -279,6 +293,11 @@ class Drawing:
         if floats:
             made.append(calls.sum_(self.rng.choice(floats), scale=4))
         return self.rng.choice(made)
+
+
+def parity(values: pa.Array) -> pa.Array:
+    """A user's function: null for null, 1 for odd numbers."""
+    return pa.array([None if v is None else v % 2 for v in values.to_pylist()], values.type)
 
 
 def spread(values: pa.Array) -> int:
@@ -312,7 +331,7 @@ def random_inexact_query(rng: random.Random) -> Query:
     return Query(nodes.Aggregate(window, groups, tuple(rng.sample(functions, 4)), early), "aside")
 
 
-def select(q: Node, columns: Mapping[str, Expr]) -> Node:
+def select(q: Node, columns: Mapping[str, Computed]) -> Node:
     """These columns of a query."""
     return nodes.Select(q, tuple(columns.items()))
 

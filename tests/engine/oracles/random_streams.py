@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +37,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A watermark: no row below `t` comes from this source any more."""
+    """A watermark: no row below `t` comes from this source any more; none of a group, if one is
+    named by column and value.
+    """
 
     source: str
     t: int
+    group: tuple[tuple[str, Any], ...] = ()
 
 
 Told = list[Batch | Mark]
@@ -147,8 +150,12 @@ def tell(
     arrived: Sequence[Row],
     time: int,
     lateness: Lateness,
+    groups: Mapping[str, int] | None = None,
 ) -> Told:
-    """One source's rows as batches of any size; watermarks, all true, where it takes them."""
+    """One source's rows as batches of any size; watermarks, all true, where it takes them.
+
+    `groups`: columns, by name and place, of which single values may be promised to come no more.
+    """
     rows_max = rng.choice((1, 2, 5, 13, len(arrived) or 1))
     told: Told = []
     i = 0
@@ -164,7 +171,19 @@ def tell(
             if t > promised:
                 promised = t
                 told.append(Mark(name, t))
+        if isinstance(lateness, Watermarks) and groups and rng.random() < 0.5:
+            told.append(_closed_group(rng, name, arrived[i:], time, groups))
     return told
+
+
+def _closed_group(
+    rng: random.Random, name: str, to_come: Sequence[Row], time: int, groups: Mapping[str, int]
+) -> Mark:
+    """A true promise about one group of some column."""
+    column, place = rng.choice(list(groups.items()))
+    value = rng.choice((*(row[place] for row in to_come), 0))
+    times = [row[time] for row in to_come if row[place] == value]
+    return Mark(name, min(times, default=SPAN) - rng.choice((0, 0, 3)), ((column, value),))
 
 
 def interleave(rng: random.Random, streams: Sequence[Told]) -> Told:

@@ -28,11 +28,10 @@ from gapless.protocol.tdb import Event
 from gapless.protocol.values import from_values, to_values
 from tests.engine.oracles.aggregate_oracle import NoAnswer, aggregate
 from tests.engine.oracles.fixed_order import place
+from tests.engine.oracles.instants import Payload, Table, at_each_instant, normal_form, rank_by
 
-Payload = tuple[Any, ...]
 Rows = Mapping[str, Sequence[Payload]]
 """By source's name its rows, in any order."""
-Table = list[Event]
 
 
 EVENTS_MAX = 600
@@ -169,7 +168,7 @@ def _latest_by(node: nodes.LatestBy, o: RowOracle) -> Table:
 def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
     hopping = _hopping(node.input, o)
     if hopping is None:
-        return _at_each_instant(
+        return at_each_instant(
             [o.table(node.input)], lambda alive: _answers_of_groups(node, alive[0])
         )
     window, timed = hopping
@@ -318,33 +317,8 @@ def _alone(payload: Payload, e: Event, matches: Table) -> Table:
 # -- what holds at each instant ---------------------------------------------------------------
 
 
-def _at_each_instant(tables: list[Table], say: Callable[[list[Table]], Iterable[Payload]]) -> Table:
-    """What `say` answers from the rows alive, at every instant, in normal form."""
-    bounds = sorted({t for events in tables for e in events for t in (e.vs, e.ve)})
-    pieces = []
-    for vs, ve in pairwise(bounds):
-        alive = [[e for e in events if e.vs <= vs < e.ve] for events in tables]
-        if any(alive):
-            pieces += [Event(p, vs, ve) for p in say(alive)]
-    return normal_form(pieces)
-
-
-def normal_form(events: Iterable[Event]) -> Table:
-    """For each payload: starts and ends that meet cancel, the i-th start takes the i-th end."""
-    sums: dict[Payload, Counter[int]] = defaultdict(Counter)
-    for e in events:
-        sums[e.payload][e.vs] += 1
-        sums[e.payload][e.ve] -= 1
-    out = []
-    for payload, at in sums.items():
-        starts = sorted(t for t, n in at.items() for _ in range(n))
-        ends = sorted(t for t, n in at.items() for _ in range(-n))
-        out += [Event(payload, vs, ve) for vs, ve in zip(starts, ends, strict=True)]
-    return out
-
-
 def _distinct(node: nodes.Distinct, o: RowOracle) -> Table:
-    return _at_each_instant([o.table(node.input)], lambda alive: {e.payload for e in alive[0]})
+    return at_each_instant([o.table(node.input)], lambda alive: {e.payload for e in alive[0]})
 
 
 def _difference(node: nodes.Difference, o: RowOracle) -> Table:
@@ -353,7 +327,7 @@ def _difference(node: nodes.Difference, o: RowOracle) -> Table:
         left, right = (Counter(e.payload for e in events) for events in alive)
         return (left - right).elements()
 
-    return _at_each_instant([o.table(node.left), o.table(node.right)], more)
+    return at_each_instant([o.table(node.left), o.table(node.right)], more)
 
 
 def _top_k(node: nodes.TopK, o: RowOracle) -> Table:
@@ -363,7 +337,7 @@ def _top_k(node: nodes.TopK, o: RowOracle) -> Table:
     def rank(payload: Payload) -> Any:
         if payload not in ranks:
             answer = _answers([node.by], schema, payload)
-            ranks[payload] = None if answer is None else (_by(answer[0], node.largest), payload)
+            ranks[payload] = None if answer is None else (rank_by(answer[0], node.largest), payload)
         return ranks[payload]
 
     def best(alive: list[Table]) -> Iterable[Payload]:
@@ -371,31 +345,7 @@ def _top_k(node: nodes.TopK, o: RowOracle) -> Table:
             ranked = [e.payload for e in members if rank(e.payload) is not None]
             yield from sorted(ranked, key=lambda p: (rank(p)[0], place(p)))[: node.k]
 
-    return _at_each_instant([o.table(node.input)], best)
-
-
-def _by(value: Any, largest: bool) -> Any:
-    """What comes first has the smallest; NaN, then null come last either way."""
-    if value is None or value != value:
-        return (1, value is None)
-    return (0, _Reversed(place((value,)))) if largest else (0, place((value,)))
-
-
-class _Reversed:
-    """Orders the other way round."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __lt__(self, other: _Reversed) -> bool:
-        return bool(other.value < self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reversed) and bool(self.value == other.value)
-
-    __hash__ = None  # type: ignore[assignment]  # a key of sorting alone
+    return at_each_instant([o.table(node.input)], best)
 
 
 # -- several inputs ---------------------------------------------------------------------------

@@ -54,8 +54,8 @@ class Running:
         match item:
             case Batch(_, rows):
                 given = batch_of(intake.source.schema, rows)
-            case Mark(_, t):
-                given = Punctuation.of({}, **{intake.source.time: t})
+            case Mark(_, t, group):
+                given = Punctuation.of(dict(group), **{intake.source.time: t})
         wanted = self.unwanted.get(item.source)
         for frame, marks in intake.take(given):
             left = frame if wanted is None else frame.take(frame.ve >= wanted, frame.stable)

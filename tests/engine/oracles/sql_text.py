@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gapless.protocol.expr import Call, Column, Expr, Literal
 from gapless.protocol.schema import StreamSchema
+from tests.engine.oracles.random_queries import spread
 
 
 class CannotSay(Exception):  # no error: a question that is not asked
@@ -138,6 +139,8 @@ def aggregate_text(function: Any, schema: StreamSchema, times: str | None) -> st
             return f"sum({name})::bigint"
         case "mean" if not is_float and function.scale is None:
             return f"avg({name})"
+        case "aggregate" if function.function is spread:
+            return f"max({name}) - min({name})"
         case "first" | "last" if times is not None:
             way = "asc" if function.name == "first" else "desc"
             return f"first({name} order by {times} {way}, {name} {way}) filter ({name} is not null)"
