@@ -66,7 +66,7 @@ class Scale:
             repeat_curve=3,
             latency_flows=1_500_000,
             windowed=64_000,
-            paned=512_000,
+            paned=2_048_000,
             overlaps=(1, 2, 4, 10, 20, 40, 100),
             pane_rows=(5, 10, 20, 40, 80, 160),
             window_panes=(2, 5, 10, 20),

@@ -80,8 +80,11 @@ class Windowed(ABC):
     """An implementation of a windowed aggregate."""
 
     @abstractmethod
-    def add(self, times: Times, rows: pa.RecordBatch) -> None:
-        """Takes rows in; each lies in a window that has not been answered."""
+    def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
+        """Takes rows in, some; each lies in a window that has not been answered.
+
+        `within`: the earliest and the latest of their times.
+        """
 
     @abstractmethod
     def answer(self, complete: int) -> Answers | None:

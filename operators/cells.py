@@ -60,18 +60,29 @@ class Cells:
         return all(state.repeats for state in self.states)
 
     def add(
-        self, places: Times, groups: Ids, capacity: int, times: Times, rows: pa.RecordBatch
+        self,
+        places: Times,
+        groups: Ids,
+        capacity: int,
+        times: Times,
+        rows: pa.RecordBatch,
+        within: tuple[int, int] | None = None,
     ) -> None:
-        """Row i counts at places[i] for groups[i]; groups are below `capacity`."""
-        ids = self._ids(places, groups, capacity)
+        """Row i counts at places[i] for groups[i]; groups are below `capacity`.
+
+        Who knows the lowest and the highest place says so: it is `within` them.
+        """
+        ids = self._ids(places, groups, capacity, within)
         for state in self.states:
             state.add(ids, rows, times)
 
-    def _ids(self, places: Times, groups: Ids, capacity: int) -> Ids:
-        ids = self._index.ids(places, groups, capacity)
+    def _ids(
+        self, places: Times, groups: Ids, capacity: int, within: tuple[int, int] | None = None
+    ) -> Ids:
+        ids = self._index.ids(places, groups, capacity, within)
         if ids is None:
             self._lay_out(places, groups, capacity)
-            ids = self._index.ids(places, groups, capacity)
+            ids = self._index.ids(places, groups, capacity, within)
             if ids is None:
                 raise Bug("cells have no room for rows that they were laid out for")
         self._fit()
@@ -191,20 +202,23 @@ class _Dense:
         """One above the largest id."""
         return len(self._places) * self._room
 
-    def ids(self, places: Times, groups: Ids, capacity: int) -> Ids | None:
+    def ids(
+        self, places: Times, groups: Ids, capacity: int, within: tuple[int, int] | None = None
+    ) -> Ids | None:
         """The cell of each row; None where there is no room for it."""
         if capacity > self._room or self._room > max(ROOM_MIN, SPARE_SHARE * capacity):
             return None
         if not len(places):
             return groups
-        low, high = int(places.min()), int(places.max())
+        low, high = within or (int(places.min()), int(places.max()))
         if not self._reaches(low, high) and not self._make_slots(places, low, high):
             return None
-        if low == high:
-            ids: Ids = groups + int(self._slots[low - self._first]) * self._room
+        slots = self._slots[low - self._first : high + 1 - self._first]
+        if int(slots[-1]) - int(slots[0]) == high - low and (np.diff(slots) == 1).all():
+            ids: Ids = places - (low - int(slots[0]))  # side by side, as places that come in order
         else:
-            ids = self._slots[places - self._first] * self._room + groups
-        return ids
+            ids = self._slots[places - self._first]
+        return ids if self._room == 1 else ids * self._room + groups
 
     def _reaches(self, low: int, high: int) -> bool:
         """Whether every place from `low` to `high` has a slot."""
@@ -238,12 +252,17 @@ class _Dense:
         if not len(slots):
             none = np.empty(0, np.int64)
             return Found(none, none, none)
-        slots = slots[np.argsort(self._places[slots])]
+        places = self._places[slots]
+        if (places[1:] < places[:-1]).any():
+            order = np.argsort(places)
+            slots, places = slots[order], places[order]
         room = self._room
         flat = (self._by_slot(counts)[slots] > 0).ravel().nonzero()[0]
+        if room == 1:
+            return Found(places[flat], np.zeros(len(flat), np.int64), slots[flat])
         at = flat // room
         groups = flat - at * room
-        return Found(self._places[slots][at], groups, slots[at] * room + groups)
+        return Found(places[at], groups, slots[at] * room + groups)
 
     def _by_slot(self, counts: Ids) -> Ids:
         return counts[: self.capacity].reshape(len(self._places), self._room)
@@ -294,7 +313,9 @@ class _Sparse:
         """One above the largest id."""
         return self._table.capacity
 
-    def ids(self, places: Times, groups: Ids, capacity: int) -> Ids | None:
+    def ids(
+        self, places: Times, groups: Ids, capacity: int, within: tuple[int, int] | None = None
+    ) -> Ids | None:
         """The cell of each row; there is room for all."""
         keys = pa.RecordBatch.from_arrays([pa.array(places), pa.array(groups)], schema=_KEYS)
         ids, first_seen = self._table.intern(keys)

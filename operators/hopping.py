@@ -127,9 +127,11 @@ class HoppingAggregate(Operator):
         earliest, latest = int(times.min()), int(times.max())
         if latest > self._window.latest or earliest < max(self._answered_to, self._needed_from):
             frame = frame.take(self._countable(frame, times))
+            if not len(frame):
+                return
             times = frame.vs if self._on is None else _ticks(frame.batch, self._on)
-        if len(frame):
-            self._windowed.add(times, frame.batch.select(self._columns))
+            earliest, latest = int(times.min()), int(times.max())
+        self._windowed.add(times, frame.batch.select(self._columns), (earliest, latest))
 
     def _countable(self, frame: Frame, times: Times) -> Mask:
         """Which rows count somewhere; those that ought to and cannot go aside."""

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from gapless.kernels.keys import Ids
 from gapless.operators.answers import Answers, Grouping, Windowed, results
-from gapless.operators.cells import Cells, Found, distinct
+from gapless.operators.cells import DENSE_CELLS_MIN, Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.present_window import PresentWindow, panes_of
@@ -67,19 +67,21 @@ class Paned(Windowed):
         self._cells = Cells(grouping)
         self._present = PresentWindow(grouping, self._groups, self._landmark)
         self._windows = Cells(grouping)  # of answers that are put together at once; empty between
+        self._window_states = grouping.states()  # the same, where ids are computed
         self._next = BEGIN  # the next window to answer; those below are answered or unwanted
 
-    def add(self, times: Times, rows: pa.RecordBatch) -> None:
+    def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
         """Counts the rows in their panes."""
         panes = times // self._pane
+        ends: tuple[int, int] | None = (within[0] // self._pane, within[1] // self._pane)
         if 0 < self._span < self._step:
             between = panes % self._step < self._step - self._span  # in the gap of two windows
             if np.count_nonzero(between):
                 kept = (~between).nonzero()[0]
-                panes, times, rows = panes[kept], times[kept], take_rows(rows, kept)
+                panes, times, rows, ends = panes[kept], times[kept], take_rows(rows, kept), None
         if len(panes):
             groups = self._groups.of(rows)
-            self._cells.add(panes, groups, self._groups.capacity, times, rows)
+            self._cells.add(panes, groups, self._groups.capacity, times, rows, ends)
 
     def answer(self, complete: int) -> Answers | None:
         """Slides over the windows that have a pane."""
@@ -140,23 +142,53 @@ class Paned(Windowed):
         if len(held.groups):
             both = zip(held_partials, partials, strict=True)
             partials = [pa.concat_batches(batches) for batches in both]
-        windows = self._windows
-        for at, window in self._windows_of(places, complete, windows.repeat):
-            if len(at):
-                some = [partial.take(pa.array(at)) for partial in partials]
-                windows.merge(window, groups[at], self._groups.capacity, some)
-        answered = windows.between(BEGIN, INF)
-        columns = self._groups.columns(answered.groups)
-        answers = results(
-            self._grouping, answered.places, columns, windows.states, answered.ids, final=True
-        )
-        windows.forget(answered)
+        answers = self._put_together(Found(places, groups, groups), partials, complete)
         self._next = complete
         first = (complete + 1) * self._step - self._span if complete < INF else INF
         stay = slice(int(np.searchsorted(places, min(first, INF))), None)
         kept = Found(places[stay], groups[stay], groups[stay])
         self._present.hold(kept, [partial[stay] for partial in partials])
         self._forget([groups])
+        return answers
+
+    def _put_together(self, panes: Found, partials: list[pa.RecordBatch], complete: int) -> Answers:
+        """The answers of all windows below `complete` that these panes make up."""
+        low = max(self._next, int(panes.places[0]) // self._step)
+        high = min(complete, (int(panes.places[-1]) + self._span) // self._step)
+        room = self._groups.capacity
+        if self._step > 1 or (high - low) * room > DENSE_CELLS_MIN:
+            return self._put_together_sparse(panes, partials, complete)
+        states, counter = self._window_states
+        for state in states:
+            state.fit((high - low) * room)
+        first = (panes.places - low) * room + panes.groups
+        for later in range(self._span):  # a pane that so many of its window are behind
+            start, end = np.searchsorted(panes.places, (low - later, high - later)).tolist()
+            ids = first[start:end] + later * room
+            for state, partial in zip(states, partials, strict=True):
+                state.merge(ids, partial.slice(start, end - start))
+        ids = (counter.counts.values[: (high - low) * room] > 0).nonzero()[0]
+        columns = self._groups.columns(ids % room)
+        answers = results(self._grouping, ids // room + low, columns, states, ids, final=True)
+        for state in states:
+            state.clear(ids)
+        return answers
+
+    def _put_together_sparse(
+        self, panes: Found, partials: list[pa.RecordBatch], complete: int
+    ) -> Answers:
+        """The same, for windows and groups of which few are there, and longer steps."""
+        windows = self._windows
+        for at, window in self._windows_of(panes.places, complete, windows.repeat):
+            if len(at):
+                some = [partial.take(pa.array(at)) for partial in partials]
+                windows.merge(window, panes.groups[at], self._groups.capacity, some)
+        found = windows.between(BEGIN, INF)
+        columns = self._groups.columns(found.groups)
+        answers = results(
+            self._grouping, found.places, columns, windows.states, found.ids, final=True
+        )
+        windows.forget(found)
         return answers
 
     def _windows_of(self, panes: Ids, complete: int, at_once: bool) -> Iterator[tuple[Ids, Times]]:
@@ -178,7 +210,7 @@ class Paned(Windowed):
 
     def _forget(self, gone: list[Ids]) -> None:
         """Releases those of some groups that nothing is held of."""
-        if not gone:
+        if not gone or not self._grouping.group_by:
             return
         groups = distinct(np.concatenate(gone), 0, self._groups.capacity - 1)
         held = self._present.has(groups)

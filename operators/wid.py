@@ -30,8 +30,9 @@ from gapless.protocol.frame import Times
 
 WINDOWS_PER_ROW_MAX = 100_000
 """A day that slides by the second has 86,400. A row counts in each, and each has a cell."""
-COUNTED_AT_ONCE_MAX = 1 << 20
-"""Rows times their windows that are laid out at once: tens of megabytes, whatever the frame."""
+LAID_OUT_MAX = 1 << 14
+"""Rows times their windows that are laid out at once: one call does for a short frame. In a longer
+one each row's first window is counted, then its second ones, ...: nothing has to be copied."""
 
 
 class Wid(Windowed):
@@ -50,13 +51,8 @@ class Wid(Windowed):
         self._cells = Cells(grouping)
         self._next = BEGIN  # windows below have been answered or are not wanted
 
-    def add(self, times: Times, rows: pa.RecordBatch) -> None:
-        """Counts the rows in their windows, some at a time."""
-        at_once = max(1, COUNTED_AT_ONCE_MAX // self._window.windows_per_row)
-        for start in range(0, len(times), at_once):
-            self._add(times[start : start + at_once], rows.slice(start, at_once))
-
-    def _add(self, times: Times, rows: pa.RecordBatch) -> None:
+    def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
+        """Counts the rows in their windows."""
         first = np.maximum(self._window.first(times), self._next)
         last = self._window.last(times)
         repeats = np.where(last < first, 0, last - first + 1)  # far below, it would overflow
@@ -66,12 +62,21 @@ class Wid(Windowed):
                 return
             first, repeats, times = first[kept], repeats[kept], times[kept]
             rows = take_rows(rows, kept)
-        groups, windows = self._groups.of(rows), first
-        if int(repeats.max()) > 1:
+        groups, capacity = self._groups.of(rows), self._groups.capacity
+        most = int(repeats.max())
+        if most == 1:
+            self._cells.add(first, groups, capacity, times, rows)
+        elif most * len(times) <= LAID_OUT_MAX:
             at = np.repeat(np.arange(len(times)), repeats)
             windows = np.arange(len(at)) - (np.cumsum(repeats) - repeats)[at] + first[at]
-            groups, times, rows = groups[at], times[at], take_rows(rows, at)
-        self._cells.add(windows, groups, self._groups.capacity, times, rows)
+            self._cells.add(windows, groups[at], capacity, times[at], take_rows(rows, at))
+        else:
+            for later in range(most):
+                if (repeats <= later).any():
+                    left = (repeats > later).nonzero()[0]
+                    first, repeats, groups = first[left], repeats[left], groups[left]
+                    times, rows = times[left], take_rows(rows, left)
+                self._cells.add(first + later, groups, capacity, times, rows)
 
     def answer(self, complete: int) -> Answers | None:
         """The results of their cells."""

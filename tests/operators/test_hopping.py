@@ -417,8 +417,8 @@ def test_time_that_jumps_over_too_many_windows_is_an_error_and_no_endless_loop(
             operator.push(0, Frame.from_elements(SOURCE, [*rows, Stable(INF)]))
 
 
-def test_frames_are_counted_in_pieces_that_bound_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wid, "COUNTED_AT_ONCE_MAX", 7)
+def test_rows_are_laid_out_only_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wid, "LAID_OUT_MAX", 7)
     for seed in range(20):
         rng, window, rows = drawn(seed)
         operator = made(window, "wid", AGGREGATES)
@@ -440,7 +440,11 @@ def _completes_too_early(patch: pytest.MonkeyPatch) -> None:
 
 def _pane_off_by_one(patch: pytest.MonkeyPatch) -> None:
     add = Paned.add
-    patch.setattr(Paned, "add", lambda self, times, rows: add(self, times + 1, rows))
+    patch.setattr(
+        Paned,
+        "add",
+        lambda self, times, rows, ends: add(self, times + 1, rows, (ends[0] + 1, ends[1] + 1)),
+    )
 
 
 def _forgets_what_was_told(patch: pytest.MonkeyPatch) -> None:
