@@ -44,7 +44,7 @@ not overlap, at least."""
 PANED_MAX = 0.3
 """Figure 6-15: the thesis's paned time over wid's at 20 rows a pane, 5 panes a window."""
 PANED_AT = (5, 20)
-PANED_FRAME_ROWS = 64_000
+PANED_FRAME_ROWS = 256_000
 """Rows in a frame of figure 6-15: so many that what a frame costs whatever it holds, a third of a
 millisecond, does not hide what its rows cost. The judged cell is shown for short frames, too."""
 

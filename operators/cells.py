@@ -35,6 +35,8 @@ DENSE_PLACES_MAX = 1 << 16
 """From the first place to the last: what is looked up by its distance from the first."""
 PLACES_AHEAD = 64
 """The look-up reaches so far beyond the last place, and as far again as places go now."""
+ROWS_A_PLACE = 8
+"""Rows a place, on average, that make a frame long."""
 
 _KEYS = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("place", "group")])
 
@@ -127,7 +129,7 @@ class Cells:
         return [state.take(found.ids) for state in self.states]
 
     def forget(self, found: Found) -> None:
-        """Frees them: all cells of their places."""
+        """Frees them: all cells of the first places."""
         if not len(found.ids):
             return
         for state in self.states:
@@ -211,8 +213,13 @@ class _Dense:
         if not len(places):
             return groups
         low, high = within or (int(places.min()), int(places.max()))
-        if not self._reaches(low, high) and not self._make_slots(places, low, high):
-            return None
+        if not self._reaches(low, high):
+            # In a long frame hardly a place between is empty: giving one a slot costs less than
+            # looking at all rows.
+            full = within is not None and ROWS_A_PLACE * (high - low) < len(places)
+            here = np.arange(low, high + 1) if full else distinct(places, low, high)
+            if not self._make_slots(here):
+                return None
         slots = self._slots[low - self._first : high + 1 - self._first]
         if int(slots[-1]) - int(slots[0]) == high - low and (np.diff(slots) == 1).all():
             ids: Ids = places - (low - int(slots[0]))  # side by side, as places that come in order
@@ -226,18 +233,17 @@ class _Dense:
         inside = first >= 0 and last < len(self._slots)
         return inside and int(self._slots[first : last + 1].min()) >= 0
 
-    def _make_slots(self, places: Times, low: int, high: int) -> bool:
+    def _make_slots(self, here: Times) -> bool:
         """Gives slots to those of these places that have none; False where the layout ought to be
-        judged first.
+        judged first. Places are ascending.
         """
+        low, high = int(here[0]), int(here[-1])
         live = self._places[self._places < INF]
         if len(live):
             low, high = min(low, int(live.min())), max(high, int(live.max()))
         if high - low >= DENSE_PLACES_MAX:
             return False
-        new = distinct(places, low, high)
-        if len(live):
-            new = new[~np.isin(new, live)]
+        new = here[~np.isin(here, live)] if len(live) else here
         if len(new):
             if (len(live) + len(new)) * self._room > DENSE_CELLS_MIN:
                 return False
@@ -254,7 +260,7 @@ class _Dense:
             return Found(none, none, none)
         places = self._places[slots]
         if (places[1:] < places[:-1]).any():
-            order = np.argsort(places)
+            order = np.argsort(places, kind="stable")  # a few runs
             slots, places = slots[order], places[order]
         room = self._room
         flat = (self._by_slot(counts)[slots] > 0).ravel().nonzero()[0]
@@ -268,11 +274,10 @@ class _Dense:
         return counts[: self.capacity].reshape(len(self._places), self._room)
 
     def free(self, found: Found) -> bool:
-        """Frees the slots of places. True: it serves on, also without any."""
-        first = np.concatenate(([True], found.places[1:] != found.places[:-1]))
-        distances = found.places[first] - self._first
-        self._places[self._slots[distances]] = INF
-        self._slots[distances] = -1
+        """Frees the slots of the first places, up to the last of these. True: it serves on."""
+        freed = (self._places <= found.places[-1]).nonzero()[0]
+        self._slots[self._places[freed] - self._first] = -1
+        self._places[freed] = INF
         open_ = (self._places < INF).nonzero()[0]
         self._places = self._places[: int(open_[-1]) + 1 if len(open_) else 0]
         return True

@@ -158,16 +158,20 @@ class Paned(Windowed):
         room = self._groups.capacity
         if self._step > 1 or (high - low) * room > DENSE_CELLS_MIN:
             return self._put_together_sparse(panes, partials, complete)
-        states, counter = self._window_states
+        states, _ = self._window_states
+        if not any(state.uses_rows for state in states):  # then they are counted for nothing
+            states = states[: self._grouping.answers]
         for state in states:
             state.fit((high - low) * room)
+        there = np.zeros((high - low) * room, np.bool_)
         first = (panes.places - low) * room + panes.groups
         for later in range(self._span):  # a pane that so many of its window are behind
             start, end = np.searchsorted(panes.places, (low - later, high - later)).tolist()
             ids = first[start:end] + later * room
-            for state, partial in zip(states, partials, strict=True):
+            there[ids] = True
+            for state, partial in zip(states, partials, strict=False):
                 state.merge(ids, partial.slice(start, end - start))
-        ids = (counter.counts.values[: (high - low) * room] > 0).nonzero()[0]
+        ids = there.nonzero()[0]
         columns = self._groups.columns(ids % room)
         answers = results(self._grouping, ids // room + low, columns, states, ids, final=True)
         for state in states:

@@ -71,6 +71,8 @@ class FloatSums(OfParts):
 
     differential = False
 
+    uses_rows = True
+
     def __init__(
         self, column: NumberColumn, rows: Accumulator | None, may_diverge: str | None, mean: bool
     ) -> None:

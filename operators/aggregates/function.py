@@ -138,6 +138,8 @@ class Accumulator(ABC):
     """Why replicas might differ in the last bits, for these column types; None: they never do."""
     repeats: bool = False
     """Whether the ids of one `merge` may repeat, so that a sub-aggregate may go to many at once."""
+    uses_rows: bool = False
+    """Whether it asks the accumulator of `rows` that it was given."""
     partial_schema: pa.Schema
     """Of every batch that `take` gives, so that it may lie in a snapshot."""
 

@@ -37,6 +37,8 @@ class ExactMoments(OfParts):
 
     differential = True
 
+    uses_rows = True
+
     def __init__(
         self, moment: Moment, column: NumberColumn, scale: int | None, rows: Accumulator | None
     ) -> None:

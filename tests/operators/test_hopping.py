@@ -246,6 +246,20 @@ def test_state_goes_back_to_its_level_over_a_long_stream(implementation: Impleme
     assert max(sizes[100:]) <= max(sizes[:100])
 
 
+def test_places_without_rows_between_others_are_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cells, "ROWS_A_PLACE", 0)
+    operator = made(Hopping(20, 10), aggregates=AGGREGATES)
+    sizes = []
+    for i in range(200):
+        rows: list[Element] = [Insert(("k", 1), 100 * i + t, INF) for t in (0, 5, 70)]
+        answers = run(operator, [Frame.from_elements(SOURCE, [*rows, Stable(100 * i + 90)])])
+        assert len(answers) == 4
+        sizes.append(operator.nbytes)
+    assert max(sizes[100:]) <= max(sizes[:100])
+
+
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_grouping_by_nothing_counts_all_rows(implementation: Implementation) -> None:
     operator = HoppingAggregate(SOURCE, Hopping(10, 10), [], COUNT, implementation)
