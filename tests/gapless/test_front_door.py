@@ -26,9 +26,9 @@ def test_importing_it_loads_nothing_heavy() -> None:
     assert out.stdout.strip() == "set()"
 
 
-def test_the_example_of_the_readme_runs() -> None:
+def test_the_examples_of_the_readme_run() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    example = readme.split("```python\n")[1].split("```")[0]
+    example = "".join(block.split("```")[0] for block in readme.split("```python\n")[1:])
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(example, "README.md", "exec"), {})  # noqa: S102  # our own text
