@@ -175,6 +175,17 @@ def say(join: Join, source: int, text: str) -> str:
     return format(join.push(source, frame).frame.elements())
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_rows_of_nulls_have_dictionaries_too(ordered: bool) -> None:
+    schema = StreamSchema({"k": "int64", "s": pa.dictionary(pa.int32(), pa.string(), ordered)})
+    join = Join(schema, schema, [("k", "k")], how="full")
+    for side, text in enumerate(("ins((1,a),5,9)", "ins((2,b),5,9)")):
+        join.push(side, Frame.from_elements(schema, parse(text, schema)))
+    outs = [join.push(side, Frame.empty(schema, INF)).frame for side in (0, 1)]
+    said = [format([e]) for out in outs for e in out.elements()]
+    assert sorted(said) == ["ins((1,a,null),5,9)", "ins((2,null,b),5,9)", "stable(inf)"]
+
+
 def test_the_example_of_the_header() -> None:
     join = Join(LEFT, RIGHT, ON, how="left")
     assert say(join, 0, "ins((k,1),0,10) stable(12)") == ""
