@@ -38,6 +38,9 @@ COLUMNS = {"ts": "int64", "k": "int32", "x": "int64", "f": "double", "s": "strin
 """Of each source: a time that is never null, something to group by, numbers, a string."""
 
 
+STRINGS = (pa.string(), pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))
+
+
 @dataclass(frozen=True, slots=True)
 class Taste:
     """Which queries are wanted."""
@@ -48,7 +51,8 @@ class Taste:
     """Only what may start in the middle."""
     races: bool = True
     odd: bool = True
-    """Also what fails for some rows (a division by zero, a sum beyond int64), and functions."""
+    """Also what fails for some rows (a division by zero, a sum beyond int64), functions, and other
+    types than the plainest."""
 
 
 class Drawing:
@@ -57,6 +61,10 @@ class Drawing:
     def __init__(self, rng: random.Random, taste: Taste) -> None:
         self.rng = rng
         self.taste = taste
+        self._types = {n: pa.type_for_alias(t) for n, t in COLUMNS.items()}
+        if taste.odd:
+            self._types["ts"] = rng.choice((pa.int64(), pa.int64(), pa.timestamp("ms")))
+            self._types["s"] = rng.choice(STRINGS)
         self.sources = [self._source(i) for i in range(rng.randint(1, taste.sources))]
         self._made: list[Node] = list(self.sources)
         self._deepest = 0
@@ -65,9 +73,7 @@ class Drawing:
         choices: list[Lateness] = [TimeLate(bound) for bound in (0, 3, 15, 1_000)]
         choices += [KLate(self.rng.choice((0, 1, 4, 30))), Watermarks(), Watermarks()]
         lateness = self.rng.choice(choices)
-        schema = pa.schema(
-            [pa.field(n, pa.type_for_alias(t), nullable=n != "ts") for n, t in COLUMNS.items()]
-        )
+        schema = pa.schema([pa.field(n, t, nullable=n != "ts") for n, t in self._types.items()])
         return nodes.Source("abc"[i], StreamSchema(schema), "ts", lateness)
 
     def query(self, depth: int) -> Node:
@@ -255,7 +261,7 @@ class Drawing:
         if values is None or self.rng.random() < 0.1:
             return col(field.name).is_null()
         if field.name.startswith("ts") and self.rng.random() < 0.8:
-            return col(field.name) >= self.rng.randrange(SPAN // 2)
+            return col(field.name) >= lit(self.rng.randrange(SPAN // 2)).cast(field.type)
         if self.rng.random() < 0.15:
             return col(field.name).is_in(self.rng.sample(values, 2))
         if str(field.type) in ("int32", "int64") and self.rng.random() < 0.2:

@@ -82,6 +82,8 @@ VALUES = {
     "int64": (-7, -1, 0, 1, 2, 3, 10),
     "double": (math.nan, -0.0, 0.0, 0.25, 1.5, -2.75, 8.0),
     "string": ("", "a", "b", "ab"),
+    "large_string": ("", "a", "b", "ab"),
+    "dictionary<values=string, indices=int32, ordered=0>": ("", "a", "b", "ab"),
     "bool": (False, True),
 }
 """By type, canonical (the one NaN). Floats are multiples of a quarter: a few add up exactly, in any
