@@ -65,26 +65,23 @@ class SetLifetimes(Operator):
         """The rows with their lifetimes, and what the input's promises say of these."""
         check_schema(frame, self.schema)
         out = self._rows(frame) if len(frame) else Frame.empty(self.schema)
-        passed = tuple(filter(None, map(self._translated, marks)))
-        return Out(out.with_stable(self._promise(frame.stable, marks)), passed)
+        stable = self._promise(frame.stable, marks)
+        out = out if stable is None else out.with_stable(stable)
+        return Out(out, tuple(filter(None, map(self._translated, marks))) if marks else ())
 
     def _rows(self, frame: Frame) -> Frame:
         if not frame.insert_only:  # ends that move are of no interest
             frame = frame.take(frame.is_insert | (frame.ve == frame.vs))
         rows, starts, ends = self._living(frame)
         there = starts < ends
-        if not there.all():
+        if np.count_nonzero(there) < len(there):
             rows, starts, ends = rows.take(there), starts[there], ends[there]
+        columns = rows.payload.columns
         if rows.insert_only:
-            return Frame.from_columns(self.schema, starts, ends, rows.payload)
+            return Frame.made(self.schema, starts, ends, columns)
         inserts = rows.is_insert
-        return Frame.from_columns(
-            self.schema,
-            starts,
-            np.where(inserts, ends, starts),
-            rows.payload,
-            np.where(inserts, BEGIN, ends),
-        )
+        gone, was = np.where(inserts, ends, starts), np.where(inserts, BEGIN, ends)
+        return Frame.made(self.schema, starts, gone, columns, was)
 
     def _living(self, rows: Frame) -> tuple[Frame, Times, Times]:
         """The rows that have a lifetime, maybe an empty one, and their lifetimes."""
@@ -95,6 +92,8 @@ class SetLifetimes(Operator):
             starts, ends = self._times(rows), _as_times(ends)
         else:
             starts, ends = window.lifetimes(self._times(rows))
+            if starts is rows.vs:  # which every row has
+                return rows, starts, ends
         no_start = (starts == INF) | (starts == BEGIN)
         reason = "starts when time is over" if self._on is None else f"{self._on} is no time"
         rows, starts, ends = self._without(rows, starts, ends, no_start, reason)
@@ -110,7 +109,7 @@ class SetLifetimes(Operator):
     def _without(
         self, rows: Frame, starts: Times, ends: Times, bad: Mask, reason: str
     ) -> tuple[Frame, Times, Times]:
-        if not bad.any():
+        if not np.count_nonzero(bad):
             return rows, starts, ends
         self._aside.put(self._where, rows.take(bad).batch, reason)
         good = ~bad

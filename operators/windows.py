@@ -223,6 +223,8 @@ class _Lasting:
     def lifetimes(self, ts: Times) -> tuple[Times, Times]:
         """The lifetime of a row at each time."""
         room = INF - self.reach
+        if not len(ts) or ts.max() <= room:
+            return ts, ts + self.reach
         return ts, np.where(ts > room, INF, np.minimum(ts, room) + self.reach)
 
 

@@ -309,9 +309,8 @@ class Frame:
     def payload(self) -> pa.RecordBatch:
         """The payload columns alone."""
         if self._payload is None:
-            self._payload = pa.RecordBatch.from_arrays(
-                self.batch.columns[3:], schema=self._schema.payload
-            )
+            places = range(3, 3 + len(self._schema.payload))
+            self._payload = self.batch.select(places).replace_schema_metadata(None)
         return self._payload
 
     @property
