@@ -12,6 +12,7 @@ frames.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Self
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from gapless.engine.plan import Plan
 from gapless.engine.query import Query
 from gapless.operators.aside import Aside, SetAside
 from gapless.operators.operator import Marks
+from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -65,14 +67,14 @@ class Execution(Iterator[Frame]):
 
     def __next__(self) -> Frame:
         if self._failure is not None:
-            raise Misuse(f"this execution failed before; the first error was {self._failure}")
+            raise Misuse(f"this execution {self._failure}")
         self.begun = True
         try:
             return next(self._frames)
         except StopIteration:
             raise
         except BaseException as e:
-            self._failure = f"{type(e).__name__}: {e}"
+            self._failure = f"failed before; the first error was {type(e).__name__}: {e}"
             raise
 
     def _run(self) -> Iterator[Frame]:
@@ -126,6 +128,8 @@ class Execution(Iterator[Frame]):
 
     def close(self) -> None:
         """Lets go of the inputs; no frame comes any more."""
+        if self._failure is None and self.graph.stable < INF:
+            self._failure = "was closed before its end"
         self.begun = True
         self._frames = iter(())
         for given in self._inputs.values():
@@ -172,19 +176,25 @@ def _check_names(inputs: Mapping[str, Given], sources: Iterable[str]) -> None:
 def items(given: Given, rows_max: int) -> Iterator[Item]:
     """An input as an iterator of batches and punctuations."""
     if isinstance(given, pa.Table):
-        return iter(given.to_batches(max_chunksize=rows_max))
+        return chain(_none_of(given.schema), given.to_batches(max_chunksize=rows_max))
     if isinstance(given, pa.RecordBatch):
         return iter((given,))
+    if hasattr(given, "__arrow_c_stream__"):  # first: a data frame iterates over its columns' names
+        reader = pa.RecordBatchReader.from_stream(given)
+        return chain(_none_of(reader.schema), reader)
     if isinstance(given, str | bytes):
         raise Misuse(f"an input is {given!r}: gapless.execute opens files, this one reads batches")
     if not isinstance(given, Iterable) or isinstance(given, Mapping):
-        if hasattr(given, "__arrow_c_stream__"):
-            return iter(pa.RecordBatchReader.from_stream(given))
         raise Misuse(
             f"an input is a {type(given).__name__}: it is to be a table, a record batch, a reader, "
             "or an iterable of record batches and punctuations"
         )
     return iter(given)
+
+
+def _none_of(schema: pa.Schema) -> list[pa.RecordBatch]:
+    """No rows, which show the columns: also an input without any is to have the right ones."""
+    return schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
 
 
 __all__ = ["Execution", "Given", "SetAside", "by_source", "items"]

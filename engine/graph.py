@@ -125,8 +125,8 @@ class Graph:
     ) -> None:
         if not sources:
             raise Misuse("a graph has one source at least")
-        if memory_limit is not None and memory_limit < 1:
-            raise Misuse(f"memory_limit {memory_limit}: it is a number of bytes, 1 or more")
+        if memory_limit is not None and (type(memory_limit) is not int or memory_limit < 1):
+            raise Misuse(f"memory_limit {memory_limit!r}: it is a number of bytes, 1 or more")
         self.sources = dict(sources)
         self.schema = steps[-1].operator.schema if steps else next(iter(sources.values()))
         self.stable = BEGIN

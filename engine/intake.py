@@ -40,6 +40,8 @@ from gapless.protocol.schema import VS
 FRAME_ROWS = 16_384
 """Rows of one frame: what is done once a frame costs nothing any more, and its columns still lie
 in a processor's cache."""
+FRAME_ROWS_MAX = 1 << 24
+"""More rows in one frame only cost memory."""
 TIME_MAX = INF - 2
 """The last time of a row: its lifetime ends one later, before INF."""
 
@@ -55,8 +57,10 @@ class Intake:
     def __init__(
         self, source: Source, aside: Aside, grid: int = 1, frame_rows: int = FRAME_ROWS
     ) -> None:
-        if grid < 1 or frame_rows < 1:
-            raise Misuse(f"grid {grid}, frame_rows {frame_rows}: both are 1 at least")
+        if type(frame_rows) is not int or not 1 <= frame_rows <= FRAME_ROWS_MAX:
+            raise Misuse(f"frame_rows {frame_rows!r}: a number of rows, 1 to {FRAME_ROWS_MAX:,}")
+        if grid < 1:
+            raise Misuse(f"grid {grid}: it is 1 at least")
         self.source = source
         self.rows = 0
         """Rows that came, bad and late ones included."""
@@ -103,6 +107,8 @@ class Intake:
                 "and punctuations"
             )
         rows = item.num_rows
+        if not rows:
+            self._conform(item)  # columns that do not fit are wrong in an empty batch, too
         for start in range(0, rows, self._frame_rows):
             part = item if rows <= self._frame_rows else item.slice(start, self._frame_rows)
             frame = self._frame(part)

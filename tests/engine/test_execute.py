@@ -202,7 +202,8 @@ def test_closing_lets_go_of_the_inputs() -> None:
     with run(a, batches()) as execution:
         next(execution)
     assert closed == [True]
-    assert next(execution, None) is None
+    with pytest.raises(Misuse, match="closed before its end"):
+        next(execution)
 
 
 # -- answers ----------------------------------------------------------------------------------
@@ -298,3 +299,45 @@ def test_what_is_no_time_is_misuse(at: Any) -> None:
 def test_a_date_may_be_beyond_the_years_of_python() -> None:
     assert instant(pa.scalar((1 << 31) - 1, pa.date32()), "s") == ((1 << 31) - 1) * 86_400
     assert instant(pa.scalar(-86_400_000, pa.date64()), "ns") == -86_400 * 10**9
+
+
+def test_an_empty_input_with_other_columns_is_wrong_too() -> None:
+    query = source("s", {"ts": "int64", "n": "int32"}, time="ts")
+    other = pa.schema({"when": pa.int64(), "n": pa.int32()})
+    inputs = [
+        other.empty_table(),
+        pa.RecordBatchReader.from_batches(other, []),
+        [pa.RecordBatch.from_pylist([], schema=other)],
+    ]
+    for empty in inputs:
+        with pytest.raises(SchemaError, match="ts"):
+            list(run(query, empty))
+
+
+def test_a_data_frame_is_read_as_the_table_that_it_is() -> None:
+    query = source("s", {"ts": "int64", "n": "int32"}, time="ts").where(col("n") > 1)
+    table = pa.table({"ts": [1, 2], "n": pa.array([1, 2], pa.int32())})
+    assert [len(f) for f in run(query, table.to_pandas())] == [len(f) for f in run(query, table)]
+
+
+def test_an_execution_that_was_closed_before_its_end_does_not_look_finished() -> None:
+    query = source("s", {"ts": "int64", "n": "int32"}, time="ts")
+    batches = [pa.record_batch({"ts": [t], "n": pa.array([1], pa.int32())}) for t in range(3)]
+    execution = run(query, batches)
+    next(execution)
+    execution.close()
+    with pytest.raises(Misuse, match="closed before its end"):
+        next(execution)
+    finished = run(query, batches)
+    list(finished)
+    finished.close()
+    assert list(finished) == []
+
+
+def test_numbers_that_are_none_are_refused() -> None:
+    query = source("s", {"ts": "int64", "n": "int32"}, time="ts")
+    for wrong in ("1GB", 2.5, 0):
+        with pytest.raises(Misuse, match="memory_limit"):
+            run(query, [], memory_limit=wrong)
+        with pytest.raises(Misuse, match="frame_rows"):
+            run(query, [], frame_rows=wrong)
