@@ -38,7 +38,7 @@ def broken_files(repository: Path) -> Iterator[str]:
             yield f"it holds no C++ source such as {file}"
 
 
-PROGRAMS = "gapless.bench.peers.run_"
+PROGRAMS = ("gapless.bench.peers.run_", "gapless.bench.peers.compare")
 """Each runs by itself, with what it measures installed in an environment of its own."""
 
 
