@@ -76,6 +76,8 @@ class SetLifetimes(Operator):
         there = starts < ends
         if np.count_nonzero(there) < len(there):
             rows, starts, ends = rows.take(there), starts[there], ends[there]
+        if rows.insert_only and starts is rows.vs:
+            return rows.with_ends(ends)
         columns = rows.payload.columns
         if rows.insert_only:
             return Frame.made(self.schema, starts, ends, columns)

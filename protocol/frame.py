@@ -244,6 +244,18 @@ class Frame:
         """
         return self._derive(compact_batch(self.batch), self.stable)
 
+    def with_ends(self, ends: Times) -> Frame:
+        """The same inserts, without the stable, with these ends: the caller knows that each is
+        after its start (see `made`).
+        """
+        field = self._schema.arrow.field(1)
+        frame = self._derive(self.batch.set_column(1, field, pa.array(ends)), None)
+        starts, _, was = self._time_columns()
+        frame._times = starts, ends, was
+        if CHECKS_MADE:
+            frame._check_rows()
+        return frame
+
     def with_stable(self, stable: int | None) -> Frame:
         """The same rows, followed by `stable`."""
         frame = self._derive(self.batch, stable)

@@ -305,3 +305,14 @@ def test_times_in_columns_are_int64_and_a_stable_is_an_int() -> None:
         Frame.empty(SCHEMA, 1.5)  # type: ignore[arg-type]  # wrong on purpose
     stable = Frame.empty(SCHEMA, np.int64(5)).stable  # type: ignore[arg-type]  # common enough
     assert type(stable) is int
+
+
+def test_other_ends_make_a_frame_of_the_same_schema_that_is_checked_while_we_test() -> None:
+    vs = np.arange(3)
+    frame = Frame.from_columns(SCHEMA, vs, vs + 1, [pa.array(["a", "b", "c"])], stable=5)
+    longer = frame.with_ends(vs + 7)
+    assert longer.elements() == [Insert((p,), t, t + 7) for t, p in enumerate("abc")]
+    assert longer.batch.schema.equals(SCHEMA.arrow, check_metadata=True)
+    assert longer.insert_only
+    with pytest.raises(FrameError):
+        frame.with_ends(vs)
