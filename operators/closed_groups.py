@@ -1,7 +1,7 @@
 """Groups that a punctuation has closed before their windows are complete for everybody.
 
-mark      no more (src = 3 and ts < 20)   its windows below 4 of slide 5 are answered now
-closed    3 -> 4                          and skipped when stable(20) answers those of all
+    mark      no more (src = 3 and ts < 20)   its windows below 4 of slide 5 are answered now
+    closed    3 -> 4                          and skipped when stable(20) answers those of all
 
 What is closed is remembered until everybody has come as far.
 """

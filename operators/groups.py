@@ -1,6 +1,6 @@
 """The groups of an aggregate: values of its group columns as dense, recycled ids.
 
-src  A  B  A      ->  ids 0 1 0          group by nothing: one group, id 0
+    src  A  B  A      ->  ids 0 1 0          group by nothing: one group, id 0
 
 An id is used by whoever holds state of its group.
 """
