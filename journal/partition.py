@@ -229,7 +229,8 @@ def _hashes_by_value(array: pa.DictionaryArray) -> Words:
     hashes = np.full(len(array.dictionary) + 1, _SEED, np.uint64)  # the last one is that of a null
     _fold(array.dictionary, hashes[:-1])
     places = array.indices.cast(pa.int64()).fill_null(len(array.dictionary))
-    return hashes[places.to_numpy()]
+    by_row: Words = hashes[places.to_numpy()]
+    return by_row
 
 
 def _fold_values(array: pa.Array, hashes: Words) -> None:

@@ -168,4 +168,5 @@ def _read(words: Words, at: Places) -> Words:
     i = at >> 3
     shift = ((at & 7) << 3).view(np.uint64)
     high = words[i + 1] << np.uint64(1)  # in two shifts, as one by 64 has no meaning
-    return words[i] >> shift | high << (np.uint64(63) - shift)
+    read: Words = words[i] >> shift | high << (np.uint64(63) - shift)
+    return read

@@ -65,7 +65,7 @@ def folded(rows: Sequence[bytes], seeds: Sequence[int]) -> list[int]:
     starts = np.cumsum(lengths) - lengths
     hashes = np.array(seeds, np.uint64)
     xxh64.fold_bytes(np.frombuffer(b"".join(rows), np.uint8), starts, lengths, hashes)
-    return hashes.tolist()
+    return list(hashes.tolist())
 
 
 # -- XXH64 ----------------------------------------------------------------------------------------
