@@ -1,22 +1,45 @@
 """The disk, behind an interface: the only module that touches the operating system's files.
 
 The simulator implements the same interface in memory, with torn writes and unsynced bytes lost.
-Everything above works on names and bytes.
+Everything above works on names and bytes. Names are relative, like "commits/0000000017".
+
+What a journal asks of a file system, and what POSIX gives: `link` makes a name for a file that is
+there whole, or fails because the name exists; bytes appended are seen by whoever reads after; a
+file that has no name any more stays for those who have it open. Object stores give none of it, so
+commits and fencing need a POSIX file system.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+import pyarrow as pa
+
+from gapless.protocol.errors import Misuse
+
+WRITTEN_OPEN_MAX = 64
+"""Files kept open for the next write: one a writer, and a program has few writers."""
+
 
 class Disk(Protocol):
-    """Files that are appended to. Names are relative, like "out/0.log"."""
+    """Files that are appended to, small ones that are overwritten, and names made by link."""
 
     def size(self, name: str) -> int:
         """Bytes in the file; 0 where there is none."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+
+    def create(self, name: str, data: bytes) -> None:
+        """Makes a file; raises `FileExistsError` where there is one: of several, one succeeds.
+
+        Of a crash a file with a part of the bytes may be left.
+        """
 
     def append(self, name: str, data: bytes) -> int:
         """Adds bytes at the end, makes the file where there is none; returns the new size.
@@ -26,21 +49,62 @@ class Disk(Protocol):
         """
 
     def sync(self, name: str) -> None:
-        """Makes every byte appended so far survive a crash of the machine."""
+        """Makes every byte appended so far, and the name itself, survive a crash of the machine."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Overwrites the start of a small file. Of a crash any mix of old and new may be left."""
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on; fewer at the end, none where there is no file."""
 
+    def map(self, name: str, length: int) -> pa.Buffer:
+        """The first `length` bytes of a file that does not change any more, copied if need be.
+
+        Raises `OSError` where there are not so many, or no such file.
+        """
+
+    def expect(self, name: str) -> None:
+        """The file will be mapped soon: the system may begin to read it."""
+
     def truncate(self, name: str, size: int) -> None:
         """Cuts the file to `size` bytes."""
+
+    def link(self, source: str, name: str) -> None:
+        """Gives a file a second name; raises `FileExistsError` where the name is taken."""
+
+    def unlink(self, name: str) -> None:
+        """Takes a name away; nothing happens where it is none."""
+
+    def list(self, folder: str) -> list[str]:
+        """The names in a folder, in order, without the folder; none where it does not exist."""
+
+    def free_bytes(self) -> int:
+        """What may still be written before the disk is full."""
+
+    def close(self, name: str) -> None:
+        """Nothing will be appended to the file for now."""
 
 
 class LocalDisk:
     """A directory of a POSIX file system."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: str | Path) -> None:
+        if "://" in str(root):
+            raise Misuse(
+                f"{root}: commit and fencing need a POSIX file system; give a directory, and copy "
+                "from or export to other file systems"
+            )
+        self._root = Path(root)
+        self._start = f"{self._root}/"  # joined to names here and there: a Path costs microseconds
         self._entered: set[str] = set()  # names that their directory is known to hold for good
+        self._opened: OrderedDict[str, int] = OrderedDict()  # descriptors, the last used last
+
+    def __repr__(self) -> str:
+        return str(self._root)
+
+    def __del__(self) -> None:
+        for fd in self._opened.values():
+            os.close(fd)
 
     def size(self, name: str) -> int:
         """Bytes in the file; 0 where there is none."""
@@ -49,19 +113,52 @@ class LocalDisk:
         except FileNotFoundError:
             return 0
 
-    def append(self, name: str, data: bytes) -> int:
-        """Adds bytes at the end, in one write if the system takes them so; returns the new size."""
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file: one stat."""
+        try:
+            os.stat(self._start + name)  # noqa: PTH116  # asked after each append
+        except FileNotFoundError:
+            return False
+        return True
+
+    def create(self, name: str, data: bytes) -> None:
+        """Makes a file that nobody else has made."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab", buffering=0) as f:
-            size, left = f.tell(), memoryview(data)
-            try:
-                while left:
-                    left = left[f.write(left) :]
-            except OSError:
-                f.truncate(size)  # what a full disk took of it would lie before the next bytes
-                raise
-            return f.tell()
+        with path.open("xb", buffering=0) as f:
+            f.write(data)
+
+    def append(self, name: str, data: bytes) -> int:
+        """Adds bytes at the end, in one write if the system takes them so; returns the new size."""
+        fd = self._writable(name)
+        size, left = os.lseek(fd, 0, os.SEEK_END), memoryview(data)
+        try:
+            while left:
+                left = left[os.write(fd, left) :]
+        except OSError:
+            os.ftruncate(fd, size)  # what a full disk took of it would lie before the next bytes
+            raise
+        return size + len(data)
+
+    def _writable(self, name: str) -> int:
+        fd = self._opened.get(name)
+        if fd is None:
+            path = self._root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Without O_APPEND, under which Linux lets `put` write at the end, too.
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._opened[name] = fd
+            if len(self._opened) > WRITTEN_OPEN_MAX:
+                os.close(self._opened.popitem(last=False)[1])
+        else:
+            self._opened.move_to_end(name)
+        return fd
+
+    def close(self, name: str) -> None:
+        """Closes the file that was kept open for appending."""
+        fd = self._opened.pop(name, None)
+        if fd is not None:
+            os.close(fd)
 
     def sync(self, name: str) -> None:
         """Calls fdatasync; the first time also fsync on the directories above the file.
@@ -69,24 +166,79 @@ class LocalDisk:
         A file whose directory entry is lost is lost, however safe its bytes are.
         """
         path = self._root / name
-        _sync(path, os.fdatasync)
+        fd = self._opened.get(name)
+        if fd is None:
+            _sync(path, os.fdatasync)
+        else:
+            os.fdatasync(fd)
         if name not in self._entered:
             for directory in path.relative_to(self._root).parents:
                 _sync(self._root / directory, os.fsync)
             self._entered.add(name)
 
+    def put(self, name: str, data: bytes) -> None:
+        """One pwrite at the start."""
+        os.pwrite(self._writable(name), data, 0)
+
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on."""
         try:
-            with (self._root / name).open("rb") as f:
-                f.seek(offset)
-                return f.read(length)
+            with (self._root / name).open("rb", buffering=0) as f:
+                return os.pread(f.fileno(), length, offset)
         except FileNotFoundError:
             return b""
+
+    def map(self, name: str, length: int) -> pa.Buffer:
+        """The file's own pages: nothing is copied, and what is read may be dropped again."""
+        with (self._root / name).open("rb", buffering=0) as f:
+            size = os.fstat(f.fileno()).st_size
+            if size < length:
+                raise OSError(f"{name} has {size} bytes, not {length}")
+            if not length:
+                return pa.py_buffer(b"")
+            mapped = mmap.mmap(f.fileno(), length, access=mmap.ACCESS_READ)
+        mapped.madvise(mmap.MADV_SEQUENTIAL)
+        return pa.py_buffer(mapped)
+
+    def expect(self, name: str) -> None:
+        """Tells the system to read ahead; where there is no such file, `map` will say so."""
+        try:
+            fd = os.open(self._root / name, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(fd)
 
     def truncate(self, name: str, size: int) -> None:
         """Cuts the file to `size` bytes."""
         os.truncate(self._root / name, size)
+
+    def link(self, source: str, name: str) -> None:
+        """A hard link: whole or absent, and only one of several takers gets the name."""
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.hardlink_to(self._root / source)
+
+    def unlink(self, name: str) -> None:
+        """Takes a name away; nothing happens where it is none."""
+        self.close(name)
+        self._entered.discard(name)
+        (self._root / name).unlink(missing_ok=True)
+
+    def list(self, folder: str) -> list[str]:
+        """The names in a folder, in order; none where it does not exist."""
+        try:
+            return sorted(entry.name for entry in os.scandir(self._root / folder))
+        except FileNotFoundError:
+            return []
+
+    def free_bytes(self) -> int:
+        """What users other than root may still write."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        stat = os.statvfs(self._root)
+        return stat.f_bavail * stat.f_frsize
 
 
 def _sync(path: Path, call: Callable[[int], None]) -> None:

@@ -3,18 +3,21 @@
     bytes  0..63    header, little-endian
       0  magic        "GAPL"
       4  version      1 byte
-      5  kind         1 byte: 1 frame, 2 document
-      6  reserved     2 bytes, zero
+      5  kind         1 byte: 1 frame, 2 document, 3 rows
+      6  place        2 bytes: 15 bits partition of a journal, 1 bit: more of its batch follows
       8  term         4 bytes: with the next, the incarnation of whoever wrote it
      12  counter      4 bytes
-     16  sequence     8 bytes
+     16  sequence     8 bytes: counts frames; in a journal's segment, rows (journal/segment.py)
      24  stable       8 bytes, signed; the smallest int64 where a frame has none
      32  fingerprint  16 bytes: of the frame's schema; zero in a document
      48  body bytes   8 bytes, without the padding
      56  body crc     4 bytes: zlib.crc32 of body and padding
      60  header crc   4 bytes: zlib.crc32 of the 60 bytes before it
-    bytes 64..      body: an Arrow IPC stream of one batch, or msgpack
+    bytes 64..      body: an Arrow IPC stream of one batch, or msgpack; none where there is no row
                     zeros, up to a multiple of 64
+
+The body of a frame has its time columns; that of rows has not: whoever knows which column of them
+is the time makes a frame of them at no cost, and three columns of eight bytes stay out of a file.
 
 Header and envelope are multiples of 64 bytes, so that bodies in a mapped file keep the alignment
 that Arrow likes, and a file is walked from header to header. The header has a checksum of its own:
@@ -33,7 +36,7 @@ import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -56,6 +59,7 @@ SCHEMAS_KEPT = 256
 
 _VERSION = 1
 _HEADER = struct.Struct("<4sBBHIIQq16sQI")
+_MORE = 1 << 15  # of `place`
 _CRC = struct.Struct("<I")
 _NO_FINGERPRINT = bytes(16)
 _U32_MAX = 2**32 - 1
@@ -70,6 +74,10 @@ class Kind(IntEnum):
 
     FRAME = 1
     DOCUMENT = 2
+    ROWS = 3
+
+
+_KINDS = {int(kind): kind for kind in Kind}
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -92,11 +100,24 @@ class Incarnation:
         return f"{self.term}.{self.counter}"
 
 
+class Place(NamedTuple):
+    """Where in a journal a record belongs."""
+
+    partition: int = 0
+    more: bool = False
+    """Whether more records follow that were appended with it, and count only with it."""
+
+
+NO_PLACE = Place()
+"""Of an envelope that is in no journal, and of one that is the whole of a batch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """The first 64 bytes of an envelope, checked by themselves; the body is not looked at."""
 
     kind: Kind
+    place: Place
     incarnation: Incarnation
     sequence: int
     stable: int | None
@@ -120,6 +141,16 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsEnvelope:
+    """Rows without times of their own, and who sent them."""
+
+    incarnation: Incarnation
+    sequence: int
+    batch: pa.RecordBatch
+    stable: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentEnvelope:
     """A control document and who sent it."""
 
@@ -128,14 +159,28 @@ class DocumentEnvelope:
     document: documents.Document
 
 
-def encode_frame(frame: Frame, incarnation: Incarnation, sequence: int) -> bytes:
+def encode_frame(
+    frame: Frame, incarnation: Incarnation, sequence: int, place: Place = NO_PLACE
+) -> bytes:
     """The frame in its envelope: the rows that it has, not the larger batch they may be part of."""
-    batch = frame.batch
-    if batch.num_rows > ROWS_MAX:
-        raise FrameError(f"a frame of {batch.num_rows} rows: cut it, {ROWS_MAX} is the most")
-    _reader(frame.schema)
-    body = _stream(frame.schema, [compact(column) for column in batch.columns])
-    return _seal(Kind.FRAME, incarnation, sequence, frame.stable, frame.schema.fingerprint, body)
+    body = _body(Kind.FRAME, frame.schema, frame.batch)
+    fingerprint = frame.schema.fingerprint
+    return _seal(Kind.FRAME, place, incarnation, sequence, frame.stable, fingerprint, body)
+
+
+def encode_rows(
+    batch: pa.RecordBatch,
+    schema: StreamSchema,
+    incarnation: Incarnation,
+    sequence: int,
+    stable: int | None = None,
+    place: Place = NO_PLACE,
+) -> bytes:
+    """Rows of a schema's payload in their envelope, followed by a stable."""
+    if not batch.schema.equals(schema.payload):
+        raise SchemaError(f"rows of {batch.schema.names} are no payload of {schema}")
+    body = _body(Kind.ROWS, schema, batch)
+    return _seal(Kind.ROWS, place, incarnation, sequence, stable, schema.fingerprint, body)
 
 
 def decode_frame(
@@ -143,9 +188,9 @@ def decode_frame(
 ) -> Envelope:
     """The frame in one envelope, checked whole. Its columns lie in `data`."""
     header, body = _open(data, Kind.FRAME, max_bytes)
-    if header.fingerprint != schema.fingerprint:
-        raise DecodeError("schema fingerprint", header.fingerprint.hex(), schema.fingerprint.hex())
-    batch = _reader(schema).read(body, max_rows)
+    batch = _batch(header, body, schema, max_rows)
+    if batch is None:
+        return Envelope(header.incarnation, header.sequence, Frame.empty(schema, header.stable))
     try:
         frame = Frame(batch, header.stable, schema)
     except (FrameError, SchemaError) as e:
@@ -153,10 +198,21 @@ def decode_frame(
     return Envelope(header.incarnation, header.sequence, frame)
 
 
+def decode_rows(
+    data: Data, schema: StreamSchema, *, max_bytes: int = BODY_BYTES_MAX, max_rows: int = ROWS_MAX
+) -> RowsEnvelope:
+    """The rows in one envelope, checked whole. Their columns lie in `data`."""
+    header, body = _open(data, Kind.ROWS, max_bytes)
+    batch = _batch(header, body, schema, max_rows)
+    if batch is None:
+        batch = schema.empty_payload
+    return RowsEnvelope(header.incarnation, header.sequence, batch, header.stable)
+
+
 def encode_document(document: documents.Document, incarnation: Incarnation, sequence: int) -> bytes:
     """The document in its envelope."""
     body = documents.pack(document)
-    return _seal(Kind.DOCUMENT, incarnation, sequence, None, _NO_FINGERPRINT, body)
+    return _seal(Kind.DOCUMENT, NO_PLACE, incarnation, sequence, None, _NO_FINGERPRINT, body)
 
 
 def decode_document(data: Data, *, max_bytes: int = documents.BYTES_MAX) -> DocumentEnvelope:
@@ -183,7 +239,7 @@ def peek_header(data: Data, offset: int = 0, *, max_bytes: int = BODY_BYTES_MAX)
 
 
 def _read_header(view: memoryview, max_bytes: int) -> Header:
-    _, version, kind, reserved, term, counter, *rest = _HEADER.unpack_from(view)
+    _, version, kind, place, term, counter, *rest = _HEADER.unpack_from(view)
     sequence, stable, fingerprint, body_bytes, body_crc = rest
     if version != _VERSION:
         raise DecodeError("version", str(version), _VERSION)
@@ -191,14 +247,15 @@ def _read_header(view: memoryview, max_bytes: int) -> Header:
     wanted = zlib.crc32(view[: _HEADER.size])
     if crc != wanted:
         raise DecodeError("header crc", f"{crc:#010x}", f"{wanted:#010x}")
-    if reserved:
-        raise DecodeError("reserved bytes", f"{reserved:#x}", 0)
-    if kind not in (Kind.FRAME, Kind.DOCUMENT):
+    if kind not in _KINDS:
         raise DecodeError("kind", str(kind), ", ".join(k.name.lower() for k in Kind))
+    if kind == Kind.DOCUMENT and place:
+        raise DecodeError("place", f"{place:#x} of a document", 0)
     if body_bytes > max_bytes:
         raise DecodeError("body bytes", str(body_bytes), f"<= {max_bytes}")
     return Header(
-        Kind(kind),
+        _KINDS[kind],
+        Place(place & ~_MORE, place >= _MORE),
         Incarnation(term, counter),
         sequence,
         None if stable == BEGIN else stable,
@@ -227,8 +284,28 @@ def _open(data: Data, kind: Kind, max_bytes: int) -> tuple[Header, pa.Buffer]:
     return header, buffer.slice(HEADER_BYTES, header.body_bytes)
 
 
+def _body(kind: Kind, schema: StreamSchema, batch: pa.RecordBatch) -> bytes | pa.Buffer:
+    """A batch as an Arrow IPC stream; nothing where it has no rows."""
+    arrow = _reader(schema, kind).schema
+    if not batch.num_rows:
+        return b""
+    if batch.num_rows > ROWS_MAX:
+        raise FrameError(f"a frame of {batch.num_rows} rows: cut it, {ROWS_MAX} is the most")
+    return _stream(arrow, [compact(column) for column in batch.columns])
+
+
+def _batch(
+    header: Header, body: pa.Buffer, schema: StreamSchema, max_rows: int
+) -> pa.RecordBatch | None:
+    """The inverse of `_body`; None where there is no row."""
+    if header.fingerprint != schema.fingerprint:
+        raise DecodeError("schema fingerprint", header.fingerprint.hex(), schema.fingerprint.hex())
+    return _reader(schema, header.kind).read(body, max_rows) if header.body_bytes else None
+
+
 def _seal(
     kind: Kind,
+    place: Place,
     incarnation: Incarnation,
     sequence: int,
     stable: int | None,
@@ -237,6 +314,8 @@ def _seal(
 ) -> bytes:
     if not 0 <= sequence <= _U64_MAX:
         raise Misuse(f"sequence {sequence}: not one of 0 to {_U64_MAX}")
+    if not 0 <= place.partition < _MORE:
+        raise Misuse(f"partition {place.partition}: not one of 0 to {_MORE - 1}")
     body_bytes = len(body)
     if body_bytes > BODY_BYTES_MAX:
         raise Misuse(f"a body of {body_bytes} bytes: cut it, {BODY_BYTES_MAX} is the most")
@@ -245,7 +324,7 @@ def _seal(
         MAGIC,
         _VERSION,
         kind,
-        0,
+        place.partition | (_MORE if place.more else 0),
         incarnation.term,
         incarnation.counter,
         sequence,
@@ -261,21 +340,22 @@ def _padded(size: int) -> int:
     return -(-size // HEADER_BYTES) * HEADER_BYTES
 
 
-def _stream(schema: StreamSchema, columns: list[Any]) -> pa.Buffer:
+def _stream(arrow: pa.Schema, columns: list[Any]) -> pa.Buffer:
     """An Arrow IPC stream of one batch."""
     sink = pa.BufferOutputStream()
-    batch = pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
-    with pa.ipc.new_stream(sink, schema.arrow, options=pa.ipc.IpcWriteOptions()) as writer:
+    batch = pa.RecordBatch.from_arrays(columns, schema=arrow)
+    with pa.ipc.new_stream(sink, arrow, options=pa.ipc.IpcWriteOptions()) as writer:
         writer.write_batch(batch)
     return sink.getvalue()
 
 
-@lru_cache(maxsize=SCHEMAS_KEPT)
-def _reader(schema: StreamSchema) -> BatchReader:
+@lru_cache(maxsize=2 * SCHEMAS_KEPT)
+def _reader(schema: StreamSchema, kind: Kind) -> BatchReader:
     """The reader of a schema's batches; refuses a schema whose own batches it would not read."""
-    reader = BatchReader(schema.arrow)
+    empty = schema.empty_batch if kind == Kind.FRAME else schema.empty_payload
+    reader = BatchReader(empty.schema)
     try:
-        reader.check(memoryview(_stream(schema, schema.empty_batch.columns)))
+        reader.check(memoryview(_stream(reader.schema, empty.columns)))
     except DecodeError as e:
         raise SchemaError(f"a schema too large to be sent: {e}") from None
     return reader

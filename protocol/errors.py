@@ -15,6 +15,9 @@ class and four kinds below it:
         StreamViolation    an element that breaks a promise the stream made: names element and rule
         RowError           a row that a query cannot process: shows the row and the reason
         JournalError       a journal that does not read back
+          Trimmed            a part of it that retention has taken away: read from where it begins
+      Fenced           nobody: another writer has taken the journal over
+      DiskFull         nobody: a journal needs more room than its disk has
       MemoryLimit      nobody: a query needs more memory than it was given
       Bug              us: a broken invariant; report it
 
@@ -99,9 +102,21 @@ class RowError(BadData):
         self.reason = reason
 
 
-class MemoryLimit(GaplessError):
-    """A query's state has outgrown its `memory_limit`: it stopped before the machine suffers."""
-
-
 class JournalError(BadData):
     """A journal file that does not read back as it was written."""
+
+
+class Trimmed(JournalError):
+    """Rows that were asked for are gone: retention has trimmed them, as it was told to."""
+
+
+class Fenced(GaplessError):
+    """A later writer has taken the journal over; nothing more of this one will show in it."""
+
+
+class DiskFull(GaplessError):
+    """The disk has too little room left. What was to be written is not there, all else is."""
+
+
+class MemoryLimit(GaplessError):
+    """A query's state has outgrown its `memory_limit`: it stopped before the machine suffers."""

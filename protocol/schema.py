@@ -110,6 +110,12 @@ class StreamSchema:
             [from_values([], field.type) for field in self.arrow], schema=self.arrow
         )
 
+    @cached_property
+    def empty_payload(self) -> pa.RecordBatch:
+        """A batch of the payload columns alone, without rows."""
+        columns = [from_values([], field.type) for field in self.payload]
+        return pa.RecordBatch.from_arrays(columns, schema=self.payload)
+
     @staticmethod
     def of_batch(arrow: pa.Schema) -> StreamSchema:
         """The stream schema behind the Arrow schema of a frame's batch."""

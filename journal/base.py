@@ -1,0 +1,52 @@
+r"""Bases: the live table of an output journal at a commit, so that nobody reads from its start.
+
+    commit 17                 commit 18  ...                    commit 40   commit 41
+    base: every event with ve >= stable, as inserts                 |           |
+      \____________________ what came before is needed no more      read on from here
+
+A base is a file of records like a segment, of one batch. A commit names it, whole or not at all.
+The last two are kept, so that a reader that has just opened the older one may finish.
+"""
+
+from __future__ import annotations
+
+from gapless.journal.commit import Base
+from gapless.journal.disk import Disk
+from gapless.journal.layout import Layout
+from gapless.journal.segment import ADVICE, Index, read, records_of
+from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import JournalError
+from gapless.protocol.frame import Frame
+
+KEPT = 2
+"""Bases that a journal has at most."""
+
+
+def write_base(
+    disk: Disk, layout: Layout, name: str, live: Frame, writer: Incarnation, *, durable: bool
+) -> int:
+    """Writes a live table under a name that no commit has; returns its bytes."""
+    disk.unlink(name)  # of one that died here before
+    size = 0
+    for record in records_of(layout, writer, [(0, 0, live)], live.stable):
+        size = disk.append(name, record)
+    if durable:
+        disk.sync(name)
+    disk.close(name)
+    return size
+
+
+def read_base(disk: Disk, layout: Layout, base: Base) -> Frame:
+    """The live table of a base: inserts, and the stable behind them."""
+    try:
+        data = memoryview(disk.map(base.segment, base.bytes))
+    except OSError as e:
+        raise JournalError(f"{disk}: base {base.segment}: {e}; {ADVICE}") from None
+    index = Index(base.segment)
+    index.extend(data)
+    if index.end != base.bytes:
+        raise JournalError(f"{disk}: base {base.segment} ends at byte {index.end}; {ADVICE}")
+    frames = [read(base.segment, data[r.at : r.at + r.size], r, layout) for r in index.records]
+    return Frame.concat([frame.with_stable(None) for frame in frames]).with_stable(
+        frames[-1].stable
+    )

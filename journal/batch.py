@@ -1,0 +1,282 @@
+"""Writing a journal in batches that many tasks make and one place commits: what Spark does.
+
+    task 0   rows -> segments/00000003-q7.12.0.a91f-000000      nobody sees them yet
+    task 1   rows -> segments/00000003-q7.12.1.77c0-000000
+    driver   the tasks' results -> commit 41: both segments, the watermark, "q7 is in up to 12"
+
+A batch is in when its commit is there. A task that died or ran twice has left files that no commit
+names; a batch that comes again after its commit is found by its query's name and number, and
+changes nothing. Each row is judged by the watermark before its batch, which is the last commit's:
+so the verdict does not depend on which task saw the row, or how often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.journal import rejects
+from gapless.journal.commit import Change, Commits, fenced
+from gapless.journal.disk import Disk
+from gapless.journal.epoch import epoch_of, is_fenced
+from gapless.journal.judge import judged, watermark_after
+from gapless.journal.layout import Layout
+from gapless.journal.partition import partitions_of, split
+from gapless.journal.room import Room
+from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of
+from gapless.journal.takeover import take_over
+from gapless.journal.tally import Tally, watermark
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import JournalError, Misuse
+from gapless.protocol.frame import Times
+
+RECORD_ROWS = 1 << 16
+"""Rows that are cut into records at once: of narrow ones a megabyte, four frames of the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task has written, for the commit."""
+
+    watermark: int
+    """By which its rows were judged."""
+    by_partition: bool
+    tallies: list[Tally] = field(default_factory=list)
+    rejects: str = ""
+    """The file with its rejected rows, if it has any."""
+    rejected: int = 0
+    late: int = 0
+
+
+class TaskWriter:
+    """Writes the rows of one task of one batch. `token` is this attempt's alone."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        layout: Layout,
+        epoch: int,
+        token: str,
+        watermark: int,
+        *,
+        batch: int,
+        durable: bool,
+        by_partition: bool = False,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        """`by_partition`: segments of one partition each, whose records promise for it alone."""
+        self._disk = disk
+        self._layout = layout
+        self._writer = Incarnation(0, epoch)
+        self._name = f"{epoch:010}-{token}"
+        self._batch = batch
+        self._durable = durable
+        self._segment_bytes = segment_bytes
+        self._watermark = watermark
+        self._by_partition = by_partition
+        self._room = Room(disk)
+        self._segments = 0
+        self._open: dict[int, Tally] = {}  # by partition; under 0 where a segment has several
+        self._done: list[Tally] = []
+        self._waiting: list[tuple[pa.RecordBatch, Times | None]] = []
+        self._waiting_rows = 0
+        self._late = self._rejected = 0
+
+    def add(
+        self, batch: pa.RecordBatch, promises: Times | None = None, origin: str | None = None
+    ) -> None:
+        """Takes rows of the journal's schema.
+
+        `promises` says of each row what may be promised of its partition behind it: only where
+        segments are by partition. `origin` is where the rows come from, for those that are late.
+        """
+        verdict = judged(batch, self._layout, self._watermark)
+        if verdict.mask is not None:
+            self._late += len(verdict.reasons)
+            lines = rejects.lines_of(self._batch, verdict, origin or f"batch {self._batch}")
+            self._append(self._rejects, lines)
+            promises = None if promises is None else promises[verdict.mask]
+        self._waiting.append((verdict.kept, promises))
+        self._waiting_rows += verdict.kept.num_rows
+        if self._waiting_rows >= RECORD_ROWS:
+            self._write()
+
+    def reject(self, rejected: Sequence[tuple[str, str, Any]]) -> None:
+        """Takes rows that somebody else has found bad: reason, origin, the row as plain data."""
+        if rejected:
+            self._rejected += len(rejected)
+            self._append(self._rejects, rejects.lines(self._batch, rejected))
+
+    def finish(self) -> TaskResult:
+        """Writes what is left; what was written counts once it is committed."""
+        if self._waiting_rows:
+            self._write()
+        for tally in self._open.values():
+            self._close(tally)
+        has_rejects = bool(self._late + self._rejected)
+        if has_rejects:
+            self._disk.close(self._rejects)
+        return TaskResult(
+            self._watermark,
+            self._by_partition,
+            self._done,
+            self._rejects if has_rejects else "",
+            self._rejected + self._late,
+            self._late,
+        )
+
+    @property
+    def _rejects(self) -> str:
+        return f"{rejects.FOLDER}/{self._name}.jsonl"
+
+    def _write(self) -> None:
+        """Cuts what waits into records."""
+        batch = pa.concat_batches([rows for rows, _ in self._waiting])
+        of_rows = [promises for _, promises in self._waiting if promises is not None]
+        promises = np.concatenate(of_rows) if of_rows else None
+        self._waiting, self._waiting_rows = [], 0
+        count = self._layout.partitions
+        key = [batch.column(name) for name in self._layout.key]
+        places = partitions_of(key, count) if count > 1 else np.zeros(batch.num_rows, np.int64)
+        if not self._by_partition:
+            self._records(0, list(split(batch, places, count)), None)
+            return
+        for partition, rows in split(batch, places, count):
+            promise = None
+            if promises is not None:
+                mine = promises[places == partition]
+                if len(mine) > 1 and bool((mine[1:] < mine[:-1]).any()):
+                    raise Misuse(f"the rows of partition {partition} do not come in their order")
+                promise = int(mine[-1])
+            self._records(partition, [(partition, rows)], promise)
+
+    def _records(
+        self, under: int, parts: list[tuple[int, pa.RecordBatch]], promise: int | None
+    ) -> None:
+        tally = self._open.get(under)
+        if tally is None:
+            tally = Tally(f"segments/{self._name}-{self._segments:06}")
+            self._open[under] = tally
+            self._segments += 1
+        promise = None if promise is None or promise <= tally.stable else promise
+        rows = [(p, tally.part(p).rows, part) for p, part in parts]
+        data = b"".join(records_of(self._layout, self._writer, rows, promise))
+        tally.bytes = self._append(tally.name, data)
+        for p, part in parts:
+            tally.part(p).add(times_of(part, self._layout))
+        tally.stable = tally.stable if promise is None else promise
+        if tally.bytes >= self._segment_bytes:
+            self._close(self._open.pop(under))
+
+    def _append(self, name: str, data: bytes) -> int:
+        self._room.need(len(data))
+        try:
+            return self._disk.append(name, data)
+        except OSError as e:
+            raise self._room.refused(e) from None
+
+    def _close(self, tally: Tally) -> None:
+        if self._durable:
+            self._disk.sync(tally.name)
+        self._disk.close(tally.name)
+        self._done.append(tally)
+
+
+def writing_epoch(commits: Commits, who: str, token: str, now_ms: int, *, durable: bool) -> int:
+    """The epoch of a run, whichever of its processes asks first. Raises `Fenced` where another
+    writer has taken over since.
+    """
+    commits.catch_up()
+    epoch = epoch_of(commits.disk, token, commits.head.epoch)
+    if epoch is None:
+        return take_over(commits, who, token, now_ms, durable=durable)
+    if is_fenced(commits.disk, epoch):
+        raise fenced(commits.disk, epoch, epoch + 1)
+    return epoch
+
+
+def is_in(commits: Commits, query: str, batch: int) -> bool:
+    """Whether a batch of a query has been committed, or one after it."""
+    return commits.head.queries.get(query, -1) >= batch
+
+
+def commit_batch(
+    commits: Commits,
+    epoch: int,
+    token: str,
+    results: Sequence[TaskResult],
+    *,
+    query: str,
+    batch: int,
+    now_ms: int,
+    durable: bool,
+    ends: bool = False,
+) -> bool:
+    """Makes a batch part of the journal; False where it was already, and nothing changes.
+
+    `ends`: nothing follows, the journal's stable becomes INF.
+    """
+
+    def change(commits: Commits) -> Change | None:
+        head = commits.head
+        if is_in(commits, query, batch):
+            return None
+        if head.ended:
+            raise Misuse(f"{commits.disk} has ended: nothing can be added to it")
+        _check(commits, results)
+        tallies = [tally for result in results for tally in result.tallies]
+        largest = max((p.largest for t in tallies for p in t.parts.values()), default=BEGIN)
+        stable = INF if ends else watermark_after(largest, commits.layout, head.stable)
+        rows = list(head.rows)
+        alone = any(result.by_partition for result in results)
+        facts = [f for t in tallies for f in t.facts(rows, stable, by_partition=alone)]
+        if not facts and stable > head.stable:
+            facts = [watermark(stable)]
+        queries = {name: last for name, last in head.queries.items() if name != query}
+        after = replace(
+            head,
+            stable=stable,
+            rows=tuple(rows),
+            rejected=head.rejected + sum(result.rejected for result in results),
+            queries={**queries, query: batch},
+            at_ms=now_ms,
+        )
+        return Change(after, facts)
+
+    try:
+        return commits.add(epoch, token, change, durable=durable)
+    except OSError as e:
+        raise Room(commits.disk).refused(e) from None
+
+
+def _check(commits: Commits, results: Sequence[TaskResult]) -> None:
+    """That the tasks have judged by what holds now, and have not shared a partition."""
+    for result in results:
+        if result.watermark != commits.head.stable:
+            raise JournalError(
+                f"{commits.disk}: a task judged its rows by the watermark {result.watermark}, the "
+                f"journal's is {commits.head.stable}: somebody else has written; run it again"
+            )
+    if len({result.by_partition for result in results}) > 1:
+        raise Misuse("some tasks have written by partition, and some have not")
+    if results and results[0].by_partition:
+        seen: set[int] = set()
+        for result in results:
+            mine = {p for tally in result.tallies for p in tally.parts}
+            if shared := seen & mine:
+                raise Misuse(f"two tasks have written partition {min(shared)}: it has no order")
+            seen |= mine
+
+
+def discard(disk: Disk, results: Sequence[TaskResult]) -> None:
+    """Takes away what tasks have written and no commit names."""
+    for result in results:
+        for tally in result.tallies:
+            disk.unlink(tally.name)
+        if result.rejects:
+            disk.unlink(result.rejects)

@@ -1,0 +1,410 @@
+"""Commits: what a journal consists of, one numbered file after another.
+
+    commits/0000000016    full: every segment so far               16 = 0000000016.full's number
+    commits/0000000017    segment 00000003-00000041, partitions 0, 3: rows, times; stable 17:30:05
+    commits/0000000018    ...
+
+A commit is drafted under a name of its own and then linked to the next number: it is there whole or
+not at all, and of two that want the same number one gets it. The other reads what the winner did
+and tries again behind it; if that was a later epoch, it is fenced. So the chain is the truth, and
+whatever no commit names does not exist.
+
+A commit has a *head*, what holds after it (how far the stable is, how many rows each partition has,
+which batches of which Spark query are in), and the *facts* of the segments that it adds. Every
+64th is *full*: it has the facts of all segments. Opening a journal costs one listing, a full commit
+and those after it, however long the journal is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.journal.disk import Disk
+from gapless.journal.epoch import EPOCH_MAX, claimed_by
+from gapless.journal.layout import FORMAT, NOBODY, Layout
+from gapless.journal.partition import PARTITIONS_MAX
+from gapless.protocol.documents import BYTES_MAX, Document, Fields
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.envelope import (
+    decode_document,
+    decode_rows,
+    encode_document,
+    encode_rows,
+    peek_header,
+)
+from gapless.protocol.errors import DecodeError, Fenced, JournalError
+from gapless.protocol.ipc_guard import ROWS_MAX
+from gapless.protocol.schema import StreamSchema
+
+FULL_EVERY = 64
+"""Commits from one full commit to the next: what opening a journal reads at most, twice over."""
+TRIES_MAX = 100
+"""Others that may commit while one tries to: more means that something is wrong."""
+QUERIES_MAX = 256
+"""Spark queries whose last batch is remembered, the latest ones: a batch comes again soon or
+never."""
+NUMBER_MAX = 10**10 - 1
+
+FOLDER = "commits"
+FACTS = StreamSchema(
+    pa.schema(
+        [
+            pa.field("commit", pa.int64(), nullable=False),
+            pa.field("segment", pa.string(), nullable=False),
+            pa.field("bytes", pa.int64(), nullable=False),
+            pa.field("partition", pa.int64(), nullable=False),
+            pa.field("first", pa.int64(), nullable=False),
+            pa.field("rows", pa.int64(), nullable=False),
+            pa.field("least", pa.int64(), nullable=False),
+            pa.field("largest", pa.int64(), nullable=False),
+            pa.field("stable", pa.int64(), nullable=False),
+            pa.field("by_partition", pa.bool_(), nullable=False),
+        ]
+    )
+)
+"""Of each segment, by partition: its rows and their times. A segment without a name says only what
+the stable is after a commit."""
+
+
+class Fact(NamedTuple):
+    """One partition's part of one segment."""
+
+    commit: int
+    segment: str
+    bytes: int
+    partition: int
+    first: int
+    """The offset of its first row: how many rows the partition had before."""
+    rows: int
+    least: int
+    largest: int
+    stable: int
+    """Of the whole commit: what is promised of all partitions once it has been read."""
+    by_partition: bool
+    """Whether no segment of the commit has two partitions, and what its records promise is of its
+    partition alone: partitions are then read side by side.
+    """
+
+
+def facts_batch(facts: list[Fact]) -> pa.RecordBatch:
+    """Facts as columns."""
+    columns = zip(*facts, strict=True) if facts else [[] for _ in FACTS.names]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, FACTS.payload, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FACTS.payload)
+
+
+def facts_list(batch: pa.RecordBatch) -> list[Fact]:
+    """The inverse, for a few of them."""
+    return [Fact(*row) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+
+
+class Base(NamedTuple):
+    """A live table that stands for everything up to a commit."""
+
+    commit: int
+    segment: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What holds after a commit."""
+
+    number: int = 0
+    epoch: int = 0
+    live: int = 0
+    """The number of the epoch's live segment: those before are sealed."""
+    full: int = 0
+    """The last full commit."""
+    stable: int = BEGIN
+    rows: tuple[int, ...] = ()
+    """By partition: rows so far, trimmed ones included. The offset of the next."""
+    first: tuple[int, ...] = ()
+    """By partition: the offset of the first row that is still there."""
+    batches: int = 0
+    """Appended by writers without Spark, in sealed segments."""
+    rejected: int = 0
+    """Rows that were not taken, late ones included."""
+    queries: Mapping[str, int] = field(default_factory=dict)
+    """By Spark query: the last batch that is in. The latest query is last."""
+    bases: tuple[Base, ...] = ()
+    at_ms: int = 0
+    """When, by the clock of whoever made it; for people."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will be added any more."""
+        return self.stable == INF
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit does: the head after it, and the facts of what it adds."""
+
+    head: Head
+    added: list[Fact] = field(default_factory=list)
+    kept: pa.RecordBatch | None = None
+    """All facts that remain of those before, where it takes some away."""
+
+
+def live_segment(head: Head) -> str:
+    """The name of the live segment."""
+    return f"segments/{head.epoch:010}-{head.live:010}"
+
+
+def _name(number: int) -> str:
+    return f"{FOLDER}/{number:010}"
+
+
+class Commits:
+    """The chain of commits as far as it has been read. `poll` reads on, `add` adds to it."""
+
+    def __init__(self, disk: Disk, layout: Layout) -> None:
+        """Reads the newest full commit and what follows it."""
+        self.disk = disk
+        self.layout = layout
+        zeros = (0,) * layout.partitions
+        self.head = Head(rows=zeros, first=zeros)
+        self.facts = facts_batch([])
+        """Of all segments that are there, in the order of commits."""
+        self._open()
+
+    def _open(self) -> None:
+        numbers = self._numbers()
+        if not numbers:
+            return
+        last, facts = self._read(numbers[-1])
+        start = last.full
+        if start != last.number:
+            self.head, self.facts = self._read(start)
+            while self.poll():
+                pass
+        else:
+            self.head, self.facts = last, facts
+        if self.head.number < numbers[-1]:
+            raise JournalError(
+                f"{self.disk}: commit {self.head.number + 1} is missing, and {numbers[-1]} is "
+                "there: restore it from a copy; without it no later row can be trusted"
+            )
+
+    def _numbers(self) -> list[int]:
+        names = (name for name in self.disk.list(FOLDER) if name.isdecimal())
+        return [int(name) for name in names]
+
+    def poll(self) -> bool:
+        """Reads the next commit, if there is one: one stat where there is none."""
+        number = self.head.number + 1
+        if not self.disk.exists(_name(number)):
+            return False
+        head, facts = self._read(number)
+        if head.full == number:
+            self.facts = facts
+        else:
+            self.facts = pa.concat_batches([self.facts, facts]) if facts.num_rows else self.facts
+        self.head = head
+        return True
+
+    def catch_up(self) -> bool:
+        """Reads all that there is, also where retention has taken the next ones away."""
+        moved = False
+        while self.poll():
+            moved = True
+        newest = max(self._numbers(), default=0)
+        if newest > self.head.number:
+            self._open()
+            moved = True
+        return moved
+
+    # -- adding -------------------------------------------------------------------------------
+
+    def add(
+        self, epoch: int, token: str, change: Callable[[Commits], Change | None], *, durable: bool
+    ) -> bool:
+        """Makes the next commit: what `change` says, asked again behind whatever came before it.
+
+        False where `change` says None: there is nothing to do any more. Raises `Fenced` where a
+        later epoch has committed. `token` is the writer's own, for the draft's name.
+        """
+        for _ in range(TRIES_MAX):
+            self.catch_up()
+            if self.head.epoch > epoch:
+                raise fenced(self.disk, epoch, self.head.epoch)
+            made = change(self)
+            if made is None:
+                return False
+            if self._link(epoch, token, made, durable=durable):
+                return True
+        raise JournalError(f"{self.disk}: {TRIES_MAX} others have committed meanwhile; try again")
+
+    def _link(self, epoch: int, token: str, made: Change, *, durable: bool) -> bool:
+        number = self.head.number + 1
+        is_full = made.kept is not None or number - self.head.full >= FULL_EVERY or number == 1
+        head = replace(
+            made.head, number=number, epoch=epoch, full=number if is_full else self.head.full
+        )
+        facts = facts_batch([fact._replace(commit=number) for fact in made.added])
+        if is_full:
+            before = self.facts if made.kept is None else made.kept
+            facts = pa.concat_batches([before, facts])
+        draft = f"{FOLDER}/{epoch:010}.{token}"
+        self.disk.unlink(draft)
+        self.disk.append(draft, _encode(head, facts))
+        if durable:
+            self.disk.sync(draft)
+        try:
+            self.disk.link(draft, _name(number))
+        except FileExistsError:
+            return False
+        finally:
+            self.disk.unlink(draft)
+        if durable:
+            self.disk.sync(_name(number))
+        if is_full:
+            self._forget(self.head.full)
+        return True
+
+    def _forget(self, full: int) -> None:
+        """Takes away the commits before the full one before: followers may still be that slow."""
+        for number in self._numbers():
+            if number < full:
+                self.disk.unlink(_name(number))
+
+    # -- bytes --------------------------------------------------------------------------------
+
+    def _read(self, number: int) -> tuple[Head, pa.RecordBatch]:
+        name = _name(number)
+        data = self.disk.read(name, 0, self.disk.size(name))
+        if not data:
+            raise JournalError(
+                f"{self.disk}: commit {number} is missing, and others refer to it: restore "
+                f"{name} from a copy; without it no later row can be trusted"
+            )
+        try:
+            head, facts = _decode(data, self.layout)
+        except DecodeError as e:
+            raise JournalError(f"{self.disk}: {name}: {e}; restore it from a copy") from None
+        if head.number != number:
+            raise JournalError(
+                f"{self.disk}: {name} says that it is commit {head.number}: it was copied or "
+                "renamed; restore the journal's files as they were"
+            )
+        return head, facts
+
+
+def fenced(disk: Disk, epoch: int, by: int) -> Fenced:
+    """Says who has taken over."""
+    return Fenced(
+        f"{disk}: this writer is of epoch {epoch}, and {claimed_by(disk, by)} has taken the "
+        f"journal over with epoch {by}; what it had said was written is there, and it writes no "
+        "more"
+    )
+
+
+def _encode(head: Head, facts: pa.RecordBatch) -> bytes:
+    document: Document = {
+        "format": FORMAT,
+        "number": head.number,
+        "epoch": head.epoch,
+        "live": head.live,
+        "full": head.full,
+        "stable": head.stable,
+        "rows": list(head.rows),
+        "first": list(head.first),
+        "batches": head.batches,
+        "rejected": head.rejected,
+        "queries": [[query, batch] for query, batch in list(head.queries.items())[-QUERIES_MAX:]],
+        "bases": [list(base) for base in head.bases],
+        "at_ms": head.at_ms,
+        "facts": facts.num_rows,
+    }
+    parts = [encode_document(document, NOBODY, head.number)]
+    starts = range(0, facts.num_rows, ROWS_MAX)
+    parts += [encode_rows(facts.slice(at, ROWS_MAX), FACTS, NOBODY, at) for at in starts]
+    return b"".join(parts)
+
+
+def _decode(data: bytes, layout: Layout) -> tuple[Head, pa.RecordBatch]:
+    view = memoryview(data)
+    at = peek_header(view).envelope_bytes
+    head, rows = _head(decode_document(view[:at], max_bytes=BYTES_MAX).document, layout)
+    batches = [facts_batch([])]
+    while at < len(view):
+        size = peek_header(view, at).envelope_bytes
+        batches.append(decode_rows(view[at : at + size], FACTS).batch)
+        at += size
+    facts = pa.concat_batches(batches)
+    if facts.num_rows != rows:
+        raise DecodeError("commit.facts", f"{facts.num_rows} of them", rows)
+    _check(facts, layout)
+    return head, facts
+
+
+def _head(document: Document, layout: Layout) -> tuple[Head, int]:
+    """The head, and how many facts come with it."""
+    fields = Fields(document, "commit")
+    written = fields.take("format", int)
+    if written != FORMAT:
+        raise DecodeError("commit.format", f"{written}: a later release made it", FORMAT)
+    head = Head(
+        number=fields.take_int("number", 1, NUMBER_MAX),
+        epoch=fields.take_int("epoch", 0, EPOCH_MAX),
+        live=fields.take_int("live", 0, NUMBER_MAX),
+        full=fields.take_int("full", 1, NUMBER_MAX),
+        stable=fields.take_int("stable", BEGIN, INF),
+        rows=_counts(fields, "rows", layout),
+        first=_counts(fields, "first", layout),
+        batches=fields.take_int("batches", 0, INF),
+        rejected=fields.take_int("rejected", 0, INF),
+        queries=dict(_pairs(fields)),
+        bases=tuple(_bases(fields)),
+        at_ms=fields.take_int("at_ms", 0, INF),
+    )
+    rows = fields.take_int("facts", 0, INF)
+    fields.done()
+    return head, rows
+
+
+def _counts(fields: Fields, name: str, layout: Layout) -> tuple[int, ...]:
+    counts = fields.take_list(name, int, PARTITIONS_MAX)
+    if len(counts) != layout.partitions or any(not 0 <= c <= INF for c in counts):
+        raise DecodeError(f"commit.{name}", f"{len(counts)} counts", layout.partitions)
+    return tuple(counts)
+
+
+def _pairs(fields: Fields) -> list[tuple[str, int]]:
+    pairs = []
+    for pair in fields.take_list("queries", list, QUERIES_MAX):
+        match pair:
+            case [str(query), int(batch)]:
+                pairs.append((query, batch))
+            case _:
+                raise DecodeError("commit.queries", repr(pair), "[query, batch]")
+    return pairs
+
+
+def _bases(fields: Fields) -> list[Base]:
+    bases = []
+    for base in fields.take_list("bases", list, 2):
+        match base:
+            case [int(commit), str(segment), int(size)]:
+                bases.append(Base(commit, segment, size))
+            case _:
+                raise DecodeError("commit.bases", repr(base), "[commit, segment, bytes]")
+    return bases
+
+
+def _check(facts: pa.RecordBatch, layout: Layout) -> None:
+    """What a reader relies on, whoever has written it."""
+    partition = facts.column("partition").to_numpy()
+    counts = [facts.column(name).to_numpy() for name in ("bytes", "first", "rows")]
+    bad = (partition < 0) | (partition >= layout.partitions)
+    for count in counts:
+        bad |= count < 0
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DecodeError("commit.facts", f"{facts_list(facts.slice(row, 1))[0]}", "counts")

@@ -1,0 +1,114 @@
+"""Epochs: one writer after another, each fenced off by the next.
+
+    writer 1                                writer 2
+    epochs/1                                epochs/2        made first: from now on 1 is fenced
+    appends, looks for epochs/2             reads what 1 has written, to its end: the cut
+    appends, finds epochs/2: stops          commits the cut, with epoch 2
+
+A writer appends, then looks for a later marker, and only then says that it has written. So what it
+said lies before the cut, and whatever lies behind the cut was never said. The marker is a file made
+exclusively: two that want to be next get different numbers.
+
+Beside it a *mark*, overwritten after each append, says how far the epoch's live segment may be
+read: never into a batch that is half there or, where appends are synced, not yet safe. A reader
+looks at the mark first and for a later marker then; where there is none, the cut is not yet made,
+and will be behind what the mark says.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+from gapless.journal.disk import Disk
+from gapless.journal.layout import NOBODY
+from gapless.protocol.documents import Fields
+from gapless.protocol.envelope import decode_document, encode_document
+from gapless.protocol.errors import DecodeError, Misuse
+
+EPOCH_MAX = 2**32 - 1
+LOOKED_AT_MAX = 1000
+"""Epochs in which a writer looks for its own."""
+MARKER_BYTES_MAX = 1 << 16
+_MARK = struct.Struct("<QQ")
+_CRC = struct.Struct("<I")
+_BYTES = _MARK.size + _CRC.size
+
+
+class Mark(NamedTuple):
+    """How far the live segment of an epoch may be read."""
+
+    number: int
+    """Of the segment, among those of the epoch."""
+    end: int
+
+
+def marker(epoch: int) -> str:
+    """The name of an epoch's marker."""
+    return f"epochs/{epoch:010}"
+
+
+def claim(disk: Disk, after: int, who: str, token: str) -> int:
+    """A new epoch behind `after`, of which this is the only writer."""
+    document = {"who": who, "token": token}
+    for epoch in range(after + 1, EPOCH_MAX):
+        try:
+            disk.create(marker(epoch), encode_document(document, NOBODY, epoch))
+        except FileExistsError:
+            continue
+        disk.sync(marker(epoch))
+        return epoch
+    raise Misuse(f"{disk} has had {EPOCH_MAX} writers")
+
+
+def is_fenced(disk: Disk, epoch: int) -> bool:
+    """Whether a later epoch has begun. They are numbered without gaps."""
+    return disk.exists(marker(epoch + 1))
+
+
+def claimed_by(disk: Disk, epoch: int) -> str:
+    """Who has made an epoch's marker, as far as the marker says."""
+    return _claimant(disk, epoch)[0]
+
+
+def epoch_of(disk: Disk, token: str, newest: int) -> int | None:
+    """The epoch that a writer has claimed before, in another process of its own; None where it has
+    not. Looks at the last ones: whoever is further behind is fenced many times over.
+    """
+    while disk.exists(marker(newest + 1)):
+        newest += 1
+    for epoch in range(newest, max(0, newest - LOOKED_AT_MAX), -1):
+        if _claimant(disk, epoch)[1] == token:
+            return epoch
+    return None
+
+
+def _claimant(disk: Disk, epoch: int) -> tuple[str, str]:
+    data = disk.read(marker(epoch), 0, MARKER_BYTES_MAX)
+    try:
+        fields = Fields(decode_document(data).document, "epoch")
+        return fields.take("who", str), fields.take("token", str)
+    except DecodeError:
+        return "a writer that died while it took over", ""
+
+
+def _mark_name(epoch: int) -> str:
+    return f"live/{epoch:010}"
+
+
+def put_mark(disk: Disk, epoch: int, mark: Mark) -> None:
+    """Lets readers read so far."""
+    data = _MARK.pack(*mark)
+    disk.put(_mark_name(epoch), data + _CRC.pack(zlib.crc32(data)))
+
+
+def read_mark(disk: Disk, epoch: int) -> Mark | None:
+    """How far readers may read; None where nothing says, or it is being overwritten right now."""
+    data = disk.read(_mark_name(epoch), 0, _BYTES)
+    if (
+        len(data) < _BYTES
+        or zlib.crc32(data[: _MARK.size]) != _CRC.unpack_from(data, _MARK.size)[0]
+    ):
+        return None
+    return Mark(*_MARK.unpack_from(data))

@@ -1,0 +1,83 @@
+"""Which rows of a batch a journal takes, by its watermark: the verdict for all its readers.
+
+watermark 12:00:05        ts 12:00:07   taken
+ts 12:00:05   taken
+ts 12:00:01   late: below the watermark
+ts null       no time
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.journal.layout import Layout
+from gapless.protocol.columns import take, take_rows
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.frame import Mask
+
+TIME_MAX = INF - 2
+"""The last time of a row: its lifetime ends one later, before INF."""
+
+
+class Judged(NamedTuple):
+    """The rows of a batch, parted."""
+
+    kept: pa.RecordBatch
+    rejected: pa.RecordBatch
+    reasons: list[str]
+    """One a rejected row."""
+    mask: Mask | None
+    """True for each kept row; None where all are."""
+
+
+def judged(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Judged:
+    """The rows that are taken, and those that are not."""
+    bad: list[tuple[pa.Array, str]] = []
+    for i in layout.schema.required:
+        field = batch.schema.field(i)
+        bad.append((_has_null(batch.column(i), field), f"{field.name} is null"))
+    time = batch.column(batch.schema.get_field_index(layout.time))
+    if time.null_count:
+        bad.append((time.is_null(), f"{layout.time} is null: no time"))
+        time = pc.fill_null(time.view(pa.int64()), INF).view(time.type)
+    ticks = time.view(pa.int64()).to_numpy()
+    first = max(watermark, BEGIN + 1)
+    if len(ticks) and ticks.min() < first:
+        said = f"late: below the watermark {_text(watermark, time.type)}"
+        bad.append((pa.array(ticks < first), said))
+    if len(ticks) and ticks.max() > TIME_MAX:
+        bad.append((pa.array(ticks > TIME_MAX), f"{layout.time} is beyond all times"))
+    return _parted(batch, [(mask, why) for mask, why in bad if pc.any(mask).as_py()])
+
+
+def watermark_after(largest: int, layout: Layout, watermark: int) -> int:
+    """The largest time so far less the lateness; never less than before."""
+    return max(watermark, largest - layout.lateness if largest > BEGIN + layout.lateness else BEGIN)
+
+
+def _parted(batch: pa.RecordBatch, bad: list[tuple[pa.Array, str]]) -> Judged:
+    if not bad:
+        return Judged(batch, batch.slice(0, 0), [], None)
+    why = pa.nulls(batch.num_rows, pa.string())
+    for mask, reason in bad:  # the first reason counts
+        why = pc.if_else(pc.and_(why.is_null(), pc.fill_null(mask, False)), reason, why)
+    rejected = why.is_valid().to_numpy(zero_copy_only=False)
+    reasons = take(why, pa.array(rejected)).to_pylist()
+    return Judged(take_rows(batch, ~rejected), take_rows(batch, rejected), reasons, ~rejected)
+
+
+def _has_null(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The rows in which a field that is never null is, at whatever level."""
+    bad = pc.and_(column.is_null(), not field.nullable)
+    if pa.types.is_struct(field.type):
+        for i, child in enumerate(field.type):
+            inside = _has_null(column.field(i), child)
+            bad = pc.or_(bad, pc.and_(column.is_valid(), inside))
+    return bad
+
+
+def _text(t: int, kind: pa.DataType) -> str:
+    return "begin" if t == BEGIN else str(pa.scalar(t, pa.int64()).cast(kind))

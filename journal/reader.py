@@ -1,0 +1,309 @@
+"""The reader of a journal: frames of some partitions, with the watermarks that were recorded.
+
+    reader = Reader(disk, partitions=(0, 3), since=t)
+    while (frame := reader.read()) is not None:      None: nothing more now; `read` again later
+        ...                                          reader.position: where to go on after a restart
+
+Where partitions were written each with its own stables (Spark sorts them) they are read side by
+side, the one that is least far next; all else is read in the order in which it was written. What `stable` a frame carries was
+decided when the journal was written, so every reader promises the same, whenever it reads, however
+large its frames are.
+
+It never waits: whoever follows a journal that grows asks again (`gapless.journals` does, without
+asking hard). It holds one record a partition, and maps the segments that it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.journal.agenda import Agenda, Offsets
+from gapless.journal.base import read_base
+from gapless.journal.commit import Commits, Fact, live_segment
+from gapless.journal.cursor import Growing, Piece
+from gapless.journal.disk import Disk
+from gapless.journal.epoch import is_fenced, read_mark
+from gapless.journal.lane import Lane, lanes_of
+from gapless.journal.layout import opened
+from gapless.journal.segment import ADVICE
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import JournalError, Misuse, SchemaError, Trimmed
+from gapless.protocol.frame import Frame
+from gapless.protocol.ipc_guard import ROWS_MAX
+from gapless.protocol.schema import StreamSchema
+
+FRAME_ROWS = 16_384
+"""Rows of a frame: what is done once a frame costs nothing any more, and its columns still lie in a
+processor's cache."""
+
+Position = Mapping[int, int]
+"""By partition, the offset of the next row."""
+Start = Literal["begin", "end", "base"]
+
+
+class Reader:
+    """A place in some partitions of a journal."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        partitions: Iterable[int] | None = None,
+        columns: Sequence[str] | None = None,
+        start: Start | Position = "begin",
+        since: int | None = None,
+        frame_rows: int = FRAME_ROWS,
+    ) -> None:
+        """`start`: the begin of what is there, its end, the last base of an output journal, or the
+        `position` of a reader of the same partitions. `since`: rows before that time are not
+        needed; segments that have no others are not read.
+        """
+        if type(frame_rows) is not int or not 1 <= frame_rows <= ROWS_MAX:
+            raise Misuse(f"frame_rows {frame_rows!r}: a number of rows, 1 to {ROWS_MAX:,}")
+        self.layout = opened(disk)
+        self.schema = self.layout.schema if columns is None else self._selected(columns)
+        """Of the frames."""
+        self._disk = disk
+        self._frame_rows = frame_rows
+        self._wanted = self._partitions(partitions)
+        self._commits = Commits(disk, self.layout)
+        self._agenda = Agenda(np.isin(np.arange(self.layout.partitions), self._wanted))
+        self._agenda.replace(self._commits.facts)
+        self._read: Offsets = np.array(self._commits.head.first, np.int64)
+        self._lanes: list[Lane] = []  # of the commit that is being read
+        self._growing: Growing | None = None  # the live segment, once all commits are read
+        self._cap = BEGIN  # what may be promised before the present commit is read
+        self._held: Piece | None = None  # what is left of a record
+        self._given = BEGIN
+        self._first: Frame | None = None  # a base, which comes before all else
+        self._begin(start)
+        if since is not None:
+            self.skip_before(since)
+
+    # -- beginning ----------------------------------------------------------------------------
+
+    def _selected(self, columns: Sequence[str]) -> StreamSchema:
+        whole = self.layout.schema
+        unknown = [name for name in columns if name not in whole.names]
+        if unknown:
+            raise SchemaError(f"column {unknown[0]!r} is none of {', '.join(whole.names)}")
+        return StreamSchema(pa.schema([whole.payload.field(n) for n in columns]), whole.time_unit)
+
+    def _partitions(self, given: Iterable[int] | None) -> list[int]:
+        count = self.layout.partitions
+        wanted = sorted(set(range(count) if given is None else given))
+        if not wanted or wanted[0] < 0 or wanted[-1] >= count:
+            raise Misuse(f"partitions {wanted}: {self._disk} has 0 to {count - 1}")
+        return wanted
+
+    def _begin(self, start: Start | Position) -> None:
+        if isinstance(start, Mapping):
+            self._begin_at(start)
+        elif start == "end":
+            self._read[:] = self._end()
+        elif start == "base":
+            self._begin_at_base()
+        elif start != "begin":
+            raise Misuse(f'start {start!r}: "begin", "end", "base", or a position')
+
+    def _begin_at(self, position: Position) -> None:
+        if sorted(position) != self._wanted:
+            raise Misuse(f"a position of partitions {sorted(position)}, read are {self._wanted}")
+        end = (
+            self._end() if any(position[p] > self._commits.head.rows[p] for p in position) else None
+        )
+        for p, offset in position.items():
+            if offset < self._commits.head.first[p]:
+                raise self._trimmed(p, offset)
+            if end is not None and offset > end[p]:
+                raise JournalError(
+                    f"{self._disk}: partition {p} has {end[p]} rows, the position is {offset}: "
+                    "rows that were read have been lost, or it is another journal's position"
+                )
+            self._read[p] = offset
+
+    def _begin_at_base(self) -> None:
+        bases = self._commits.head.bases
+        if not bases:
+            return
+        self._first = read_base(self._disk, self.layout, bases[-1])
+        facts = self._commits.facts
+        before = facts.column("commit").to_numpy() <= bases[-1].commit
+        columns = [facts.column(n).to_numpy()[before] for n in ("partition", "first", "rows")]
+        np.maximum.at(self._read, columns[0], columns[1] + columns[2])
+
+    def _end(self) -> Offsets:
+        """Behind all rows that are there now."""
+        end = np.array(self._commits.head.rows, np.int64)
+        live = self._watched(None)
+        while live is not None and (piece := live.next()) is not None:
+            end[piece.partition] += len(piece.frame)
+        return end
+
+    def _trimmed(self, partition: int, offset: int) -> Trimmed:
+        return Trimmed(
+            f"{self._disk}: row {offset} of partition {partition} has been trimmed, the first that "
+            f'is there is {self._commits.head.first[partition]}: start at "begin", or at a base'
+        )
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> dict[int, int]:
+        """Where to go on: behind the rows that were given."""
+        return {p: int(self._read[p]) for p in self._wanted}
+
+    @property
+    def stable(self) -> int:
+        """Promised so far: rows to come are not before it."""
+        return self._given
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing comes any more: the journal was ended, and all of it is read."""
+        return self._given == INF
+
+    def skip_before(self, t: int) -> None:
+        """Rows before t are not needed any more: segments without others are passed over unread."""
+        self._agenda.skip_before(t)
+
+    def read(self) -> Frame | None:
+        """The next rows and what is promised after them; None where there is nothing new now."""
+        if self._first is not None:
+            base, self._first = self._first, None
+            self._given = BEGIN if base.stable is None else base.stable
+            return self._projected(base)
+        pieces: list[Frame] = []
+        rows, promise = 0, self._given
+        while rows < self._frame_rows and (piece := self._next()) is not None:
+            left = self._frame_rows - rows
+            if len(piece.frame) > left:
+                if rows:
+                    self._held = piece
+                    break
+                piece, self._held = _cut(piece, left)
+            if len(piece.frame):
+                pieces.append(piece.frame)
+                rows += len(piece.frame)
+                self._read[piece.partition] = piece.offset + len(piece.frame)
+            if piece.stable is not None:
+                promise = max(promise, piece.stable)
+        if promise == self._given and not rows:
+            return None
+        stable = promise if promise > self._given else None
+        self._given = promise
+        return self._projected(self._joined(pieces).with_stable(stable))
+
+    def _joined(self, pieces: list[Frame]) -> Frame:
+        if not pieces:
+            return Frame.empty(self.layout.schema)
+        return pieces[0] if len(pieces) == 1 else Frame.concat(pieces)
+
+    def _projected(self, frame: Frame) -> Frame:
+        if self.schema is self.layout.schema:
+            return frame
+        columns = [frame.payload.column(name) for name in self.schema.names]
+        return frame.with_payload(self.schema, columns)
+
+    def _next(self) -> Piece | None:
+        """The next piece, without rows before our position; its stable is what we may promise."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            return held
+        while True:
+            if self._lanes:
+                piece = self._of_lanes()
+            elif self._growing is not None and (got := self._growing.next()) is not None:
+                piece = got
+            elif (stable := self._look()) is not None:
+                piece = self._nothing(stable)
+            else:
+                return None
+            piece = self._unread(piece)
+            if len(piece.frame) or piece.stable is not None:
+                return piece
+
+    def _of_lanes(self) -> Piece:
+        lane = min(self._lanes, key=lambda lane: lane.stable)
+        piece = lane.next()
+        if piece is None:
+            self._lanes.remove(lane)
+            piece = self._nothing(BEGIN)
+        promise = min((lane.stable for lane in self._lanes), default=self._cap)
+        return piece._replace(stable=min(promise, self._cap))
+
+    def _nothing(self, stable: int) -> Piece:
+        return Piece(0, 0, Frame.empty(self.layout.schema), stable)
+
+    def _unread(self, piece: Piece) -> Piece:
+        """Without the rows before our position. Raises where rows are missing before it."""
+        if not len(piece.frame):
+            return piece
+        read = int(self._read[piece.partition])
+        if piece.offset > read:
+            if read < self._commits.head.first[piece.partition]:
+                raise self._trimmed(piece.partition, read)
+            raise JournalError(
+                f"{self._disk}: partition {piece.partition} goes on with row {piece.offset} after "
+                f"row {read - 1}; {ADVICE}"
+            )
+        rows = max(0, piece.offset + len(piece.frame) - read)
+        if rows == len(piece.frame):
+            return piece
+        return piece._replace(offset=read, frame=piece.frame.slice(len(piece.frame) - rows))
+
+    # -- what there is to read ----------------------------------------------------------------
+
+    def _look(self) -> int | None:
+        """Finds more to read; returns what is promised already, None where there is nothing new."""
+        if self._commits.poll():
+            self._agenda.replace(self._commits.facts)
+        growing = self._growing
+        if growing is not None and growing.name != live_segment(self._commits.head):
+            sealed = self._agenda.sealed(growing.name)
+            growing.end = max(growing.end, sealed[0].bytes if sealed else 0)
+            if not growing.is_read:
+                return BEGIN
+            self._growing = None
+        group = self._agenda.next(self._read)
+        if group is not None:
+            if not group.facts:
+                return group.stable
+            self._check_first(group.facts)
+            self._lanes = lanes_of(
+                self._disk, self.layout, group.facts, by_partition=group.by_partition
+            )
+            self._cap = group.stable
+            return BEGIN
+        self._growing = self._watched(self._growing)
+        return None if self._growing is None or self._growing.is_read else BEGIN
+
+    def _watched(self, growing: Growing | None) -> Growing | None:
+        """The live segment, as far as it may be read now."""
+        head = self._commits.head
+        mark = read_mark(self._disk, head.epoch)
+        # In this order: what the mark says is before a cut that is not yet made (epoch.py).
+        if mark is None or mark.number != head.live or is_fenced(self._disk, head.epoch):
+            return growing
+        if growing is None:
+            first = {p: head.rows[p] for p in self._wanted}
+            growing = Growing(self._disk, self.layout, live_segment(head), first)
+        growing.end = max(growing.end, mark.end)
+        return growing
+
+    def _check_first(self, facts: list[Fact]) -> None:
+        """Raises `Trimmed` before anything is read where retention has overtaken us."""
+        for fact in facts:
+            read = int(self._read[fact.partition])
+            if fact.first > read and read < self._commits.head.first[fact.partition]:
+                raise self._trimmed(fact.partition, read)
+
+
+def _cut(piece: Piece, rows: int) -> tuple[Piece, Piece]:
+    """The first rows, and the rest, with what comes after it."""
+    rest = piece._replace(offset=piece.offset + rows, frame=piece.frame.slice(rows))
+    return piece._replace(frame=piece.frame.slice(0, rows), stable=None), rest

@@ -1,0 +1,81 @@
+"""Rows that were not taken: lines of JSON, each with the reason, where it came from, and the row.
+
+    {"batch": 17, "reason": "late: below the watermark 2024-05-01 12:00:05", "origin": "...",
+     "row": {"ts": "2024-05-01 12:00:01", "src": 7}}
+
+They lie beside the journal, one file a segment or a task, for people and their tools. A line says
+which batch it came with: whoever takes a journal over cuts the lines of batches that are not in.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.journal.disk import Disk
+
+FOLDER = "rejects"
+LINE_CHARS_MAX = 1 << 16
+"""Of one row's text: a row is to be found again by it, not kept."""
+_CHUNK_BYTES = 1 << 20
+
+
+def beside(segment: str) -> str:
+    """The file of rejected rows beside a segment."""
+    return f"{FOLDER}/{segment.rpartition('/')[2]}.jsonl"
+
+
+def lines(batch: int, rows: pa.RecordBatch, reasons: Sequence[str], origin: str) -> bytes:
+    """Rejected rows as lines."""
+    return b"".join(
+        _line(batch, reason, origin, row) for row, reason in zip(_texts(rows), reasons, strict=True)
+    )
+
+
+def _texts(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    return [{name: _plain(value) for name, value in row.items()} for row in rows.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def _line(batch: int, reason: str, origin: str, row: Any) -> bytes:
+    line = {"batch": batch, "reason": reason, "origin": origin, "row": row}
+    text = json.dumps(line, ensure_ascii=False)
+    if len(text) > LINE_CHARS_MAX:
+        line["row"] = str(row)[:LINE_CHARS_MAX]
+        text = json.dumps(line, ensure_ascii=False)
+    return text.encode(errors="replace") + b"\n"
+
+
+def cut(disk: Disk, name: str, batches: int) -> int:
+    """Takes away the lines of batches that are not among the first so many, and a torn one.
+
+    Returns how many lines are left.
+    """
+    size = end = disk.size(name)
+    while end:
+        start = max(0, end - _CHUNK_BYTES)
+        chunk = disk.read(name, start, end - start)
+        first = chunk.find(b"\n") + 1 if start else 0  # the line before it is the next chunk's
+        kept = _kept(chunk, first, batches)
+        end = start + kept
+        if kept > first or not start:
+            break
+    if end < size:
+        disk.truncate(name, end)
+    starts = range(0, end, _CHUNK_BYTES)
+    return sum(disk.read(name, at, min(_CHUNK_BYTES, end - at)).count(b"\n") for at in starts)
+
+
+def _kept(chunk: bytes, first: int, batches: int) -> int:
+    """Where the last line ends that stays."""
+    at = kept = first
+    for line in chunk[first:].splitlines(keepends=True):
+        at += len(line)
+        if line.endswith(b"\n") and json.loads(line)["batch"] < batches:
+            kept = at
+    return kept

@@ -1,0 +1,195 @@
+r"""A segment: records one after another, of one writer, for one partition or for several.
+
+    | header: partition 0, row 0, more | rows |  header: partition 3, row 0, stable 17 | rows | ...
+      \________________ a batch: it counts when its last record is there ________________/
+
+A record is an envelope (protocol/envelope.py). Its place says which partition it is of, and whether
+more of its batch follows; its sequence is the number of rows of that partition before it in this
+segment, so that an offset is found from header to header, and a record that is missing is seen. A
+stable in a record holds for all partitions that the segment has.
+
+A segment grows while it is live; a crash may leave a torn batch at its end. Once it is sealed, a
+commit knows its length and it never changes. So inside that length whatever does not read is
+damage, and a `JournalError` names the segment, the offset and what can be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.journal.layout import Layout
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.envelope import (
+    BODY_BYTES_MAX,
+    Header,
+    Incarnation,
+    Place,
+    decode_frame,
+    decode_rows,
+    encode_frame,
+    encode_rows,
+    peek_header,
+)
+from gapless.protocol.errors import DecodeError, JournalError, Truncated
+from gapless.protocol.frame import Frame, Times
+from gapless.protocol.ipc_guard import ROWS_MAX
+
+SEGMENT_BYTES = 64 << 20
+"""Where a segment is sealed: large enough that a day of data is a thousand files, small enough
+that a mapped one is no burden, and that skipping one is worth it."""
+RECORD_BYTES_MAX = BODY_BYTES_MAX // 4
+"""Of the columns of one record; rows differ in length, and the envelope's bound is a hard one."""
+ADVICE = (
+    "run `gapless journal verify` to see all damage; restore the file from a copy, or prepare anew"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where one record lies, and what its header says."""
+
+    at: int
+    size: int
+    partition: int
+    row: int
+    """Rows of its partition in this segment before it."""
+    stable: int | None
+    has_rows: bool
+
+
+@dataclass(slots=True)
+class Index:
+    """The records of one segment, read from header to header; grows as the segment does."""
+
+    name: str
+    records: list[Record] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    """By batch: how many records there are up to its end."""
+    end: int = 0
+    """Behind the last whole batch."""
+
+    def extend(self, data: memoryview, base: int = 0) -> None:
+        """Takes in whole batches from `end` on; `data` begins `base` bytes into the segment.
+
+        Stops before a batch that is not there whole. Raises `JournalError` where a header is
+        damaged; the batches before it are then in.
+        """
+        batch: list[Record] = []
+        at = self.end
+        while (header := self._header(data, at - base)) is not None:
+            size = header.envelope_bytes
+            if at - base + size > len(data):
+                break
+            place, has_rows = header.place, header.body_bytes > 0
+            batch.append(
+                Record(at, size, place.partition, header.sequence, header.stable, has_rows)
+            )
+            at += size
+            if not place.more:
+                self.records += batch
+                self.batches.append(len(self.records))
+                self.end = at
+                batch = []
+
+    def _header(self, data: memoryview, at: int) -> Header | None:
+        try:
+            return peek_header(data, at) if at < len(data) else None
+        except Truncated:
+            return None
+        except DecodeError as e:
+            raise JournalError(f"segment {self.name} at byte {at}: {e}; {ADVICE}") from None
+
+
+def read(name: str, data: memoryview | pa.Buffer, record: Record, layout: Layout) -> Frame:
+    """The frame of a record; `data` is its bytes. Its columns lie in `data`."""
+    try:
+        if layout.has_rows:
+            rows = decode_rows(data, layout.schema)
+            return frame_of_rows(rows.batch, layout, rows.stable)
+        return decode_frame(data, layout.schema).frame
+    except DecodeError as e:
+        raise JournalError(f"segment {name} at byte {record.at}: {e}; {ADVICE}") from None
+
+
+_inserts: Times = np.full(ROWS_MAX, BEGIN, np.int64)
+_inserts.flags.writeable = False
+
+
+def frame_of_rows(batch: pa.RecordBatch, layout: Layout, stable: int | None) -> Frame:
+    """Rows as the events of a source: each lives one unit from its time on."""
+    starts = times_of(batch, layout)
+    return Frame.made(
+        layout.schema, starts, starts + 1, batch.columns, _inserts[: len(starts)], stable
+    )
+
+
+def times_of(batch: pa.RecordBatch, layout: Layout) -> Times:
+    """The times of rows, which are never null; a view."""
+    times: Times = (
+        batch.column(batch.schema.get_field_index(layout.time)).view(pa.int64()).to_numpy()
+    )
+    return times
+
+
+def records_of(
+    layout: Layout,
+    writer: Incarnation,
+    parts: Iterable[tuple[int, int, Frame | pa.RecordBatch]],
+    stable: int | None,
+) -> list[bytes]:
+    """The records of one batch: (partition, rows of it in the segment before, rows) each.
+
+    The stable comes with the last. A batch without rows is one record that says the stable.
+    """
+    pieces = [
+        (partition, row + start, piece)
+        for partition, row, rows in parts
+        for start, piece in _cut(rows)
+    ]
+    if not pieces:
+        pieces = [
+            (0, 0, layout.schema.empty_payload if layout.has_rows else Frame.empty(layout.schema))
+        ]
+    last = len(pieces) - 1
+    return [
+        _encode(layout, writer, Place(p, i < last), row, piece, stable if i == last else None)
+        for i, (p, row, piece) in enumerate(pieces)
+    ]
+
+
+def _encode(
+    layout: Layout,
+    writer: Incarnation,
+    place: Place,
+    row: int,
+    rows: Frame | pa.RecordBatch,
+    stable: int | None,
+) -> bytes:
+    if isinstance(rows, Frame):
+        return encode_frame(rows.with_stable(stable), writer, row, place)
+    return encode_rows(rows, layout.schema, writer, row, stable, place)
+
+
+def _cut(rows: Frame | pa.RecordBatch) -> Iterator[tuple[int, Frame | pa.RecordBatch]]:
+    """Pieces that each fit in a record."""
+    count = rows.num_rows if isinstance(rows, pa.RecordBatch) else len(rows)
+    batch = rows if isinstance(rows, pa.RecordBatch) else rows.batch
+    nbytes = batch.get_total_buffer_size()  # at least what the rows have, and soon known
+    if nbytes > RECORD_BYTES_MAX:
+        nbytes = rows.nbytes
+    pieces = max(-(-count // ROWS_MAX), -(-nbytes // RECORD_BYTES_MAX))
+    if pieces <= 1:
+        yield 0, rows
+        return
+    size = -(-count // pieces)
+    for start in range(0, count, size):
+        yield start, rows.slice(start, size)
+
+
+def span(times: Times) -> tuple[int, int]:
+    """The least and the largest time; of no rows what changes neither."""
+    return (int(times.min()), int(times.max())) if len(times) else (INF, BEGIN)

@@ -1,0 +1,95 @@
+"""Becoming the writer: fence off whoever was, find where it ended, and commit that cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gapless.journal import rejects
+from gapless.journal.commit import Change, Commits, Head, live_segment
+from gapless.journal.disk import Disk
+from gapless.journal.epoch import claim, read_mark
+from gapless.journal.segment import Index
+from gapless.journal.tally import Tally, recount, sealed
+from gapless.protocol.errors import JournalError
+
+EPOCH_DIGITS = 10
+"""That the names of an epoch's files begin with."""
+
+
+def take_over(
+    commits: Commits,
+    who: str,
+    token: str,
+    now_ms: int,
+    *,
+    durable: bool,
+    accept_loss: bool = False,
+) -> int:
+    """Begins an epoch and commits the end of the one before; returns the epoch.
+
+    Whatever another writer has said was written is in that commit, and nothing that it says later.
+    Raises `JournalError` where its live segment is damaged before its end; with `accept_loss` it is
+    cut there, though readers may have seen what lay behind.
+    """
+    disk = commits.disk
+    commits.catch_up()
+    epoch = claim(disk, commits.head.epoch, who, token)
+
+    def cut(commits: Commits) -> Change:
+        tally = _ended(commits, accept_loss=accept_loss)
+        head, facts = sealed(commits.head, tally)
+        return Change(replace(head, live=0, at_ms=now_ms), facts)
+
+    commits.add(epoch, token, cut, durable=durable)
+    commits.catch_up()
+    collect_garbage(commits)
+    return epoch
+
+
+def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
+    """What the live segment of the last epoch holds, its torn end cut off."""
+    disk, head = commits.disk, commits.head
+    name = live_segment(head)
+    size = disk.size(name)
+    data = memoryview(disk.read(name, 0, size))
+    index, damage = Index(name), None
+    try:
+        index.extend(data)
+    except JournalError as e:
+        damage = e
+    tally, unread = recount(index, data, commits.layout)
+    damage = unread or damage
+    if damage is not None and not accept_loss and _was_said(disk, head, tally.bytes):
+        raise damage
+    if tally.bytes < size:
+        disk.truncate(name, tally.bytes)
+    tally.rejected = rejects.cut(disk, rejects.beside(name), head.batches + tally.batches)
+    return tally
+
+
+def _was_said(disk: Disk, head: Head, end: int) -> bool:
+    """Whether a reader may have seen, or somebody been told of, what lies behind `end`."""
+    mark = read_mark(disk, head.epoch)
+    return mark is not None and mark.number == head.live and mark.end > end
+
+
+def collect_garbage(commits: Commits) -> None:
+    """Takes away the files of earlier epochs that no commit names: nobody can commit them now.
+
+    Names begin with the epoch of whoever made them.
+    """
+    disk, head = commits.disk, commits.head
+    named = set(commits.facts.column("segment").to_pylist())
+    named |= {base.segment for base in head.bases}
+    for folder in ("segments", "bases", "commits", "live"):
+        for name in disk.list(folder):
+            path = f"{folder}/{name}"
+            epoch = name[:EPOCH_DIGITS]
+            is_commit = folder == "commits" and name.isdecimal()
+            if (
+                epoch.isdecimal()
+                and int(epoch) < head.epoch
+                and not is_commit
+                and path not in named
+            ):
+                disk.unlink(path)

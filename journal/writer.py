@@ -1,0 +1,318 @@
+"""The writer of a journal: one process that appends batches as they come.
+
+    append   late?  partition -> records -> one write -> (fdatasync) -> fenced? -> mark
+                                                                                     |
+    seal     facts of the segment -> commit, by link                    readers may read it
+
+A row is late when it is below the watermark that held before its batch; the watermark after it is
+the largest time so far, over all partitions, less the journal's lateness. That is the verdict for
+all readers: what is late goes to the reject file and to no partition.
+
+When `append` returns, the batch is in the journal, and survives this process ("process") or this
+machine ("machine"). When it raises, the batch is not there, but for one case: `Fenced` says that
+whoever took over has maybe found it. `batches` counts them, also those of writers before: a
+producer that cuts its rows in the same way each time goes on with that one after a restart, and has
+every row in the journal exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+from gapless.journal import rejects
+from gapless.journal.base import KEPT, write_base
+from gapless.journal.commit import Base, Change, Commits, fenced, live_segment
+from gapless.journal.disk import Disk
+from gapless.journal.epoch import Mark, is_fenced, put_mark
+from gapless.journal.judge import judged, watermark_after
+from gapless.journal.layout import Layout, establish
+from gapless.journal.partition import partitions_of, split
+from gapless.journal.room import Room
+from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of
+from gapless.journal.takeover import take_over
+from gapless.journal.tally import Part, Tally, sealed, watermark
+from gapless.protocol.elements import INF
+from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import Bug, JournalError, Misuse, SchemaError
+from gapless.protocol.frame import Frame
+
+Durability = Literal["process", "machine"]
+
+BASE_BYTES = 64 << 20
+"""Bytes of frames from one base to the next: what rebuilding reads at most."""
+
+
+class Written(NamedTuple):
+    """What has become of one batch."""
+
+    batch: int
+    """Its number: how many were appended before it."""
+    rows: int
+    """Those that are in the journal."""
+    rejected: int
+    """Those that are not: late, or no rows of this journal."""
+    stable: int
+
+
+class Writer:
+    """Appends to a journal, which it makes where there is none. It is the only writer there: one
+    that was there before is fenced off.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        layout: Layout,
+        *,
+        who: str,
+        token: str,
+        now_ms: Callable[[], int],
+        durability: Durability | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+        on_alarm: Callable[[str], None] | None = None,
+        accept_loss: bool = False,
+    ) -> None:
+        """`who` is for people; `token` is this writer's alone. Frames are machine-durable by
+        default, rows process-durable.
+        """
+        if durability not in (None, "process", "machine"):
+            raise Misuse(f'durability {durability!r}: "process" or "machine"')
+        if segment_bytes < 1:
+            raise Misuse(f"segment_bytes {segment_bytes}: 1 at least")
+        self.layout = layout
+        self._durable = (durability or ("process" if layout.has_rows else "machine")) == "machine"
+        self._disk = disk
+        self._token = token
+        self._now_ms = now_ms
+        self._segment_bytes = segment_bytes
+        self._since_base = 0  # bytes
+        self._ended_by: str | None = None
+        self._room = Room(disk, on_alarm)
+        self._room.need(0)
+        establish(disk, layout, token)
+        self._commits = Commits(disk, layout)
+        if self._commits.head.ended:
+            raise Misuse(f"{disk} has ended: nothing can be added to it")
+        self.epoch = take_over(
+            self._commits, who, token, now_ms(), durable=self._durable, accept_loss=accept_loss
+        )
+        self.stable = self._commits.head.stable
+        """Promised of all rows to come."""
+        self._writer = Incarnation(0, self.epoch)
+        self._begin()
+
+    def _begin(self) -> None:
+        """A new live segment."""
+        self._tally = Tally(live_segment(self._commits.head))
+        self._unmarked = True
+        self._mark()
+
+    # -- appending ----------------------------------------------------------------------------
+
+    @property
+    def batches(self) -> int:
+        """Batches that the journal has from writers like this: the number of the next."""
+        return self._commits.head.batches + self._tally.batches
+
+    @property
+    def rows(self) -> int:
+        """Rows that the journal has had so far."""
+        return sum(self._commits.head.rows) + self._tally.rows
+
+    @property
+    def rejected(self) -> int:
+        """Rows that the journal has not taken so far."""
+        return self._commits.head.rejected + self._tally.rejected
+
+    def append(self, rows: pa.RecordBatch | Frame, *, synced: bool = True) -> Written:
+        """Adds one batch: all of it or, where this raises, nothing.
+
+        With `synced=False` a machine-durable journal leaves the batch to the next `sync`, unseen by
+        readers until then, so that several batches share one.
+        """
+        self._check_usable()
+        number = self.batches
+        if isinstance(rows, Frame):
+            kept, lines, left_out, stable = self._checked(rows), b"", 0, rows.stable
+        else:
+            verdict = judged(self._fitting(rows), self.layout, self.stable)
+            kept, left_out = verdict.kept, len(verdict.reasons)
+            lines = rejects.lines_of(number, verdict, f"batch {number}") if left_out else b""
+            stable = None
+        parts = [(p, rows, self._part(rows)) for p, rows in self._parts(kept)]
+        if stable is None and parts:
+            largest = max(part.largest for _, _, part in parts)
+            stable = watermark_after(largest, self.layout, self.stable)
+        stable = self.stable if stable is None else max(self.stable, stable)
+        self._write(parts, stable if stable > self.stable else None, lines)
+        for p, _, part in parts:
+            self._tally.part(p).merge(part)
+        self._tally.batches += 1
+        self._tally.rejected += left_out
+        self.stable = self._tally.stable = stable
+        self._unmarked = True
+        if synced or not self._durable:
+            self.sync()
+            if self._tally.bytes >= self._segment_bytes:
+                self.seal()
+        return Written(number, sum(part.rows for _, _, part in parts), left_out, stable)
+
+    def _checked(self, frame: Frame) -> Frame:
+        if self.layout.has_rows:
+            raise Misuse(f"{self._disk} holds rows of a source: append record batches, not frames")
+        if frame.schema != self.layout.schema:
+            raise SchemaError(f"{self._disk} holds {self.layout.schema}, the frame {frame.schema}")
+        return frame
+
+    def _fitting(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if not self.layout.has_rows:
+            raise Misuse(f"{self._disk} holds frames: append frames, not record batches")
+        if not isinstance(rows, pa.RecordBatch) or rows.schema != self.layout.schema.payload:
+            got = rows.schema if isinstance(rows, pa.RecordBatch) else type(rows).__name__
+            raise SchemaError(
+                f"{self._disk} holds batches of {self.layout.schema}, this is one of {got}"
+            )
+        return rows
+
+    def _parts(self, rows: pa.RecordBatch | Frame) -> Iterable[tuple[int, pa.RecordBatch | Frame]]:
+        """The rows of each partition that has any."""
+        if isinstance(rows, Frame):
+            return [(0, rows)] if len(rows) else []
+        count = self.layout.partitions
+        if count == 1 or not rows.num_rows:
+            return [(0, rows)] if rows.num_rows else []
+        places = partitions_of([rows.column(name) for name in self.layout.key], count)
+        return split(rows, places, count)
+
+    def _part(self, rows: pa.RecordBatch | Frame) -> Part:
+        part = Part()
+        part.add(rows.vs if isinstance(rows, Frame) else times_of(rows, self.layout))
+        return part
+
+    def _write(
+        self,
+        parts: list[tuple[int, pa.RecordBatch | Frame, Part]],
+        stable: int | None,
+        lines: bytes,
+    ) -> None:
+        """Appends the records, after the lines of rejected rows; all of it or nothing."""
+        records = records_of(
+            self.layout,
+            self._writer,
+            [(p, self._tally.part(p).rows, rows) for p, rows, _ in parts],
+            stable,
+        )
+        data = b"".join(records)
+        self._room.need(len(data) + len(lines))
+        try:
+            if lines:
+                self._disk.append(rejects.beside(self._tally.name), lines)
+            self._tally.bytes = self._disk.append(self._tally.name, data)
+        except OSError as e:
+            raise self._room.refused(e) from None
+        self._since_base += len(data)
+
+    def sync(self) -> None:
+        """Makes what was appended durable, and lets readers see it. Raises `Fenced` where another
+        writer has taken over: then it has maybe found the last batches, and maybe not.
+        """
+        self._check_usable()
+        if self._durable and self._unmarked and self._tally.bytes:
+            try:
+                self._disk.sync(self._tally.name)
+            except OSError as e:  # the system may have dropped what it could not write
+                self._ended_by = f"the disk has failed: {e}; open the journal anew"
+                raise JournalError(f"{self._disk}: {self._ended_by}") from None
+        if is_fenced(self._disk, self.epoch):
+            self._ended_by = "another writer has taken over"
+            raise fenced(self._disk, self.epoch, self.epoch + 1)
+        self._mark()
+
+    def _mark(self) -> None:
+        if self._unmarked:
+            put_mark(self._disk, self.epoch, Mark(self._commits.head.live, self._tally.bytes))
+            self._unmarked = False
+
+    # -- sealing ------------------------------------------------------------------------------
+
+    @property
+    def wants_base(self) -> bool:
+        """Whether enough was appended that a base is worth it: seal with one."""
+        return not self.layout.has_rows and self._since_base >= BASE_BYTES
+
+    def seal(self, base: Frame | None = None) -> None:
+        """Commits the live segment; what comes goes into a new one.
+
+        `base`: the live table after all that was appended, as inserts, with its stable.
+        """
+        self.sync()
+        if not self._tally.batches and base is None:
+            return
+        bases = () if base is None else (self._base(base),)
+        self._commit(lambda commits: self._sealing(commits, bases))
+
+    def _base(self, live: Frame) -> Base:
+        self._checked(live)
+        if live.stable != self.stable:
+            raise Misuse(f"a base as of {live.stable}: the journal's stable is {self.stable}")
+        if not live.insert_only:
+            raise Misuse("a base has adjusts: it is the live table, as inserts")
+        name = f"bases/{self._tally.name.rpartition('/')[2]}"
+        try:
+            size = write_base(
+                self._disk, self.layout, name, live, self._writer, durable=self._durable
+            )
+        except OSError as e:
+            raise self._room.refused(e) from None
+        return Base(self._commits.head.number + 1, name, size)
+
+    def _sealing(self, commits: Commits, bases: tuple[Base, ...] = ()) -> Change:
+        head, facts = sealed(commits.head, self._tally)
+        number = commits.head.number + 1
+        fresh = tuple(base._replace(commit=number) for base in bases)
+        kept = (*commits.head.bases, *fresh)[-KEPT:]
+        return Change(replace(head, live=head.live + 1, bases=kept, at_ms=self._now_ms()), facts)
+
+    def _commit(self, change: Callable[[Commits], Change]) -> None:
+        sealed_segment = self._tally.name
+        try:
+            self._commits.add(self.epoch, self._token, change, durable=self._durable)
+        except OSError as e:
+            raise self._room.refused(e) from None
+        self._commits.catch_up()
+        self._disk.close(sealed_segment)
+        self._begin()
+
+    def end(self) -> None:
+        """Promises that nothing follows: the journal's stable is INF, and nobody can add to it."""
+        self.sync()
+
+        def ending(commits: Commits) -> Change:
+            change = self._sealing(commits)
+            facts = [fact._replace(stable=INF) for fact in change.added] or [watermark(INF)]
+            return Change(replace(change.head, stable=INF), facts)
+
+        self._commit(ending)
+        self._ended_by = "it has been ended"
+        self.stable = INF
+
+    def close(self) -> None:
+        """Seals what is there; this writer writes no more."""
+        if self._ended_by is None:
+            self.seal()
+            self._ended_by = "it was closed"
+
+    def _check_usable(self) -> None:
+        if self._ended_by is not None:
+            raise Misuse(f"this writer of {self._disk} writes no more: {self._ended_by}")
+
+    def validate(self) -> None:
+        """Raises `Bug` where what it counts and what is there are not the same."""
+        if self._disk.size(self._tally.name) < self._tally.bytes:
+            raise Bug(f"{self._tally.name} has fewer bytes than were written")
+        if self.stable < self._commits.head.stable:
+            raise Bug(f"stable {self.stable} is behind the last commit's")
