@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from gapless.journal.disk import Disk
 from gapless.journal.layout import NOBODY
-from gapless.protocol.documents import Fields
+from gapless.protocol.documents import Document, Fields
 from gapless.protocol.envelope import decode_document, encode_document
 from gapless.protocol.errors import DecodeError, Misuse
 
@@ -51,7 +51,7 @@ def marker(epoch: int) -> str:
 
 def claim(disk: Disk, after: int, who: str, token: str) -> int:
     """A new epoch behind `after`, of which this is the only writer."""
-    document = {"who": who, "token": token}
+    document: Document = {"who": who, "token": token}
     for epoch in range(after + 1, EPOCH_MAX):
         try:
             disk.create(marker(epoch), encode_document(document, NOBODY, epoch))

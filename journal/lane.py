@@ -57,7 +57,7 @@ def lanes_of(disk: Disk, layout: Layout, facts: list[Fact], *, by_partition: boo
     """The lanes of one commit: one a partition where each has its own stables, else one."""
     if not by_partition:
         return [Lane(disk, layout, facts)]
-    by_partition: dict[int, list[Fact]] = {}
+    parts: dict[int, list[Fact]] = {}
     for fact in facts:
-        by_partition.setdefault(fact.partition, []).append(fact)
-    return [Lane(disk, layout, part) for part in by_partition.values()]
+        parts.setdefault(fact.partition, []).append(fact)
+    return [Lane(disk, layout, part) for part in parts.values()]

@@ -5,9 +5,9 @@
         ...                                          reader.position: where to go on after a restart
 
 Where partitions were written each with its own stables (Spark sorts them) they are read side by
-side, the one that is least far next; all else is read in the order in which it was written. What `stable` a frame carries was
-decided when the journal was written, so every reader promises the same, whenever it reads, however
-large its frames are.
+side, the one that is least far next; all else is read in the order in which it was written. What
+`stable` a frame carries was decided when the journal was written: every reader promises the same,
+whenever it reads, however large its frames are.
 
 It never waits: whoever follows a journal that grows asks again (`gapless.journals` does, without
 asking hard). It holds one record a partition, and maps the segments that it is in.

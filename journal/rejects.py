@@ -10,11 +10,13 @@ which batch it came with: whoever takes a journal over cuts the lines of batches
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from gapless.journal.disk import Disk
+from gapless.journal.judge import Judged
 
 FOLDER = "rejects"
 LINE_CHARS_MAX = 1 << 16
@@ -27,11 +29,15 @@ def beside(segment: str) -> str:
     return f"{FOLDER}/{segment.rpartition('/')[2]}.jsonl"
 
 
-def lines(batch: int, rows: pa.RecordBatch, reasons: Sequence[str], origin: str) -> bytes:
-    """Rejected rows as lines."""
-    return b"".join(
-        _line(batch, reason, origin, row) for row, reason in zip(_texts(rows), reasons, strict=True)
-    )
+def lines_of(batch: int, verdict: Judged, origin: str) -> bytes:
+    """The rejected rows of a verdict as lines."""
+    rows = _texts(verdict.rejected)
+    return lines(batch, zip(verdict.reasons, [origin] * len(rows), rows, strict=True))
+
+
+def lines(batch: int, rejected: Iterable[tuple[str, str, Any]]) -> bytes:
+    """Rejected rows as lines: reason, origin, and the row as plain data."""
+    return b"".join(_line(batch, reason, origin, row) for reason, origin, row in rejected)
 
 
 def _texts(rows: pa.RecordBatch) -> list[dict[str, Any]]:
