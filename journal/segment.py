@@ -109,10 +109,17 @@ def read(name: str, data: memoryview | pa.Buffer, record: Record, layout: Layout
     try:
         if layout.has_rows:
             rows = decode_rows(data, layout.schema)
+            _check_times(rows.batch, layout)
             return frame_of_rows(rows.batch, layout, rows.stable)
         return decode_frame(data, layout.schema).frame
     except DecodeError as e:
         raise JournalError(f"segment {name} at byte {record.at}: {e}; {ADVICE}") from None
+
+
+def _check_times(batch: pa.RecordBatch, layout: Layout) -> None:
+    nulls = batch.column(batch.schema.get_field_index(layout.time)).null_count
+    if nulls:
+        raise DecodeError("rows", f"{nulls} without a time", 0)
 
 
 _inserts: Times = np.full(ROWS_MAX, BEGIN, np.int64)

@@ -44,7 +44,7 @@ from gapless.protocol import documents
 from gapless.protocol.columns import compact
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import DecodeError, FrameError, Misuse, SchemaError, Truncated
-from gapless.protocol.frame import Frame
+from gapless.protocol.frame import Frame, check_nulls
 from gapless.protocol.ipc_guard import ROWS_MAX, BatchReader
 from gapless.protocol.schema import StreamSchema
 
@@ -206,6 +206,11 @@ def decode_rows(
     batch = _batch(header, body, schema, max_rows)
     if batch is None:
         batch = schema.empty_payload
+    try:
+        for i in schema.required:
+            check_nulls(schema.payload.field(i), batch.column(i))
+    except FrameError as e:
+        raise DecodeError("rows", str(e)) from None
     return RowsEnvelope(header.incarnation, header.sequence, batch, header.stable)
 
 

@@ -92,7 +92,7 @@ class Frame:
             if column.null_count:
                 raise FrameError(f"column {name}: {column.null_count} nulls, times are never null")
         for i in self._schema.required:
-            _check_nulls(self._schema.payload.field(i), self.batch.column(3 + i))
+            check_nulls(self._schema.payload.field(i), self.batch.column(3 + i))
         vs, ve, was = self.vs, self.ve, self.was
         not_after = was <= vs  # inserts (their was is BEGIN) and bad adjusts
         bad = (ve < vs) | (not_after & ((was != BEGIN) | (ve == vs)))
@@ -403,15 +403,15 @@ def _with_schema(batch: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema.arrow)
 
 
-def _check_nulls(field: pa.Field, column: pa.Array) -> None:
-    """Raises where a field that is not nullable holds a null, also inside structs."""
+def check_nulls(field: pa.Field, column: pa.Array) -> None:
+    """Raises `FrameError` where a field that is not nullable holds a null, also inside structs."""
     if not field.nullable and column.null_count:
         raise FrameError(f"column {field.name}: nulls in a column that is not nullable")
     if pa.types.is_struct(field.type):
         present = column.is_valid() if column.null_count else None
         for i, child in enumerate(field.type):
             values = column.field(i)
-            _check_nulls(child, values if present is None else take(values, present))
+            check_nulls(child, values if present is None else take(values, present))
 
 
 def _schema_difference(got: pa.Schema, wanted: pa.Schema) -> str:

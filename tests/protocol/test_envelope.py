@@ -25,16 +25,20 @@ from gapless.protocol.envelope import (
     Header,
     Incarnation,
     Kind,
+    Place,
     decode_document,
     decode_frame,
+    decode_rows,
     encode_document,
     encode_frame,
+    encode_rows,
     peek_header,
 )
 from gapless.protocol.errors import DecodeError, FrameError, Misuse, SchemaError, Truncated
 from gapless.protocol.frame import Frame
 from gapless.protocol.ipc_guard import METADATA_BYTES_MAX, ROWS_MAX, BatchReader, read_schema
 from gapless.protocol.schema import StreamSchema
+from gapless.protocol.values import payload_tuples
 from tests.protocol.strategies import documents, frames, schemas
 
 SENDER = Incarnation(3, 7)
@@ -71,7 +75,7 @@ RICH_FRAME = rows(
 def sealed(body: bytes, schema: StreamSchema, stable: int = BEGIN, **header: Any) -> bytes:
     """An envelope around any body, as a peer makes one that computes its checksums well."""
     fields: dict[str, Any] = {
-        "magic": b"GAPL", "version": 1, "kind": 1, "reserved": 0, "term": 3, "counter": 7,
+        "magic": b"GAPL", "version": 1, "kind": 1, "place": 0, "term": 3, "counter": 7,
         "sequence": 5, "stable": stable, "fingerprint": schema.fingerprint,
         "body_bytes": len(body), "padding": bytes(-len(body) % 64),
     } | header  # fmt: skip
@@ -132,6 +136,45 @@ def test_a_frame_of_every_type_comes_back_as_it_went(
     assert back.frame.stable == frame.stable
     assert back.frame.batch.schema.equals(frame.schema.arrow, check_metadata=True)
     assert encode_frame(back.frame, Incarnation(term, counter), sequence) == data
+
+
+@given(frames(), st.integers(0, 2**15 - 1), st.booleans())
+def test_rows_of_every_type_come_back_as_they_went(
+    frame: Frame, partition: int, more: bool
+) -> None:
+    rows, place = frame.payload, Place(partition, more)
+    data = encode_rows(rows, frame.schema, SENDER, 9, frame.stable, place)
+    back = decode_rows(data, frame.schema)
+    assert (back.incarnation, back.sequence, back.stable) == (SENDER, 9, frame.stable)
+    assert payload_tuples(back.batch) == payload_tuples(rows)
+    assert peek_header(data).place == place
+    with pytest.raises(DecodeError, match="kind: rows"):
+        decode_frame(data, frame.schema)
+
+
+def test_what_has_no_rows_has_no_body() -> None:
+    for data in (
+        encode_frame(Frame.empty(RICH, stable=7), SENDER, 1),
+        encode_rows(RICH.empty_payload, RICH, SENDER, 1, 7),
+    ):
+        assert len(data) == HEADER_BYTES
+        assert peek_header(data).stable == 7
+    assert decode_frame(encode_frame(Frame.empty(RICH, 7), SENDER, 1), RICH).frame.stable == 7
+    assert decode_rows(data, RICH).batch.num_rows == 0
+
+
+def test_rows_have_no_null_where_none_may_be() -> None:
+    strict = StreamSchema(pa.schema([pa.field("n", pa.int64(), nullable=False)]))
+    batch = pa.RecordBatch.from_arrays([pa.array([1, None])], schema=strict.payload)
+    with pytest.raises(DecodeError, match="nulls in a column"):
+        decode_rows(encode_rows(batch, strict, SENDER, 1), strict)
+
+
+def test_rows_of_another_schema_are_not_encoded() -> None:
+    with pytest.raises(SchemaError, match="no payload"):
+        encode_rows(RICH_FRAME.payload, SCHEMA, SENDER, 1)
+    with pytest.raises(Misuse, match="partition 32768"):
+        encode_rows(SCHEMA.empty_payload, SCHEMA, SENDER, 1, None, Place(1 << 15))
 
 
 @given(documents(), st.integers(0, 2**64 - 1))
@@ -336,7 +379,7 @@ HEADERS: dict[str, tuple[bytes, str]] = {
     "version": (sealed(GOOD, SCHEMA, version=2), "version: 2"),
     "kind unknown": (sealed(GOOD, SCHEMA, kind=9), "kind: 9"),
     "kind document": (sealed(GOOD, SCHEMA, kind=2), "kind: document"),
-    "reserved": (sealed(GOOD, SCHEMA, reserved=1), "reserved"),
+    "kind rows": (sealed(GOOD, SCHEMA, kind=3), "kind: rows"),
     "fingerprint": (sealed(GOOD, StreamSchema({"q": "int64"})), "schema fingerprint"),
     "length far": (sealed(GOOD, SCHEMA, body_bytes=2**64 - 1), f"<= {BODY_BYTES_MAX}"),
     "length beyond": (sealed(GOOD, SCHEMA, body_bytes=len(GOOD) + 640), "body: .* bytes"),
@@ -381,6 +424,8 @@ def test_a_document_has_neither_stable_nor_schema() -> None:
     ):
         with pytest.raises(DecodeError, match="neither"):
             decode_document(wrong)
+    with pytest.raises(DecodeError, match="place: 0x1 of a document"):
+        decode_document(sealed(body, SCHEMA, kind=2, place=1, fingerprint=nothing))
     with pytest.raises(DecodeError, match="kind: frame"):
         decode_document(encode_frame(PLAIN_FRAME, SENDER, 1))
 
