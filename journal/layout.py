@@ -61,7 +61,8 @@ class Layout:
             _check_time(self.time, self.schema)
         if self.partitions > 1 and not self.key:
             raise Misuse(f"{self.partitions} partitions need key=: the columns that decide")
-        check_key(self.schema.payload, self.key)
+        if self.key:
+            check_key(self.schema.payload, self.key)
 
     @property
     def has_rows(self) -> bool:

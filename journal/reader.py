@@ -40,6 +40,10 @@ FRAME_ROWS = 16_384
 """Rows of a frame: what is done once a frame costs nothing any more, and its columns still lie in a
 processor's cache."""
 
+LOOKS_PER_LISTING = 256
+"""Looks for the next commit until all are listed: a reader that was overtaken by a hundred commits
+finds the next one gone, and must not wait for it."""
+
 Position = Mapping[int, int]
 """By partition, the offset of the next row."""
 Start = Literal["begin", "end", "base"]
@@ -79,6 +83,7 @@ class Reader:
         self._cap = BEGIN  # what may be promised before the present commit is read
         self._held: Piece | None = None  # what is left of a record
         self._given = BEGIN
+        self._looks = 0
         self._first: Frame | None = None  # a base, which comes before all else
         self._begin(start)
         if since is not None:
@@ -260,7 +265,7 @@ class Reader:
 
     def _look(self) -> int | None:
         """Finds more to read; returns what is promised already, None where there is nothing new."""
-        if self._commits.poll():
+        if self._commits_moved():
             self._agenda.replace(self._commits.facts)
         growing = self._growing
         if growing is not None and growing.name != live_segment(self._commits.head):
@@ -281,6 +286,15 @@ class Reader:
             return BEGIN
         self._growing = self._watched(self._growing)
         return None if self._growing is None or self._growing.is_read else BEGIN
+
+    def _commits_moved(self) -> bool:
+        moved = False
+        while self._commits.poll():
+            moved = True
+        self._looks += 1
+        if self._looks % LOOKS_PER_LISTING == 0:  # the next commit may have been taken away
+            moved = self._commits.catch_up() or moved
+        return moved
 
     def _watched(self, growing: Growing | None) -> Growing | None:
         """The live segment, as far as it may be read now."""

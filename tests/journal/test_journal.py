@@ -1,0 +1,333 @@
+"""Writer and reader against the plainest rules, for any batches, partitions, segments, frames."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gapless.journal import judge
+from gapless.journal import writer as writer_module
+from gapless.journal.commit import Commits
+from gapless.journal.disk import Disk, LocalDisk
+from gapless.journal.layout import Layout
+from gapless.journal.reader import Reader
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import Fenced, JournalError, Misuse, SchemaError
+from gapless.protocol.frame import Frame
+from gapless.protocol.tdb import Tdb
+from tests.journal.journals import (
+    SCHEMA,
+    Row,
+    batch,
+    by_partition,
+    drain,
+    expected,
+    layout,
+    memory,
+    random_batches,
+    read_all,
+    rows_of,
+    writer,
+)
+
+SEEDS = range(40)
+
+
+@pytest.fixture(params=["local", "simulated"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    return LocalDisk(tmp_path / "j") if request.param == "local" else memory()
+
+
+def check_readers_see_what_the_rules_say(seed: int) -> None:
+    rng = random.Random(seed)
+    shape = layout(partitions=rng.choice((1, 2, 3, 5)), lateness=rng.choice((0, 5, 30)))
+    batches = random_batches(rng, 40)
+    said = expected(batches, shape.lateness)
+    disk = memory()
+    out = writer(disk, shape=shape, segment_bytes=rng.choice((1, 3_000, 1 << 20)))
+    readers = [
+        Reader(disk, partitions=parts, frame_rows=rng.choice((1, 7, 1000)))
+        for parts in (None, [0], [shape.partitions - 1])
+    ]
+    seen: list[list[Row]] = [[], [], []]
+    for i, rows in enumerate(batches):
+        made = out.append(batch(rows))
+        out.validate()
+        assert (made.batch, made.rows, made.rejected) == (i, len(said.kept[i]), len(said.late[i]))
+        assert made.stable == said.stables[i]
+        if rng.random() < 0.5:
+            for j, reader in enumerate(readers):
+                seen[j] += drain(reader)
+                assert reader.stable == said.stables[i]
+                assert reader.position == {
+                    p: len(by_partition(list(chain(*said.kept[: i + 1])), shape.partitions)[p])
+                    for p in reader.position
+                }
+        if rng.random() < 0.1:
+            out.seal()
+    out.close()
+    wanted = by_partition(list(chain(*said.kept)), shape.partitions)
+    for j, reader in enumerate(readers):
+        seen[j] += drain(reader)
+        assert reader.stable == said.stables[-1]
+        found = by_partition(seen[j], shape.partitions)
+        assert found == {p: wanted[p] if p in reader.position else [] for p in wanted}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_readers_see_what_the_rules_say(seed: int) -> None:
+    check_readers_see_what_the_rules_say(seed)
+
+
+def test_a_watermark_that_counts_the_batch_itself_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged = judge.judged
+
+    def too_soon(rows: Any, shape: Layout, watermark: int) -> judge.Judged:
+        times = [t for t in rows.column(0).to_pylist() if t is not None]
+        return judged(rows, shape, max([watermark, *(t - shape.lateness for t in times)]))
+
+    monkeypatch.setattr(writer_module, "judged", too_soon)
+    with pytest.raises(AssertionError):
+        check_readers_see_what_the_rules_say(3)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_reader_goes_on_from_any_position(seed: int) -> None:
+    rng = random.Random(seed)
+    disk, batches = memory(), random_batches(rng, 25)
+    out = writer(disk, segment_bytes=rng.choice((1, 3_000, 1 << 20)))
+    for rows in batches:
+        out.append(batch(rows))
+    whole = by_partition(read_all(disk), 3)
+    first = Reader(disk, frame_rows=rng.choice((1, 5, 40)))
+    seen: list[Row] = []
+    for _ in range(rng.randrange(1, 12)):
+        if (frame := first.read()) is not None:
+            seen += rows_of(frame)
+    if rng.random() < 0.5:
+        out.close()
+    second = Reader(disk, start=first.position, frame_rows=rng.choice((1, 5, 40)))
+    seen += drain(second)
+    assert by_partition(seen, 3) == whole
+    assert second.stable == out.stable
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_from_a_time_on_are_all_there_and_segments_before_it_are_not_touched(
+    seed: int,
+) -> None:
+    rng = random.Random(seed)
+    disk, batches = memory(), random_batches(rng, 60)
+    with_times = writer(disk, segment_bytes=600)
+    for rows in batches:
+        with_times.append(batch(rows))
+    with_times.close()
+    everything = read_all(disk)
+    t = rng.choice([r[0] for r in everything if r[0] is not None])
+    facts = Commits(disk, with_times.layout).facts.to_pylist()
+    old = {f["segment"] for f in facts} - {f["segment"] for f in facts if f["largest"] >= t}
+    mapped: list[str] = []
+    take = disk.map
+    disk.map = lambda name, length: (mapped.append(name), take(name, length))[1]  # type: ignore[method-assign]  # watched
+    since = read_all(disk, since=t)
+    assert not old & set(mapped)
+    assert sorted(r[2] for r in since if r[0] is not None and r[0] >= t) == sorted(
+        r[2] for r in everything if r[0] is not None and r[0] >= t
+    )
+
+
+def test_what_is_skipped_counts_as_read() -> None:
+    disk = memory()
+    out = writer(disk, shape=layout(partitions=1), segment_bytes=1)
+    for i in range(20):
+        out.append(batch([(100 + 10 * i, "a", i)]))
+    reader = Reader(disk, frame_rows=1)
+    reader.read()
+    reader.skip_before(250)
+    assert [r[2] for r in drain(reader)] == list(range(15, 20))
+    assert reader.position == {0: 20}
+    assert reader.stable == out.stable
+
+
+def test_a_reader_that_starts_at_the_end_sees_only_what_comes(disk: Disk) -> None:
+    out = writer(disk)
+    out.append(batch([(100, "a", 1), (101, "b", 2)]))
+    reader = Reader(disk, start="end")
+    assert drain(reader) == []
+    out.append(batch([(102, "a", 3)]))
+    out.close()
+    assert drain(reader) == [(102, "a", 3)]
+
+
+def test_columns_are_chosen_and_named_where_they_are_not_there(disk: Disk) -> None:
+    out = writer(disk)
+    out.append(batch([(100, "a", 1)]))
+    frame = Reader(disk, columns=["n", "ts"]).read()
+    assert frame is not None
+    assert frame.schema.names == ["n", "ts"]
+    assert frame.payload.to_pylist() == [{"n": 1, "ts": 100}]
+    with pytest.raises(SchemaError, match="'x' is none of ts, src, n"):
+        Reader(disk, columns=["x"])
+
+
+def test_an_ended_journal_promises_everything_and_takes_nothing(disk: Disk) -> None:
+    out = writer(disk)
+    reader = Reader(disk)
+    out.append(batch([(100, "a", 1)]))
+    out.end()
+    assert drain(reader) == [(100, "a", 1)]
+    assert reader.ended
+    assert reader.stable == INF
+    with pytest.raises(Misuse, match="has been ended"):
+        out.append(batch([]))
+    with pytest.raises(Misuse, match="has ended"):
+        writer(disk, "w2")
+
+
+def test_rejected_rows_are_lines_with_reason_origin_and_row(tmp_path: Path) -> None:
+    out = writer(LocalDisk(tmp_path))
+    out.append(batch([(100, "a", 1), (None, "b", 2)]))
+    out.append(batch([(10, "c", 3)]))
+    out.close()
+    (path,) = (tmp_path / "rejects").iterdir()
+    assert path.read_text() == (
+        '{"batch": 0, "reason": "ts is null: no time", "origin": "batch 0", '
+        '"row": {"ts": null, "src": "b", "n": 2}}\n'
+        '{"batch": 1, "reason": "late: below the watermark 95", "origin": "batch 1", '
+        '"row": {"ts": 10, "src": "c", "n": 3}}\n'
+    )
+    assert out.rejected == 2
+
+
+# -- two writers ----------------------------------------------------------------------------------
+
+
+def test_the_later_writer_wins_and_nothing_of_the_other_shows(disk: Disk) -> None:
+    first = writer(disk, "w1")
+    first.append(batch([(100, "a", 1)]))
+    second = writer(disk, "w2")
+    with pytest.raises(Fenced, match="writer w2 has taken the journal over with epoch 2"):
+        first.append(batch([(101, "a", 2)]))
+    second.append(batch([(102, "a", 3)]))
+    with pytest.raises(Misuse, match="writes no more"):
+        first.append(batch([(103, "a", 4)]))
+    second.close()
+    assert [r[2] for r in read_all(disk)] == [1, 3]
+    assert second.batches == 2
+
+
+def test_a_fenced_writer_cannot_seal_either(disk: Disk) -> None:
+    first = writer(disk, "w1")
+    first.append(batch([(100, "a", 1)]))
+    writer(disk, "w2")
+    with pytest.raises(Fenced):
+        first.seal()
+    assert read_all(disk) == [(100, "a", 1)]
+
+
+def test_a_reader_of_the_live_segment_stops_at_the_cut(disk: Disk) -> None:
+    """The zombie's bytes lie behind the cut; the reader that was in the middle never sees them."""
+    first = writer(disk, "w1")
+    reader = Reader(disk)
+    first.append(batch([(100, "a", 1)]))
+    assert [r[2] for r in drain(reader)] == [1]
+    second = writer(disk, "w2")
+    with pytest.raises(Fenced):
+        first.append(batch([(101, "a", 2)]))
+    assert drain(reader) == []
+    second.append(batch([(105, "a", 3)]))
+    assert [r[2] for r in drain(reader)] == [3]
+
+
+def test_a_journal_is_opened_with_the_layout_that_it_has(disk: Disk) -> None:
+    writer(disk).close()
+    with pytest.raises(Misuse, match="is there, and has partitions 3, not 4; lateness 5, not 9"):
+        writer(disk, shape=layout(4, 9))
+    with pytest.raises(Misuse, match="is no journal"):
+        Reader(memory())
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"time": "at"}, "time 'at' is none of the columns"),
+        ({"time": "src"}, "int64 or timestamp"),
+        ({"partitions": 0}, "partitions 0: 1 to"),
+        ({"lateness": -1}, "not negative"),
+        ({"key": ()}, "need key="),
+        ({"key": ("x",)}, "'x'"),
+        ({"time": None}, "no key and no lateness"),
+    ],
+)
+def test_a_layout_that_makes_no_sense_is_refused(given: dict[str, Any], said: str) -> None:
+    options: dict[str, Any] = {"time": "ts", "key": ("src",), "partitions": 3, "lateness": 5}
+    with pytest.raises(Misuse, match=said):
+        Layout(SCHEMA, **(options | given))
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_written(disk: Disk) -> None:
+    out = writer(disk)
+    with pytest.raises(SchemaError, match="holds batches of"):
+        out.append(batch([]).select(["ts"]))
+    with pytest.raises(Misuse, match="append record batches, not frames"):
+        out.append(Frame.empty(SCHEMA))
+    assert out.batches == 0
+
+
+# -- frames ---------------------------------------------------------------------------------------
+
+
+def frames_writer(disk: Disk, **options: Any) -> Any:
+    return writer(disk, shape=Layout(SCHEMA), **options)
+
+
+def test_a_base_stands_for_everything_before_it(disk: Disk) -> None:
+    out = frames_writer(disk)
+    rows = batch([(1, "a", 1), (2, "b", 2)])
+    whole = Tdb(SCHEMA)
+
+    def frame(vs: list[int], ve: list[int], stable: int) -> Frame:
+        return Frame.from_columns(SCHEMA, np.array(vs), np.array(ve), rows, stable=stable)
+
+    first = frame([1, 2], [3, 20], 5)
+    out.append(first)
+    live = first.take(first.ve >= 5, stable=5)
+    out.seal(base=live)
+    second = frame([6, 7], [8, 9], 7)
+    out.append(second)
+    whole.fold(live)
+    whole.fold(second)
+    reader = Reader(disk, start="base")
+    rebuilt = Tdb(SCHEMA)
+    while (got := reader.read()) is not None:
+        rebuilt.fold(got)
+    assert rebuilt == whole
+    assert reader.position == {0: 4}
+    with pytest.raises(Misuse, match="a base as of 6"):
+        out.seal(base=live.with_stable(6))
+
+
+def test_a_position_beyond_the_end_says_that_rows_were_lost(disk: Disk) -> None:
+    out = writer(disk, shape=layout(1))
+    out.append(batch([(100, "a", 1)]))
+    assert drain(Reader(disk, start={0: 1})) == []
+    with pytest.raises(JournalError, match="has 1 rows, the position is 2"):
+        Reader(disk, start={0: 2})
+    with pytest.raises(Misuse, match="a position of partitions"):
+        Reader(disk, start={1: 2})
+
+
+def test_the_first_stable_is_none_at_all(disk: Disk) -> None:
+    out = writer(disk, shape=Layout(SCHEMA, "ts", (), 1, INF - 1))
+    out.append(batch([(100, "a", 1)]))
+    assert out.stable == BEGIN
+    reader = Reader(disk)
+    assert drain(reader) == [(100, "a", 1)]
+    assert reader.stable == BEGIN
