@@ -111,7 +111,9 @@ class Execution(Iterator[Frame]):
 
     @property
     def late(self) -> dict[str, int]:
-        """Rows that came too late, by source: they are aside, and in no answer."""
+        """Rows that came too late, by source: they are aside, and in no answer. Of a journal there
+        are none: what was late when it was written is among its rejects.
+        """
         return {name: intake.late for name, intake in self._intakes.items()}
 
     @property

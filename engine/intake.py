@@ -12,7 +12,8 @@ a slide goes out as that slide's time, which says as much.
 
 What cannot be a row (no time, one too large, a value that does not fit its column) goes aside, and
 so does a late one. Which rows those are does not depend on how the input is cut into batches
-(`verdicts.py`).
+(`verdicts.py`). Rows from a journal were judged when they were written (`judged.py`): they go in as
+they are, with the journal's stables.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import pyarrow as pa
 
 from gapless.engine.closed import Closed
 from gapless.engine.conform import Conform
+from gapless.engine.judged import Judged
 from gapless.engine.lateness import Watermarks, lateness_text
 from gapless.engine.nodes import Source
 from gapless.engine.verdicts import verdict_of
@@ -47,8 +49,9 @@ TIME_MAX = INF - 2
 
 _INT64 = pa.int64()
 
-Item: TypeAlias = pa.RecordBatch | Punctuation
-"""What an input consists of: rows, and what it says of those that come later."""
+Item: TypeAlias = pa.RecordBatch | Punctuation | Judged
+"""What an input consists of: rows, and what it says of those that come later; or, of a journal,
+rows and promises that are settled."""
 
 
 class Intake:
@@ -98,14 +101,16 @@ class Intake:
 
     def take(self, item: Item) -> Iterator[tuple[Frame, Marks]]:
         """What goes into the graph; to be read to its end before the next item is taken."""
+        if isinstance(item, Judged):
+            frame = self._passed_on(item.frame)
+            if frame:
+                yield frame, ()
+            return
         if isinstance(item, Punctuation):
             yield from self._said(item)
             return
         if not isinstance(item, pa.RecordBatch):
-            raise Misuse(
-                f"{self._where}: its input gives {type(item).__name__}, and not record batches "
-                "and punctuations"
-            )
+            raise Misuse(_no_item(self._where, item))
         rows = item.num_rows
         if not rows:
             self._conform(item)  # columns that do not fit are wrong in an empty batch, too
@@ -121,6 +126,16 @@ class Intake:
         return self._nothing.with_stable(self._promise())
 
     # -- rows ---------------------------------------------------------------------------------
+
+    def _passed_on(self, frame: Frame) -> Frame:
+        """Rows that a journal has judged, with its promise, thinned."""
+        if len(frame):
+            self.rows += len(frame)
+            self._verdict.largest = max(self._verdict.largest, int(frame.vs.max()))
+        if frame.stable is None:
+            return frame
+        self._verdict.promise(frame.stable)
+        return frame.with_stable(self._promise())
 
     def _frame(self, raw: pa.RecordBatch) -> Frame:
         self.rows += raw.num_rows
@@ -244,3 +259,14 @@ class Intake:
             return
         bounds[VS] = bounds.pop(self.source.time)
         yield self._nothing, (said, Punctuation(tuple(bounds.items()), said.group))
+
+
+def _no_item(where: str, given: object) -> str:
+    """What is wrong with something that is no item."""
+    said = f"{where}: its input gives {type(given).__name__}"
+    if isinstance(given, Frame):
+        return (
+            f"{said}, and nobody has judged which of its rows are late: give a journal's path, or "
+            "the frames' payloads as record batches, their stables as Punctuation.of(...)"
+        )
+    return f"{said}, and not record batches and punctuations"

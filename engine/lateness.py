@@ -5,8 +5,9 @@
     lateness=k_late(100)     KLate(100)       the largest time but for the last 100 rows
     lateness=None            Watermarks()     what the input itself says, between batches
 
-This says what was declared. The verdict on each row is the intake's in the embedded engine, and
-the journal's in a replica: there it was made once, so all replicas share it.
+This says what was declared. The verdict on each row is the intake's where batches come in, and the
+journal's where rows come from one: there it was made once, so all who read them share it. What was
+declared is then only held against the journal's own bound (`judged.py`).
 """
 
 from __future__ import annotations

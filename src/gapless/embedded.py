@@ -6,9 +6,12 @@
     gl.execute(talkers, "flows.parquet").to_parquet("talkers.parquet")
     gl.table(talkers, "flows.parquet")                        the newest answer, as an Arrow table
 
-An input is a path or a list of paths (Parquet, Arrow, CSV), a pyarrow dataset, a table, a record
-batch, a reader, anything else that speaks Arrow's stream protocol, or an iterable of record batches
-and punctuations. A query with several sources is given a mapping from their names to inputs.
+An input is a path or a list of paths (Parquet, Arrow, CSV), the path of a journal, a pyarrow
+dataset, a table, a record batch, a reader, anything else that speaks Arrow's stream protocol, or an
+iterable of record batches and punctuations. A query with several sources is given a mapping from
+their names to inputs.
+
+A journal is read to the end of what is there, and that is the end of the input, as of a file.
 
 Memory does not depend on how long an input is, but for what the query itself has to remember.
 """
@@ -25,9 +28,10 @@ import pyarrow as pa
 from gapless.engine import execute as pure
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.intake import FRAME_ROWS
+from gapless.engine.nodes import Source
 from gapless.engine.plan import Choice, Plan, plan_of
 from gapless.engine.query import Query
-from gapless.files import batches_of, is_file_input
+from gapless.files import batches_of, is_file_input, is_journal, journal_rows
 from gapless.operators.cleanse import Cleanse
 from gapless.protocol.errors import Misuse
 
@@ -77,8 +81,8 @@ def execute(
     plan = plan_of(query, implementation)
     named = pure.by_source(plan.query, inputs)
     opened = {
-        name: batches_of(given, plan.query.sources[name])
-        if name in plan.query.sources and is_file_input(given)
+        name: _opened(given, plan.query.sources[name], frame_rows)
+        if name in plan.query.sources
         else given
         for name, given in named.items()
     }
@@ -89,6 +93,13 @@ def execute(
         memory_limit=memory_limit,
         frame_rows=frame_rows,
     )
+
+
+def _opened(given: Any, source: Source, frame_rows: int) -> Any:
+    """An input that is a path or a dataset, opened; any other as it is."""
+    if is_journal(given):
+        return journal_rows(given, source, frame_rows)
+    return batches_of(given, source) if is_file_input(given) else given
 
 
 def table(

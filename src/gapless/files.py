@@ -1,6 +1,7 @@
 """Files as inputs: what `execute` is given as a path is opened here and read batch by batch.
 
     "flows.parquet"   "flows.arrow"   "flows.csv"   ["day1.parquet", "day2.parquet"]   "flows/"
+    "data/netflow"    a journal of rows, which is a folder with a file `layout`
 
 A list is read in its order, a folder in the order of its files' names. Only the columns that the
 source declares are read, and no more of a file is in memory than a few batches, however large it
@@ -16,8 +17,13 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from gapless.engine.judged import Judged, check_source, judged_rows
 from gapless.engine.nodes import Source
+from gapless.journal import layout
+from gapless.journal.disk import LocalDisk
+from gapless.journal.reader import Reader
 from gapless.protocol.errors import BadData, Misuse
+from gapless.protocol.frame import Frame
 
 Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -40,6 +46,28 @@ def is_file_input(given: Any) -> bool:
     return isinstance(given, str | PathLike) or _is_dataset(given)
 
 
+def is_journal(given: Any) -> bool:
+    """Whether an input is the path of a journal."""
+    return isinstance(given, str | PathLike) and (Path(given) / layout.NAME).is_file()
+
+
+def journal_rows(path: str | PathLike[str], source: Source, frame_rows: int) -> Iterator[Judged]:
+    """The rows of a journal for this source, all partitions side by side, to the end of what is
+    there when it is reached.
+
+    Raises `Misuse` at once where the source cannot read it.
+    """
+    disk = LocalDisk(Path(path))
+    check_source(source, layout.opened(disk), f"journal {str(path)!r}")
+    reader = Reader(disk, columns=source.schema.names, frame_rows=frame_rows)
+    return judged_rows(source, _frames_of(reader))
+
+
+def _frames_of(reader: Reader) -> Iterator[Frame]:
+    while (frame := reader.read()) is not None:
+        yield frame
+
+
 def batches_of(given: Any, source: Source) -> Iterator[pa.RecordBatch]:
     """The batches of files or a dataset, for this source.
 
@@ -54,9 +82,15 @@ def batches_of(given: Any, source: Source) -> Iterator[pa.RecordBatch]:
     opened = []
     for path in paths:
         if not path.is_file():
-            raise Misuse(f"source {source.name}: there is no file {str(path)!r}")
+            raise Misuse(f"source {source.name}: {_no_file(path)}")
         opened.append((path, _reader(path)))
     return _of_files(opened, source)
+
+
+def _no_file(path: Path) -> str:
+    if is_journal(path):
+        return f"{str(path)!r} is a journal, and no file among others: give its path alone"
+    return f"there is no file {str(path)!r}"
 
 
 def _of_files(
