@@ -20,6 +20,7 @@ from gapless.protocol.frame import Mask
 
 TIME_MAX = INF - 2
 """The last time of a row: its lifetime ends one later, before INF."""
+_LATE = "late:"
 
 
 class Judged(NamedTuple):
@@ -31,6 +32,11 @@ class Judged(NamedTuple):
     """One a rejected row."""
     mask: Mask | None
     """True for each kept row; None where all are."""
+
+    @property
+    def late(self) -> int:
+        """Those of the rejected that came too late."""
+        return sum(reason.startswith(_LATE) for reason in self.reasons)
 
 
 def judged(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Judged:
@@ -46,7 +52,7 @@ def judged(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Judged:
     ticks = time.view(pa.int64()).to_numpy()
     first = max(watermark, BEGIN + 1)
     if len(ticks) and ticks.min() < first:
-        said = f"late: below the watermark {_text(watermark, time.type)}"
+        said = f"{_LATE} below the watermark {_text(watermark, time.type)}"
         bad.append((pa.array(ticks < first), said))
     if len(ticks) and ticks.max() > TIME_MAX:
         bad.append((pa.array(ticks > TIME_MAX), f"{layout.time} is beyond all times"))
@@ -80,4 +86,11 @@ def _has_null(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _text(t: int, kind: pa.DataType) -> str:
-    return "begin" if t == BEGIN else str(pa.scalar(t, pa.int64()).cast(kind))
+    if t == BEGIN:
+        return "begin"
+    if not pa.types.is_timestamp(kind):
+        return str(t)
+    try:
+        return str(pa.scalar(t, pa.int64()).cast(kind))
+    except (OverflowError, ValueError):  # Python's calendar has no such year
+        return f"{t} {kind.unit}"

@@ -10,13 +10,20 @@ which batch it came with: whoever takes a journal over cuts the lines of batches
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from gapless.journal.disk import Disk
 from gapless.journal.judge import Judged
+
+Origin: TypeAlias = Callable[[int], str]
+"""Where row i of a batch comes from."""
+Rejected: TypeAlias = tuple[str, str, Any]
+"""A row that was not taken: the reason, its origin, the row as plain data."""
 
 FOLDER = "rejects"
 LINE_CHARS_MAX = 1 << 16
@@ -29,22 +36,39 @@ def beside(segment: str) -> str:
     return f"{FOLDER}/{segment.rpartition('/')[2]}.jsonl"
 
 
-def lines_of(batch: int, verdict: Judged, origin: str) -> bytes:
-    """The rejected rows of a verdict as lines."""
-    rows = _texts(verdict.rejected)
-    return lines(batch, zip(verdict.reasons, [origin] * len(rows), rows, strict=True))
+def lines_of(batch: int, verdict: Judged, origin: str | Origin) -> bytes:
+    """The rejected rows of a verdict as lines; all are from one place, or each from its own."""
+    if verdict.mask is None:
+        return b""
+    rows = plain_rows(verdict.rejected)
+    if isinstance(origin, str):
+        origins = [origin] * len(rows)
+    else:
+        origins = [origin(i) for i in np.flatnonzero(~verdict.mask).tolist()]
+    return lines(batch, zip(verdict.reasons, origins, rows, strict=True))
 
 
-def lines(batch: int, rejected: Iterable[tuple[str, str, Any]]) -> bytes:
+def lines(batch: int, rejected: Iterable[Rejected]) -> bytes:
     """Rejected rows as lines: reason, origin, and the row as plain data."""
     return b"".join(_line(batch, reason, origin, row) for reason, origin, row in rejected)
 
 
-def _texts(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    return [{name: _plain(value) for name, value in row.items()} for row in rows.to_pylist()]
+def plain_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as plain data, for people: what JSON has no form for is text."""
+    columns = [_plain_column(column) for column in rows.columns]
+    return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _plain_column(column: pa.Array) -> list[Any]:
+    try:
+        return [_plain(value) for value in column.to_pylist()]
+    except (OverflowError, ValueError):  # Python's calendar has no such time
+        return [_plain(value) for value in column.view(pa.int64()).to_pylist()]
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 

@@ -17,7 +17,7 @@ every row in the journal exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -32,11 +32,10 @@ from gapless.journal.judge import judged, watermark_after
 from gapless.journal.layout import Layout, establish
 from gapless.journal.partition import partitions_of, split
 from gapless.journal.room import Room
-from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of
+from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of, writer_of
 from gapless.journal.takeover import take_over
 from gapless.journal.tally import Part, Tally, sealed, watermark
 from gapless.protocol.elements import INF
-from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Bug, JournalError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
 
@@ -56,6 +55,8 @@ class Written(NamedTuple):
     rejected: int
     """Those that are not: late, or no rows of this journal."""
     stable: int
+    late: int = 0
+    """Those of the rejected that came too late."""
 
 
 class Writer:
@@ -102,13 +103,13 @@ class Writer:
         )
         self.stable = self._commits.head.stable
         """Promised of all rows to come."""
-        self._writer = Incarnation(0, self.epoch)
         self._begin()
 
     def _begin(self) -> None:
         """A new live segment."""
         self._tally = Tally(live_segment(self._commits.head))
         self._unmarked = True
+        self._has_lines = False  # rejected rows that are not synced
         self._mark()
 
     # -- appending ----------------------------------------------------------------------------
@@ -128,21 +129,30 @@ class Writer:
         """Rows that the journal has not taken so far."""
         return self._commits.head.rejected + self._tally.rejected
 
-    def append(self, rows: pa.RecordBatch | Frame, *, synced: bool = True) -> Written:
+    def append(
+        self,
+        rows: pa.RecordBatch | Frame,
+        *,
+        synced: bool = True,
+        origin: rejects.Origin | None = None,
+        rejected: Sequence[rejects.Rejected] = (),
+    ) -> Written:
         """Adds one batch: all of it or, where this raises, nothing.
 
         With `synced=False` a machine-durable journal leaves the batch to the next `sync`, unseen by
-        readers until then, so that several batches share one.
+        readers until then, so that several batches share one. `origin` says where a row comes from
+        that is not taken; `rejected` are rows of the batch that somebody else has found bad.
         """
         self._check_usable()
-        number = self.batches
+        number, late = self.batches, 0
+        lines, left_out = rejects.lines(number, rejected), len(rejected)
         if isinstance(rows, Frame):
-            kept, lines, left_out, stable = self._checked(rows), b"", 0, rows.stable
+            kept, stable = self._checked(rows), rows.stable
         else:
             verdict = judged(self._fitting(rows), self.layout, self.stable)
-            kept, left_out = verdict.kept, len(verdict.reasons)
-            lines = rejects.lines_of(number, verdict, f"batch {number}") if left_out else b""
-            stable = None
+            kept, late, stable = verdict.kept, verdict.late, None
+            lines += rejects.lines_of(number, verdict, origin or f"batch {number}")
+            left_out += len(verdict.reasons)
         parts = [(p, rows, self._part(rows)) for p, rows in self._parts(kept)]
         if stable is None and parts:
             largest = max(part.largest for _, _, part in parts)
@@ -159,7 +169,7 @@ class Writer:
             self.sync()
             if self._tally.bytes >= self._segment_bytes:
                 self.seal()
-        return Written(number, sum(part.rows for _, _, part in parts), left_out, stable)
+        return Written(number, sum(part.rows for _, _, part in parts), left_out, stable, late)
 
     def _checked(self, frame: Frame) -> Frame:
         if self.layout.has_rows:
@@ -202,7 +212,7 @@ class Writer:
         """Appends the records, after the lines of rejected rows; all of it or nothing."""
         records = records_of(
             self.layout,
-            self._writer,
+            writer_of(self._tally.name),
             [(p, self._tally.part(p).rows, rows) for p, rows, _ in parts],
             stable,
         )
@@ -211,9 +221,11 @@ class Writer:
         try:
             if lines:
                 self._disk.append(rejects.beside(self._tally.name), lines)
-            self._tally.bytes = self._disk.append(self._tally.name, data)
+                self._has_lines = True
+            size = self._disk.append(self._tally.name, data)
         except OSError as e:
             raise self._room.refused(e) from None
+        self._tally.wrote(records, size)
         self._since_base += len(data)
 
     def sync(self) -> None:
@@ -223,6 +235,9 @@ class Writer:
         self._check_usable()
         if self._durable and self._unmarked and self._tally.bytes:
             try:
+                if self._has_lines:
+                    self._disk.sync(rejects.beside(self._tally.name))
+                    self._has_lines = False
                 self._disk.sync(self._tally.name)
             except OSError as e:  # the system may have dropped what it could not write
                 self._ended_by = f"the disk has failed: {e}; open the journal anew"
@@ -264,7 +279,7 @@ class Writer:
         name = f"bases/{self._tally.name.rpartition('/')[2]}"
         try:
             size = write_base(
-                self._disk, self.layout, name, live, self._writer, durable=self._durable
+                self._disk, self.layout, name, live, durable=self._durable
             )
         except OSError as e:
             raise self._room.refused(e) from None
