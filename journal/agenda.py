@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.journal.commit import Fact, facts_batch, facts_list
+from gapless.journal.facts import Fact, facts_batch, facts_list
 from gapless.protocol.elements import BEGIN
 
 Offsets = npt.NDArray[np.int64]

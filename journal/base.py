@@ -13,8 +13,7 @@ from __future__ import annotations
 from gapless.journal.commit import Base
 from gapless.journal.disk import Disk
 from gapless.journal.layout import Layout
-from gapless.journal.segment import ADVICE, Index, read, records_of
-from gapless.protocol.envelope import Incarnation
+from gapless.journal.segment import ADVICE, Index, read, records_of, writer_of
 from gapless.protocol.errors import JournalError
 from gapless.protocol.frame import Frame
 
@@ -22,13 +21,11 @@ KEPT = 2
 """Bases that a journal has at most."""
 
 
-def write_base(
-    disk: Disk, layout: Layout, name: str, live: Frame, writer: Incarnation, *, durable: bool
-) -> int:
+def write_base(disk: Disk, layout: Layout, name: str, live: Frame, *, durable: bool) -> int:
     """Writes a live table under a name that no commit has; returns its bytes."""
     disk.unlink(name)  # of one that died here before
     size = 0
-    for record in records_of(layout, writer, [(0, 0, live)], live.stable):
+    for record in records_of(layout, writer_of(name), [(0, 0, live)], live.stable):
         size = disk.append(name, record)
     if durable:
         disk.sync(name)

@@ -27,11 +27,10 @@ from gapless.journal.judge import judged, watermark_after
 from gapless.journal.layout import Layout
 from gapless.journal.partition import partitions_of, split
 from gapless.journal.room import Room
-from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of
+from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of, writer_of
 from gapless.journal.takeover import take_over
 from gapless.journal.tally import Tally, watermark
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import JournalError, Misuse
 from gapless.protocol.frame import Times
 
@@ -72,7 +71,6 @@ class TaskWriter:
         """`by_partition`: segments of one partition each, whose records promise for it alone."""
         self._disk = disk
         self._layout = layout
-        self._writer = Incarnation(0, epoch)
         self._name = f"{epoch:010}-{token}"
         self._batch = batch
         self._durable = durable
@@ -165,8 +163,8 @@ class TaskWriter:
             self._segments += 1
         promise = None if promise is None or promise <= tally.stable else promise
         rows = [(p, tally.part(p).rows, part) for p, part in parts]
-        data = b"".join(records_of(self._layout, self._writer, rows, promise))
-        tally.bytes = self._append(tally.name, data)
+        records = records_of(self._layout, writer_of(tally.name), rows, promise)
+        tally.wrote(records, self._append(tally.name, b"".join(records)))
         for p, part in parts:
             tally.part(p).add(times_of(part, self._layout))
         tally.stable = tally.stable if promise is None else promise

@@ -21,11 +21,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import EPOCH_MAX, claimed_by
+from gapless.journal.facts import FACTS, Fact, check, facts_batch
 from gapless.journal.layout import FORMAT, NOBODY, Layout
 from gapless.journal.partition import PARTITIONS_MAX
 from gapless.protocol.documents import BYTES_MAX, Document, Fields
@@ -39,7 +39,6 @@ from gapless.protocol.envelope import (
 )
 from gapless.protocol.errors import DecodeError, Fenced, JournalError
 from gapless.protocol.ipc_guard import ROWS_MAX
-from gapless.protocol.schema import StreamSchema
 
 FULL_EVERY = 64
 """Commits from one full commit to the next: what opening a journal reads at most, twice over."""
@@ -51,56 +50,6 @@ never."""
 NUMBER_MAX = 10**10 - 1
 
 FOLDER = "commits"
-FACTS = StreamSchema(
-    pa.schema(
-        [
-            pa.field("commit", pa.int64(), nullable=False),
-            pa.field("segment", pa.string(), nullable=False),
-            pa.field("bytes", pa.int64(), nullable=False),
-            pa.field("partition", pa.int64(), nullable=False),
-            pa.field("first", pa.int64(), nullable=False),
-            pa.field("rows", pa.int64(), nullable=False),
-            pa.field("least", pa.int64(), nullable=False),
-            pa.field("largest", pa.int64(), nullable=False),
-            pa.field("stable", pa.int64(), nullable=False),
-            pa.field("by_partition", pa.bool_(), nullable=False),
-        ]
-    )
-)
-"""Of each segment, by partition: its rows and their times. A segment without a name says only what
-the stable is after a commit."""
-
-
-class Fact(NamedTuple):
-    """One partition's part of one segment."""
-
-    commit: int
-    segment: str
-    bytes: int
-    partition: int
-    first: int
-    """The offset of its first row: how many rows the partition had before."""
-    rows: int
-    least: int
-    largest: int
-    stable: int
-    """Of the whole commit: what is promised of all partitions once it has been read."""
-    by_partition: bool
-    """Whether no segment of the commit has two partitions, and what its records promise is of its
-    partition alone: partitions are then read side by side.
-    """
-
-
-def facts_batch(facts: list[Fact]) -> pa.RecordBatch:
-    """Facts as columns."""
-    columns = zip(*facts, strict=True) if facts else [[] for _ in FACTS.names]
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, FACTS.payload, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=FACTS.payload)
-
-
-def facts_list(batch: pa.RecordBatch) -> list[Fact]:
-    """The inverse, for a few of them."""
-    return [Fact(*row) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
 
 
 class Base(NamedTuple):
@@ -340,7 +289,7 @@ def _decode(data: bytes, layout: Layout) -> tuple[Head, pa.RecordBatch]:
     facts = pa.concat_batches(batches)
     if facts.num_rows != rows:
         raise DecodeError("commit.facts", f"{facts.num_rows} of them", rows)
-    _check(facts, layout)
+    check(facts, head.first if head.full == head.number else None, head.rows)
     return head, facts
 
 
@@ -396,15 +345,3 @@ def _bases(fields: Fields) -> list[Base]:
             case _:
                 raise DecodeError("commit.bases", repr(base), "[commit, segment, bytes]")
     return bases
-
-
-def _check(facts: pa.RecordBatch, layout: Layout) -> None:
-    """What a reader relies on, whoever has written it."""
-    partition = facts.column("partition").to_numpy()
-    counts = [facts.column(name).to_numpy() for name in ("bytes", "first", "rows")]
-    bad = (partition < 0) | (partition >= layout.partitions)
-    for count in counts:
-        bad |= count < 0
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise DecodeError("commit.facts", f"{facts_list(facts.slice(row, 1))[0]}", "counts")

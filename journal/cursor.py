@@ -99,10 +99,12 @@ class Sealed(Cursor):
         name: str,
         first: Mapping[int, int],
         size: int,
+        crc: int,
         rows: Mapping[int, int],
     ) -> None:
         super().__init__(disk, layout, name, first)
         self._size = size
+        self._crc = crc
         self._expected = rows
         self._data: memoryview | None = None
 
@@ -119,6 +121,11 @@ class Sealed(Cursor):
             raise JournalError(
                 f"segment {self.name} at byte {self._index.end}: it ends in a record that is not "
                 f"whole, before byte {self._size}; {ADVICE}"
+            )
+        if self._index.crc != self._crc:
+            raise JournalError(
+                f"segment {self.name}: it is whole, and not the file that was committed under "
+                f"this name; {ADVICE}"
             )
         return bool(self._index.records)
 
@@ -146,9 +153,9 @@ class Growing(Cursor):
         self._base = 0  # where the chunk at hand begins
         self._chunk = memoryview(b"")
 
-    @property
-    def is_read(self) -> bool:
-        """Whether all was read that may be."""
+    def is_read_to(self, end: int) -> bool:
+        """Whether all is read up to `end`; it may be read so far from now on."""
+        self.end = max(self.end, end)
         return self._at == len(self._index.records) and self._index.end >= self.end
 
     def _more(self) -> bool:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gapless.journal.commit import Fact
 from gapless.journal.cursor import Piece, Sealed
 from gapless.journal.disk import Disk
+from gapless.journal.facts import Fact
 from gapless.journal.layout import Layout
 from gapless.protocol.elements import BEGIN
 
@@ -49,7 +49,13 @@ class Lane:
         first = {fact.partition: fact.first for fact in facts}
         rows = {fact.partition: fact.rows for fact in facts}
         return Sealed(
-            self._disk, self._layout, facts[0].segment, first, size=facts[0].bytes, rows=rows
+            self._disk,
+            self._layout,
+            facts[0].segment,
+            first,
+            size=facts[0].bytes,
+            crc=facts[0].crc,
+            rows=rows,
         )
 
 

@@ -23,10 +23,11 @@ import pyarrow as pa
 
 from gapless.journal.agenda import Agenda, Offsets
 from gapless.journal.base import read_base
-from gapless.journal.commit import Commits, Fact, live_segment
+from gapless.journal.commit import Commits, live_segment
 from gapless.journal.cursor import Growing, Piece
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import is_fenced, read_mark
+from gapless.journal.facts import Fact
 from gapless.journal.lane import Lane, lanes_of
 from gapless.journal.layout import opened
 from gapless.journal.segment import ADVICE
@@ -269,9 +270,8 @@ class Reader:
             self._agenda.replace(self._commits.facts)
         growing = self._growing
         if growing is not None and growing.name != live_segment(self._commits.head):
-            sealed = self._agenda.sealed(growing.name)
-            growing.end = max(growing.end, sealed[0].bytes if sealed else 0)
-            if not growing.is_read:
+            sealed = self._agenda.sealed(growing.name)  # nothing where it had no rows at all
+            if sealed and not growing.is_read_to(sealed[0].bytes):
                 return BEGIN
             self._growing = None
         group = self._agenda.next(self._read)
@@ -285,7 +285,8 @@ class Reader:
             self._cap = group.stable
             return BEGIN
         self._growing = self._watched(self._growing)
-        return None if self._growing is None or self._growing.is_read else BEGIN
+        growing = self._growing
+        return None if growing is None or growing.is_read_to(growing.end) else BEGIN
 
     def _commits_moved(self) -> bool:
         moved = False

@@ -15,6 +15,7 @@ damage, and a `JournalError` names the segment, the offset and what can be done.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ from gapless.journal.layout import Layout
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import (
     BODY_BYTES_MAX,
+    HEADER_BYTES,
     Header,
     Incarnation,
     Place,
@@ -43,6 +45,8 @@ SEGMENT_BYTES = 64 << 20
 that a mapped one is no burden, and that skipping one is worth it."""
 RECORD_BYTES_MAX = BODY_BYTES_MAX // 4
 """Of the columns of one record; rows differ in length, and the envelope's bound is a hard one."""
+NUMBERS = 1 << 32
+"""Of segments, in their records: what an envelope has room for; beyond they begin again."""
 ADVICE = (
     "run `gapless journal verify` to see all damage; restore the file from a copy, or prepare anew"
 )
@@ -71,6 +75,12 @@ class Index:
     """By batch: how many records there are up to its end."""
     end: int = 0
     """Behind the last whole batch."""
+    crc: int = 0
+    """Of the headers up to there."""
+    writer: Incarnation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = writer_of(self.name)
 
     def extend(self, data: memoryview, base: int = 0) -> None:
         """Takes in whole batches from `end` on; `data` begins `base` bytes into the segment.
@@ -79,12 +89,13 @@ class Index:
         damaged; the batches before it are then in.
         """
         batch: list[Record] = []
-        at = self.end
-        while (header := self._header(data, at - base)) is not None:
+        at, crc = self.end, self.crc
+        while (header := self._header(data, at, base)) is not None:
             size = header.envelope_bytes
             if at - base + size > len(data):
                 break
             place, has_rows = header.place, header.body_bytes > 0
+            crc = zlib.crc32(data[at - base : at - base + HEADER_BYTES], crc)
             batch.append(
                 Record(at, size, place.partition, header.sequence, header.stable, has_rows)
             )
@@ -92,16 +103,37 @@ class Index:
             if not place.more:
                 self.records += batch
                 self.batches.append(len(self.records))
-                self.end = at
+                self.end, self.crc = at, crc
                 batch = []
 
-    def _header(self, data: memoryview, at: int) -> Header | None:
+    def _header(self, data: memoryview, at: int, base: int) -> Header | None:
         try:
-            return peek_header(data, at) if at < len(data) else None
+            header = peek_header(data, at - base) if at - base < len(data) else None
         except Truncated:
             return None
         except DecodeError as e:
             raise JournalError(f"segment {self.name} at byte {at}: {e}; {ADVICE}") from None
+        if header is not None and header.incarnation != self.writer:
+            raise JournalError(
+                f"segment {self.name} at byte {at}: a record of another segment "
+                f"({header.incarnation}, not {self.writer}); {ADVICE}"
+            )
+        return header
+
+
+def writer_of(name: str) -> Incarnation:
+    """Whose records a segment has: those of its own epoch and number, which its name begins and
+    ends with. The records of another one, put in its place, are then seen for what they are.
+    """
+    epoch, *_, number = name.rpartition("/")[2].split("-")
+    return Incarnation(int(number) % NUMBERS, int(epoch))
+
+
+def headers_crc(records: Iterable[bytes | memoryview], crc: int) -> int:
+    """Goes on with the checksum of the headers of a segment's records."""
+    for record in records:
+        crc = zlib.crc32(record[:HEADER_BYTES], crc)
+    return crc
 
 
 def read(name: str, data: memoryview | pa.Buffer, record: Record, layout: Layout) -> Frame:

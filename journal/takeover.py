@@ -47,7 +47,9 @@ def take_over(
 
 
 def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
-    """What the live segment of the last epoch holds, its torn end cut off."""
+    """What the live segment of the last epoch holds, up to a torn end: whatever lies behind, or is
+    still written there by somebody who is fenced, is behind the length that is committed.
+    """
     disk, head = commits.disk, commits.head
     name = live_segment(head)
     size = disk.size(name)
@@ -58,11 +60,16 @@ def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
     except JournalError as e:
         damage = e
     tally, unread = recount(index, data, commits.layout)
-    damage = unread or damage
-    if damage is not None and not accept_loss and _was_said(disk, head, tally.bytes):
-        raise damage
-    if tally.bytes < size:
-        disk.truncate(name, tally.bytes)
+    if not accept_loss and _was_said(disk, head, tally.bytes):
+        raise (
+            unread
+            or damage
+            or JournalError(
+                f"{disk}: segment {name} ends at byte {tally.bytes}, and rows behind it have been "
+                "read: the machine died before they were safe. Take the journal over with "
+                "accept_loss, and readers start anew"
+            )
+        )
     tally.rejected = rejects.cut(disk, rejects.beside(name), head.batches + tally.batches)
     return tally
 

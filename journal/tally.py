@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
-from gapless.journal.commit import Fact, Head
+from gapless.journal.commit import Head
+from gapless.journal.facts import Fact
 from gapless.journal.layout import Layout
-from gapless.journal.segment import Index, read, span
+from gapless.journal.segment import Index, headers_crc, read, span
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError
 from gapless.protocol.frame import Times
+
+
+Records: TypeAlias = Sequence[bytes | memoryview]
 
 
 @dataclass(slots=True)
@@ -41,6 +47,7 @@ class Tally:
     name: str
     parts: dict[int, Part] = field(default_factory=dict)
     bytes: int = 0
+    crc: int = 0
     batches: int = 0
     rejected: int = 0
     """Rows that came with the batches and were not taken."""
@@ -49,6 +56,11 @@ class Tally:
     def part(self, partition: int) -> Part:
         """The partition's part, which may be new."""
         return self.parts.setdefault(partition, Part())
+
+    def wrote(self, records: Records, size: int) -> None:
+        """Counts records that were appended, to a segment that has `size` bytes now."""
+        self.bytes = size
+        self.crc = headers_crc(records, self.crc)
 
     @property
     def rows(self) -> int:
@@ -64,6 +76,7 @@ class Tally:
                     0,
                     self.name,
                     self.bytes,
+                    self.crc,
                     partition,
                     rows[partition],
                     part.rows,
@@ -79,7 +92,7 @@ class Tally:
 
 def watermark(stable: int) -> Fact:
     """What a commit without rows says."""
-    return Fact(0, "", 0, 0, 0, 0, INF, BEGIN, stable, False)
+    return Fact(0, "", 0, 0, 0, 0, 0, INF, BEGIN, stable, False)
 
 
 def recount(index: Index, data: memoryview, layout: Layout) -> tuple[Tally, JournalError | None]:
@@ -100,7 +113,8 @@ def recount(index: Index, data: memoryview, layout: Layout) -> tuple[Tally, Jour
             if record.stable is not None:
                 tally.stable = max(tally.stable, record.stable)
         tally.batches += 1
-        tally.bytes = records[-1].at + records[-1].size
+        whole = [data[r.at : r.at + r.size] for r in records]
+        tally.wrote(whole, records[-1].at + records[-1].size)
         start = end
     return tally, None
 
