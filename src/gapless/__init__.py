@@ -57,6 +57,12 @@ _HOMES = {
     "Tdb": "gapless.protocol.tdb",
     "format": "gapless.protocol.text",
     "parse": "gapless.protocol.text",
+    "DiskFull": "gapless.protocol.errors",
+    "Fenced": "gapless.protocol.errors",
+    "JournalError": "gapless.protocol.errors",
+    "Trimmed": "gapless.protocol.errors",
+    "JournalReader": "gapless.journals",
+    "JournalWriter": "gapless.journals",
     "Execution": "gapless.embedded",
     "execute": "gapless.embedded",
     "table": "gapless.embedded",
@@ -91,6 +97,7 @@ if TYPE_CHECKING:
     from gapless.engine.lateness import k_late, ordered, watermarks
     from gapless.engine.plan import Plan
     from gapless.engine.query import Query, race, source
+    from gapless.journals import JournalReader, JournalWriter
     from gapless.merge.choose import StreamProperties
     from gapless.merge.lmerge import LMerge
     from gapless.merge.membership import DetachedInput
@@ -113,15 +120,19 @@ if TYPE_CHECKING:
         BadData,
         Bug,
         DecodeError,
+        DiskFull,
         ExpressionError,
+        Fenced,
         FrameError,
         GaplessError,
+        JournalError,
         MemoryLimit,
         Misuse,
         ParseError,
         RowError,
         SchemaError,
         StreamViolation,
+        Trimmed,
     )
     from gapless.protocol.expr import Expr, call, col, if_else, lit
     from gapless.protocol.frame import Frame, frames_of
@@ -138,14 +149,19 @@ __all__ = [
     "Bug",
     "DecodeError",
     "DetachedInput",
+    "DiskFull",
     "Event",
     "Execution",
     "Expr",
     "ExpressionError",
+    "Fenced",
     "Frame",
     "FrameError",
     "GaplessError",
     "Insert",
+    "JournalError",
+    "JournalReader",
+    "JournalWriter",
     "LMerge",
     "MemoryLimit",
     "Misuse",
@@ -161,6 +177,7 @@ __all__ = [
     "StreamSchema",
     "StreamViolation",
     "Tdb",
+    "Trimmed",
     "aggregate",
     "call",
     "col",
