@@ -17,15 +17,18 @@ and those after it, however long the journal is.
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import EPOCH_MAX, claimed_by
-from gapless.journal.facts import FACTS, Fact, check, facts_batch
+from gapless.journal.facts import FACTS, Fact, check, facts_batch, rows_in
 from gapless.journal.layout import FORMAT, NOBODY, Layout
 from gapless.journal.partition import PARTITIONS_MAX
 from gapless.protocol.documents import BYTES_MAX, Document, Fields
@@ -50,6 +53,10 @@ never."""
 NUMBER_MAX = 10**10 - 1
 
 FOLDER = "commits"
+NEWEST = f"{FOLDER}/newest"
+"""Beside the chain: which commit was made last. It may be behind, and then says nothing; where it
+is ahead of the chain, the last commits have been lost."""
+_NEWEST = struct.Struct("<QI")
 
 
 class Base(NamedTuple):
@@ -124,13 +131,19 @@ class Commits:
         self._open()
 
     def _open(self) -> None:
+        newest = read_newest(self.disk)  # before the listing: it is never ahead of that
         numbers = self._numbers()
+        if newest > max(numbers, default=0):
+            raise JournalError(
+                f"{self.disk}: {_name(newest)} has been made, and is missing: restore it from a "
+                f"copy. To go on without what it had, remove {NEWEST}"
+            )
         if not numbers:
             return
-        last, facts = self._read(numbers[-1])
+        last, facts = read_commit(self.disk, self.layout, numbers[-1])
         start = last.full
         if start != last.number:
-            self.head, self.facts = self._read(start)
+            self.head, self.facts = read_commit(self.disk, self.layout, start)
             while self.poll():
                 pass
         else:
@@ -150,7 +163,8 @@ class Commits:
         number = self.head.number + 1
         if not self.disk.exists(_name(number)):
             return False
-        head, facts = self._read(number)
+        head, facts = read_commit(self.disk, self.layout, number)
+        check_follows(self.disk, self.head, head, facts)
         if head.full == number:
             self.facts = facts
         else:
@@ -207,14 +221,21 @@ class Commits:
             self.disk.sync(draft)
         try:
             self.disk.link(draft, _name(number))
-        except FileExistsError:
-            return False
-        finally:
+        except (FileExistsError, FileNotFoundError):  # without a draft: a later epoch took it away
             self.disk.unlink(draft)
-        if durable:
-            self.disk.sync(_name(number))
-        if is_full:
-            self._forget(self.head.full)
+            return False
+        try:
+            if durable:
+                self.disk.sync(_name(number))
+            self.disk.unlink(draft)
+            put_newest(self.disk, number)
+            if is_full:
+                self._forget(self.head.full)
+        except OSError as e:
+            raise JournalError(
+                f"{self.disk}: {_name(number)} is made, and then the disk failed: {e}; open the "
+                "journal anew"
+            ) from None
         return True
 
     def _forget(self, full: int) -> None:
@@ -223,26 +244,65 @@ class Commits:
             if number < full:
                 self.disk.unlink(_name(number))
 
-    # -- bytes --------------------------------------------------------------------------------
 
-    def _read(self, number: int) -> tuple[Head, pa.RecordBatch]:
-        name = _name(number)
-        data = self.disk.read(name, 0, self.disk.size(name))
-        if not data:
-            raise JournalError(
-                f"{self.disk}: commit {number} is missing, and others refer to it: restore "
-                f"{name} from a copy; without it no later row can be trusted"
-            )
-        try:
-            head, facts = _decode(data, self.layout)
-        except DecodeError as e:
-            raise JournalError(f"{self.disk}: {name}: {e}; restore it from a copy") from None
-        if head.number != number:
-            raise JournalError(
-                f"{self.disk}: {name} says that it is commit {head.number}: it was copied or "
-                "renamed; restore the journal's files as they were"
-            )
-        return head, facts
+def read_commit(disk: Disk, layout: Layout, number: int) -> tuple[Head, pa.RecordBatch]:
+    """One commit, checked by itself: the head after it, and the facts that it has."""
+    name = _name(number)
+    data = disk.read(name, 0, disk.size(name))
+    if not data:
+        raise JournalError(
+            f"{disk}: {name} is missing or empty, and others refer to it: restore it from a copy; "
+            "without it no later row can be trusted"
+        )
+    try:
+        head, facts = _decode(data, layout)
+    except DecodeError as e:
+        advice = (
+            "read it with that release"
+            if e.field == "commit.format"
+            else "restore it from a copy; `gapless journal verify` shows all damage"
+        )
+        raise JournalError(f"{disk}: {name}: {e}; {advice}") from None
+    if head.number != number:
+        raise JournalError(
+            f"{disk}: {name} says that it is commit {head.number}: it was copied or "
+            "renamed; restore the journal's files as they were"
+        )
+    return head, facts
+
+
+def check_follows(disk: Disk, before: Head, head: Head, facts: pa.RecordBatch) -> None:
+    """Raises `JournalError` where a commit does not stand on the one before it."""
+    rows = head.rows
+    if head.full != head.number:
+        added = rows_in(facts, len(rows))
+        rows = tuple(int(n) for n in np.array(head.rows) - added)
+    is_next = head.epoch >= before.epoch and head.stable >= before.stable
+    is_next &= all(now >= was for now, was in zip(head.first, before.first, strict=True))
+    if head.full != head.number:
+        is_next &= rows == before.rows and head.full == before.full
+    else:
+        is_next &= all(now >= was for now, was in zip(rows, before.rows, strict=True))
+    if not is_next:
+        raise JournalError(
+            f"{disk}: {_name(head.number)} does not follow {_name(before.number)}: it is another "
+            "journal's, or of another time; restore the journal's files as they were"
+        )
+
+
+def put_newest(disk: Disk, number: int) -> None:
+    """Notes which commit was made last."""
+    data = number.to_bytes(8, "little")
+    disk.put(NEWEST, _NEWEST.pack(number, zlib.crc32(data)))
+
+
+def read_newest(disk: Disk) -> int:
+    """The commit that was made last, as far as anything says; 0 where nothing does."""
+    data = disk.read(NEWEST, 0, _NEWEST.size)
+    if len(data) < _NEWEST.size:
+        return 0
+    number, crc = _NEWEST.unpack(data)
+    return int(number) if zlib.crc32(data[:8]) == crc else 0
 
 
 def fenced(disk: Disk, epoch: int, by: int) -> Fenced:

@@ -81,7 +81,7 @@ class Layout:
 def layout_of(disk: Disk) -> Layout | None:
     """The layout of the journal on a disk; None where there is no journal."""
     size = disk.size(NAME)
-    if not size:
+    if not disk.exists(NAME):
         return None
     try:
         return _from_document(decode_document(disk.read(NAME, 0, size)).document)
@@ -95,6 +95,7 @@ def opened(disk: Disk) -> Layout:
     """The layout of a journal that must be there."""
     layout = layout_of(disk)
     if layout is None:
+        _refuse_without(disk)
         raise Misuse(f"{disk} is no journal: it has no file {NAME!r}; `gapless prepare` makes one")
     return layout
 
@@ -106,6 +107,7 @@ def establish(disk: Disk, layout: Layout, token: str) -> None:
     """
     found = layout_of(disk)
     if found is None:
+        _refuse_without(disk)
         draft = f"{NAME}.{token}"
         disk.append(draft, encode_document(_to_document(layout), NOBODY, 0))
         disk.sync(draft)
@@ -117,6 +119,15 @@ def establish(disk: Disk, layout: Layout, token: str) -> None:
         disk.sync(NAME)
     if found is not None and found != layout:
         raise Misuse(f"{disk} is there, and has {'; '.join(found.differences(layout))}")
+
+
+def _refuse_without(disk: Disk) -> None:
+    """Raises where there was a journal: another layout would make other rows of its bytes."""
+    if disk.list("commits") and not disk.exists(NAME):
+        raise JournalError(
+            f"{disk}: file {NAME} is missing, and there are commits: take it from a copy "
+            "of the journal"
+        )
 
 
 def _check_time(time: str, schema: StreamSchema) -> None:

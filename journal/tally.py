@@ -14,7 +14,6 @@ from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError
 from gapless.protocol.frame import Times
 
-
 Records: TypeAlias = Sequence[bytes | memoryview]
 
 

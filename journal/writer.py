@@ -278,9 +278,7 @@ class Writer:
             raise Misuse("a base has adjusts: it is the live table, as inserts")
         name = f"bases/{self._tally.name.rpartition('/')[2]}"
         try:
-            size = write_base(
-                self._disk, self.layout, name, live, durable=self._durable
-            )
+            size = write_base(self._disk, self.layout, name, live, durable=self._durable)
         except OSError as e:
             raise self._room.refused(e) from None
         return Base(self._commits.head.number + 1, name, size)
@@ -298,6 +296,9 @@ class Writer:
             self._commits.add(self.epoch, self._token, change, durable=self._durable)
         except OSError as e:
             raise self._room.refused(e) from None
+        except JournalError:  # the commit is made, or is not: whoever opens the journal sees it
+            self._ended_by = "its last commit has failed; open the journal anew"
+            raise
         self._commits.catch_up()
         self._disk.close(sealed_segment)
         self._begin()
