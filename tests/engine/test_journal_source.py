@@ -33,10 +33,10 @@ from gapless.engine.lateness import (
 )
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, race, source
-from gapless.journal.batch import TaskWriter, commit_batch, writing_epoch
+from gapless.journal.batch import TaskWriter, commit_batch
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
-from gapless.journal.layout import Layout, establish
+from gapless.journal.layout import Layout
 from gapless.journal.reader import Reader
 from gapless.journal.writer import Writer
 from gapless.operators.aggregates import count
@@ -112,9 +112,8 @@ def write_by_tasks(
     """Each batch sorted, in segments of one partition that promise for it alone."""
     if not parts:
         return
-    establish(disk, layout, "spark")
+    epoch = Writer(disk, layout, who="spark", token="spark", now_ms=lambda: 0).epoch
     commits = Commits(disk, layout)
-    epoch = writing_epoch(commits, "spark", "spark", 0, durable=False)
     for number, rows in enumerate(parts):
         commits.catch_up()
         task = TaskWriter(
