@@ -22,13 +22,13 @@ import pyarrow as pa
 from gapless.journal import rejects
 from gapless.journal.commit import Change, Commits, fenced
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import epoch_of, is_fenced
+from gapless.journal.epoch import claim, epoch_of, is_fenced
 from gapless.journal.judge import judged, watermark_after
 from gapless.journal.layout import Layout
 from gapless.journal.partition import partitions_of, split
 from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of, writer_of
-from gapless.journal.takeover import take_over
+from gapless.journal.takeover import begin
 from gapless.journal.tally import Tally, watermark
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError, Misuse
@@ -86,23 +86,30 @@ class TaskWriter:
         self._late = self._rejected = 0
 
     def add(
-        self, batch: pa.RecordBatch, promises: Times | None = None, origin: str | None = None
+        self,
+        batch: pa.RecordBatch,
+        promises: Times | None = None,
+        origins: pa.Array | None = None,
     ) -> None:
         """Takes rows of the journal's schema.
 
         `promises` says of each row what may be promised of its partition behind it: only where
-        segments are by partition. `origin` is where the rows come from, for those that are late.
+        segments are by partition. `origins` says where each comes from, for those that are late.
         """
         verdict = judged(batch, self._layout, self._watermark)
         if verdict.mask is not None:
             self._late += len(verdict.reasons)
-            lines = rejects.lines_of(self._batch, verdict, origin or f"batch {self._batch}")
+            lines = rejects.lines_of(self._batch, verdict, self._origin(origins))
             self._append(self._rejects, lines)
             promises = None if promises is None else promises[verdict.mask]
         self._waiting.append((verdict.kept, promises))
         self._waiting_rows += verdict.kept.num_rows
         if self._waiting_rows >= RECORD_ROWS:
             self._write()
+
+    def _origin(self, origins: pa.Array | None) -> str | rejects.Origin:
+        here = f"batch {self._batch}"
+        return here if origins is None else lambda row: origins[row].as_py() or here
 
     def reject(self, rejected: Sequence[tuple[str, str, Any]]) -> None:
         """Takes rows that somebody else has found bad: reason, origin, the row as plain data."""
@@ -118,6 +125,8 @@ class TaskWriter:
             self._close(tally)
         has_rejects = bool(self._late + self._rejected)
         if has_rejects:
+            if self._durable:
+                self._disk.sync(self._rejects)
             self._disk.close(self._rejects)
         return TaskResult(
             self._watermark,
@@ -127,6 +136,12 @@ class TaskWriter:
             self._rejected + self._late,
             self._late,
         )
+
+    def abandon(self) -> None:
+        """Takes away what was written; nothing follows."""
+        for tally in [*self._open.values(), *self._done]:
+            self._disk.unlink(tally.name)
+        self._disk.unlink(self._rejects)
 
     @property
     def _rejects(self) -> str:
@@ -185,16 +200,23 @@ class TaskWriter:
         self._done.append(tally)
 
 
-def writing_epoch(commits: Commits, who: str, token: str, now_ms: int, *, durable: bool) -> int:
-    """The epoch of a run, whichever of its processes asks first. Raises `Fenced` where another
-    writer has taken over since.
+def writing_epoch(
+    commits: Commits, who: str, token: str, now_ms: int, *, process: str, durable: bool
+) -> int:
+    """The epoch of a run, whichever of its processes asks first, and however many at once. Raises
+    `Fenced` where another writer has taken over since.
+
+    `token` is the run's, `process` this process's alone.
     """
     commits.catch_up()
-    epoch = epoch_of(commits.disk, token, commits.head.epoch)
+    disk = commits.disk
+    epoch = epoch_of(disk, token, commits.head.epoch)
     if epoch is None:
-        return take_over(commits, who, token, now_ms, durable=durable)
-    if is_fenced(commits.disk, epoch):
-        raise fenced(commits.disk, epoch, epoch + 1)
+        epoch = claim(disk, commits.head.epoch, who, token, shared=True)
+    if is_fenced(disk, epoch):
+        raise fenced(disk, epoch, epoch + 1)
+    if commits.head.epoch < epoch:  # whoever has claimed it is not so far yet, or has died
+        begin(commits, epoch, process, now_ms, durable=durable)
     return epoch
 
 
@@ -209,7 +231,7 @@ def commit_batch(
     token: str,
     results: Sequence[TaskResult],
     *,
-    query: str,
+    query: str | None,
     batch: int,
     now_ms: int,
     durable: bool,
@@ -217,12 +239,13 @@ def commit_batch(
 ) -> bool:
     """Makes a batch part of the journal; False where it was already, and nothing changes.
 
+    `query` and `batch` are what it is known by; without a query nothing finds it again.
     `ends`: nothing follows, the journal's stable becomes INF.
     """
 
     def change(commits: Commits) -> Change | None:
         head = commits.head
-        if is_in(commits, query, batch):
+        if query is not None and is_in(commits, query, batch):
             return None
         if head.ended:
             raise Misuse(f"{commits.disk} has ended: nothing can be added to it")
@@ -236,12 +259,14 @@ def commit_batch(
         if not facts and stable > head.stable:
             facts = [watermark(stable)]
         queries = {name: last for name, last in head.queries.items() if name != query}
+        if query is not None:
+            queries[query] = batch
         after = replace(
             head,
             stable=stable,
             rows=tuple(rows),
             rejected=head.rejected + sum(result.rejected for result in results),
-            queries={**queries, query: batch},
+            queries=queries,
             at_ms=now_ms,
         )
         return Change(after, facts)
@@ -271,10 +296,14 @@ def _check(commits: Commits, results: Sequence[TaskResult]) -> None:
             seen |= mine
 
 
-def discard(disk: Disk, results: Sequence[TaskResult]) -> None:
-    """Takes away what tasks have written and no commit names."""
+def discard(commits: Commits, results: Sequence[TaskResult]) -> None:
+    """Takes away what tasks have written and no commit names: a commit may have been made by
+    somebody who has died, or failed, before he could say so.
+    """
+    commits.catch_up()
+    named = set(commits.facts.column("segment").to_pylist())
     for result in results:
-        for tally in result.tallies:
-            disk.unlink(tally.name)
-        if result.rejects:
-            disk.unlink(result.rejects)
+        written = [tally.name for tally in result.tallies]
+        if not written or named.isdisjoint(written):
+            for name in filter(None, [*written, result.rejects]):
+                commits.disk.unlink(name)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,7 @@ class Disk(Protocol):
 
     def create(self, name: str, data: bytes) -> None:
         """Makes a file; raises `FileExistsError` where there is one: of several, one succeeds.
+        Nobody else reads a part of it while it is made.
 
         Of a crash a file with a part of the bytes may be left.
         """
@@ -122,11 +124,15 @@ class LocalDisk:
         return True
 
     def create(self, name: str, data: bytes) -> None:
-        """Makes a file that nobody else has made."""
+        """Makes a file that nobody else has made: written under a name of its own, then linked."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb", buffering=0) as f:
-            f.write(data)
+        draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+        try:
+            draft.write_bytes(data)
+            path.hardlink_to(draft)
+        finally:
+            draft.unlink(missing_ok=True)
 
     def append(self, name: str, data: bytes) -> int:
         """Adds bytes at the end, in one write if the system takes them so; returns the new size."""

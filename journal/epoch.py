@@ -49,13 +49,19 @@ def marker(epoch: int) -> str:
     return f"epochs/{epoch:010}"
 
 
-def claim(disk: Disk, after: int, who: str, token: str) -> int:
-    """A new epoch behind `after`, of which this is the only writer."""
+def claim(disk: Disk, after: int, who: str, token: str, *, shared: bool = False) -> int:
+    """A new epoch behind `after`, of which this is the only writer.
+
+    `shared`: of several processes of one writer, which have its token, any may ask at any time; all
+    of them get the epoch that the first has claimed.
+    """
     document: Document = {"who": who, "token": token}
     for epoch in range(after + 1, EPOCH_MAX):
         try:
             disk.create(marker(epoch), encode_document(document, NOBODY, epoch))
         except FileExistsError:
+            if shared and _claimant(disk, epoch)[1] == token:
+                return epoch
             continue
         disk.sync(marker(epoch))
         return epoch

@@ -31,11 +31,28 @@ def take_over(
     Raises `JournalError` where its live segment is damaged before its end; with `accept_loss` it is
     cut there, though readers may have seen what lay behind.
     """
-    disk = commits.disk
     commits.catch_up()
-    epoch = claim(disk, commits.head.epoch, who, token)
+    epoch = claim(commits.disk, commits.head.epoch, who, token)
+    begin(commits, epoch, token, now_ms, durable=durable, accept_loss=accept_loss)
+    return epoch
 
-    def cut(commits: Commits) -> Change:
+
+def begin(
+    commits: Commits,
+    epoch: int,
+    token: str,
+    now_ms: int,
+    *,
+    durable: bool,
+    accept_loss: bool = False,
+) -> None:
+    """Begins an epoch that was claimed, by committing the end of the one before. Nothing happens
+    where another process of the same writer has done it. `token` is this process's alone.
+    """
+
+    def cut(commits: Commits) -> Change | None:
+        if commits.head.epoch == epoch:
+            return None
         tally = _ended(commits, accept_loss=accept_loss)
         head, facts = sealed(commits.head, tally)
         return Change(replace(head, live=0, at_ms=now_ms), facts)
@@ -43,7 +60,6 @@ def take_over(
     commits.add(epoch, token, cut, durable=durable)
     commits.catch_up()
     collect_garbage(commits)
-    return epoch
 
 
 def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
