@@ -47,6 +47,8 @@ RECORD_BYTES_MAX = BODY_BYTES_MAX // 4
 """Of the columns of one record; rows differ in length, and the envelope's bound is a hard one."""
 NUMBERS = 1 << 32
 """Of segments, in their records: what an envelope has room for; beyond they begin again."""
+TIME_COLUMNS_BYTES = 24
+"""Of a row in a frame."""
 ADVICE = (
     "run `gapless journal verify` to see all damage; restore the file from a copy, or prepare anew"
 )
@@ -187,7 +189,7 @@ def records_of(
     pieces = [
         (partition, row + start, piece)
         for partition, row, rows in parts
-        for start, piece in _cut(rows)
+        for start, piece in _cut(rows, layout)
     ]
     if not pieces:
         pieces = [
@@ -213,13 +215,13 @@ def _encode(
     return encode_rows(rows, layout.schema, writer, row, stable, place)
 
 
-def _cut(rows: Frame | pa.RecordBatch) -> Iterator[tuple[int, Frame | pa.RecordBatch]]:
+def _cut(
+    rows: Frame | pa.RecordBatch, layout: Layout
+) -> Iterator[tuple[int, Frame | pa.RecordBatch]]:
     """Pieces that each fit in a record."""
     count = rows.num_rows if isinstance(rows, pa.RecordBatch) else len(rows)
-    batch = rows if isinstance(rows, pa.RecordBatch) else rows.batch
-    nbytes = batch.get_total_buffer_size()  # at least what the rows have, and soon known
-    if nbytes > RECORD_BYTES_MAX:
-        nbytes = rows.nbytes
+    each = layout.schema.fixed_row_bytes
+    nbytes = rows.nbytes if each is None else count * (each + TIME_COLUMNS_BYTES)
     pieces = max(-(-count // ROWS_MAX), -(-nbytes // RECORD_BYTES_MAX))
     if pieces <= 1:
         yield 0, rows

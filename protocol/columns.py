@@ -64,7 +64,7 @@ def compact(array: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             indices, take(array.dictionary, used), ordered=t.ordered
         )
-    if pa.types.is_struct(t) and any(_can_shrink(field.type) for field in t):
+    if pa.types.is_struct(t) and any(can_shrink(field.type) for field in t):
         children = [compact(array.field(i)) for i in range(t.num_fields)]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(t), mask=mask)
@@ -86,9 +86,10 @@ def compact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def _can_shrink(t: pa.DataType) -> bool:
+def can_shrink(t: pa.DataType) -> bool:
+    """Whether `compact` may have something to do for columns of type `t`."""
     if pa.types.is_struct(t):
-        return any(_can_shrink(field.type) for field in t)
+        return any(can_shrink(field.type) for field in t)
     return pa.types.is_dictionary(t) or has_views(t)
 
 

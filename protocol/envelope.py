@@ -296,7 +296,8 @@ def _body(kind: Kind, schema: StreamSchema, batch: pa.RecordBatch) -> bytes | pa
         return b""
     if batch.num_rows > ROWS_MAX:
         raise FrameError(f"a frame of {batch.num_rows} rows: cut it, {ROWS_MAX} is the most")
-    return _stream(arrow, [compact(column) for column in batch.columns])
+    columns = batch.columns
+    return _stream(arrow, [compact(c) for c in columns] if schema.can_shrink else columns)
 
 
 def _batch(

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.protocol.columns import has_views
+from gapless.protocol.columns import can_shrink, has_views
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.values import from_values
 
@@ -102,6 +102,19 @@ class StreamSchema:
     def has_views(self) -> bool:
         """Whether a payload column has a view layout, for which Arrow lacks some functions."""
         return any(has_views(field.type) for field in self._payload)
+
+    @cached_property
+    def can_shrink(self) -> bool:
+        """Whether `compact` may have something to do for a payload column."""
+        return any(can_shrink(field.type) for field in self._payload)
+
+    @cached_property
+    def fixed_row_bytes(self) -> int | None:
+        """Bytes of the payload of a row, without its nulls; None where rows differ in length."""
+        try:
+            return -(-sum(field.type.bit_width for field in self._payload) // 8)
+        except ValueError:
+            return None
 
     @cached_property
     def empty_batch(self) -> pa.RecordBatch:
