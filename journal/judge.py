@@ -1,9 +1,11 @@
 """Which rows of a batch a journal takes, by its watermark: the verdict for all its readers.
 
-watermark 12:00:05        ts 12:00:07   taken
-ts 12:00:05   taken
-ts 12:00:01   late: below the watermark
-ts null       no time
+    watermark 12:00:05        ts 12:00:07   taken
+                              ts 12:00:05   taken
+                              ts 12:00:01   late: below the watermark
+                              ts null       no time
+
+The batch that a row comes with does not count.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.journal.layout import Layout
+from gapless.journal.segment import span
 from gapless.protocol.columns import take, take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Mask
@@ -32,6 +35,8 @@ class Judged(NamedTuple):
     """One a rejected row."""
     mask: Mask | None
     """True for each kept row; None where all are."""
+    span: tuple[int, int] | None
+    """The least and the largest time, where all rows are kept."""
 
     @property
     def late(self) -> int:
@@ -51,12 +56,16 @@ def judged(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Judged:
         time = pc.fill_null(time.view(pa.int64()), INF).view(time.type)
     ticks = time.view(pa.int64()).to_numpy()
     first = max(watermark, BEGIN + 1)
-    if len(ticks) and ticks.min() < first:
+    least, largest = span(ticks)
+    if least < first:
         said = f"{_LATE} below the watermark {_text(watermark, time.type)}"
         bad.append((pa.array(ticks < first), said))
-    if len(ticks) and ticks.max() > TIME_MAX:
+    if largest > TIME_MAX:
         bad.append((pa.array(ticks > TIME_MAX), f"{layout.time} is beyond all times"))
-    return _parted(batch, [(mask, why) for mask, why in bad if pc.any(mask).as_py()])
+    bad = [(mask, why) for mask, why in bad if pc.any(mask).as_py()]
+    return (
+        _parted(batch, bad) if bad else Judged(batch, batch.slice(0, 0), [], None, (least, largest))
+    )
 
 
 def watermark_after(largest: int, layout: Layout, watermark: int) -> int:
@@ -65,14 +74,13 @@ def watermark_after(largest: int, layout: Layout, watermark: int) -> int:
 
 
 def _parted(batch: pa.RecordBatch, bad: list[tuple[pa.Array, str]]) -> Judged:
-    if not bad:
-        return Judged(batch, batch.slice(0, 0), [], None)
     why = pa.nulls(batch.num_rows, pa.string())
     for mask, reason in bad:  # the first reason counts
         why = pc.if_else(pc.and_(why.is_null(), pc.fill_null(mask, False)), reason, why)
     rejected = why.is_valid().to_numpy(zero_copy_only=False)
     reasons = take(why, pa.array(rejected)).to_pylist()
-    return Judged(take_rows(batch, ~rejected), take_rows(batch, rejected), reasons, ~rejected)
+    kept = take_rows(batch, ~rejected)
+    return Judged(kept, take_rows(batch, rejected), reasons, ~rejected, None)
 
 
 def _has_null(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -32,7 +32,7 @@ from gapless.journal.judge import judged, watermark_after
 from gapless.journal.layout import Layout, establish
 from gapless.journal.partition import partitions_of, split
 from gapless.journal.room import Room
-from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of, writer_of
+from gapless.journal.segment import SEGMENT_BYTES, records_of, span, times_of, writer_of
 from gapless.journal.takeover import take_over
 from gapless.journal.tally import Part, Tally, sealed, watermark
 from gapless.protocol.elements import INF
@@ -146,14 +146,16 @@ class Writer:
         self._check_usable()
         number, late = self.batches, 0
         lines, left_out = rejects.lines(number, rejected), len(rejected)
+        times: tuple[int, int] | None = None
         if isinstance(rows, Frame):
             kept, stable = self._checked(rows), rows.stable
         else:
             verdict = judged(self._fitting(rows), self.layout, self.stable)
-            kept, late, stable = verdict.kept, verdict.late, None
-            lines += rejects.lines_of(number, verdict, origin or f"batch {number}")
-            left_out += len(verdict.reasons)
-        parts = [(p, rows, self._part(rows)) for p, rows in self._parts(kept)]
+            kept, times, late, stable = verdict.kept, verdict.span, verdict.late, None
+            if verdict.reasons:
+                lines += rejects.lines_of(number, verdict, origin or f"batch {number}")
+                left_out += len(verdict.reasons)
+        parts = [(p, rows, self._part(rows, times)) for p, rows in self._parts(kept)]
         if stable is None and parts:
             largest = max(part.largest for _, _, part in parts)
             stable = watermark_after(largest, self.layout, self.stable)
@@ -198,10 +200,13 @@ class Writer:
         places = partitions_of([rows.column(name) for name in self.layout.key], count)
         return split(rows, places, count)
 
-    def _part(self, rows: pa.RecordBatch | Frame) -> Part:
-        part = Part()
-        part.add(rows.vs if isinstance(rows, Frame) else times_of(rows, self.layout))
-        return part
+    def _part(self, rows: pa.RecordBatch | Frame, times: tuple[int, int] | None) -> Part:
+        """Counts the rows of a part; `times` is the span of the batch, where that is known."""
+        if isinstance(rows, Frame):
+            return Part(len(rows), *span(rows.vs))
+        if times is None or self.layout.partitions > 1:
+            times = span(times_of(rows, self.layout))
+        return Part(rows.num_rows, *times)
 
     def _write(
         self,
@@ -216,7 +221,7 @@ class Writer:
             [(p, self._tally.part(p).rows, rows) for p, rows, _ in parts],
             stable,
         )
-        data = b"".join(records)
+        data = b"".join(records) if len(records) > 1 else records[0]
         self._room.need(len(data) + len(lines))
         try:
             if lines:
