@@ -297,13 +297,11 @@ def _check(commits: Commits, results: Sequence[TaskResult]) -> None:
 
 
 def discard(commits: Commits, results: Sequence[TaskResult]) -> None:
-    """Takes away what tasks have written and no commit names: a commit may have been made by
-    somebody who has died, or failed, before he could say so.
+    """Takes away what the tasks of a batch have written, unless a commit names any of it: one may
+    have been made by somebody who failed before he could say so.
     """
     commits.catch_up()
-    named = set(commits.facts.column("segment").to_pylist())
-    for result in results:
-        written = [tally.name for tally in result.tallies]
-        if not written or named.isdisjoint(written):
-            for name in filter(None, [*written, result.rejects]):
-                commits.disk.unlink(name)
+    segments = {tally.name for result in results for tally in result.tallies}
+    if segments and segments.isdisjoint(commits.facts.column("segment").to_pylist()):
+        for name in [*segments, *(result.rejects for result in results if result.rejects)]:
+            commits.disk.unlink(name)

@@ -57,7 +57,7 @@ _SIMPLE: list[tuple[pa.DataType, st.DataType]] = [
     (pa.duration("us"), st.DayTimeIntervalType()),
 ]
 """Types that each side has, in the form in which Spark sends and takes them."""
-_TO_SPARK = dict(_SIMPLE) | {
+_TO_SPARK: dict[pa.DataType, st.DataType] = dict(_SIMPLE) | {
     pa.uint8(): st.ShortType(),
     pa.uint16(): st.IntegerType(),
     pa.uint32(): st.LongType(),
