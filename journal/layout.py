@@ -80,11 +80,11 @@ class Layout:
 
 def layout_of(disk: Disk) -> Layout | None:
     """The layout of the journal on a disk; None where there is no journal."""
-    size = disk.size(NAME)
     if not disk.exists(NAME):
         return None
+    data = disk.read(NAME, 0, disk.size(NAME))
     try:
-        return _from_document(decode_document(disk.read(NAME, 0, size)).document)
+        return _from_document(decode_document(data).document)
     except (DecodeError, SchemaError, Misuse) as e:
         raise JournalError(
             f"{disk}: file {NAME}: {e}; take it from a copy of the journal"

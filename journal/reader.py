@@ -30,6 +30,7 @@ from gapless.journal.epoch import is_fenced, read_mark
 from gapless.journal.facts import Fact
 from gapless.journal.lane import Lane, lanes_of
 from gapless.journal.layout import opened
+from gapless.journal.readers import register
 from gapless.journal.segment import ADVICE
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError, Misuse, SchemaError, Trimmed
@@ -84,6 +85,8 @@ class Reader:
         self._cap = BEGIN  # what may be promised before the present commit is read
         self._held: Piece | None = None  # what is left of a record
         self._given = BEGIN
+        self._before: Position = {}  # where the live segment began
+        self._failed: JournalError | None = None
         self._looks = 0
         self._first: Frame | None = None  # a base, which comes before all else
         self._begin(start)
@@ -111,10 +114,10 @@ class Reader:
             self._begin_at(start)
         elif start == "end":
             self._read[:] = self._end()
-        elif start == "base":
-            self._begin_at_base()
-        elif start != "begin":
+        elif start not in ("begin", "base"):
             raise Misuse(f'start {start!r}: "begin", "end", "base", or a position')
+        elif start == "base" or (not self.layout.has_rows and any(self._commits.head.first)):
+            self._begin_at_base()  # of trimmed frames the base is the begin
 
     def _begin_at(self, position: Position) -> None:
         if sorted(position) != self._wanted:
@@ -125,12 +128,9 @@ class Reader:
         for p, offset in position.items():
             if offset < self._commits.head.first[p]:
                 raise self._trimmed(p, offset)
-            if end is not None and offset > end[p]:
-                raise JournalError(
-                    f"{self._disk}: partition {p} has {end[p]} rows, the position is {offset}: "
-                    "rows that were read have been lost, or it is another journal's position"
-                )
             self._read[p] = offset
+            if end is not None and offset > end[p]:
+                raise self._lost(p, int(end[p]))
 
     def _begin_at_base(self) -> None:
         bases = self._commits.head.bases
@@ -149,6 +149,13 @@ class Reader:
         while live is not None and (piece := live.next()) is not None:
             end[piece.partition] += len(piece.frame)
         return end
+
+    def _lost(self, partition: int, end: int) -> JournalError:
+        return JournalError(
+            f"{self._disk}: partition {partition} has {end} rows, the position is "
+            f"{self._read[partition]}: rows that were read have been lost, or it is another "
+            "journal's position"
+        )
 
     def _trimmed(self, partition: int, offset: int) -> Trimmed:
         return Trimmed(
@@ -177,15 +184,26 @@ class Reader:
         """Rows before t are not needed any more: segments without others are passed over unread."""
         self._agenda.skip_before(t)
 
+    def keep(self, name: str, now_ms: int, position: Position | None = None) -> None:
+        """Registers this reader: what is not before `position` is not trimmed. Unless it is given
+        it is the reader's own; whoever must be able to read again gives that from which it would.
+        """
+        register(self._disk, name, self.position if position is None else position, now_ms)
+
     def read(self) -> Frame | None:
-        """The next rows and what is promised after them; None where there is nothing new now."""
+        """The next rows and what is promised after them; None where there is nothing new now.
+
+        Where it raises `JournalError` once it does so again: open another reader.
+        """
+        if self._failed is not None:
+            raise self._failed
         if self._first is not None:
             base, self._first = self._first, None
             self._given = BEGIN if base.stable is None else base.stable
             return self._projected(base)
         pieces: list[Frame] = []
         rows, promise = 0, self._given
-        while rows < self._frame_rows and (piece := self._next()) is not None:
+        while rows < self._frame_rows and (piece := self._next_before(rows)) is not None:
             left = self._frame_rows - rows
             if len(piece.frame) > left:
                 if rows:
@@ -215,6 +233,16 @@ class Reader:
         columns = [frame.payload.column(name) for name in self.schema.names]
         return frame.with_payload(self.schema, columns)
 
+    def _next_before(self, rows: int) -> Piece | None:
+        """The next piece; after rows that are still to be given nothing instead of an error."""
+        try:
+            return self._next()
+        except JournalError as e:
+            self._failed = e
+            if rows:
+                return None
+            raise
+
     def _next(self) -> Piece | None:
         """The next piece, without rows before our position; its stable is what we may promise."""
         if self._held is not None:
@@ -223,7 +251,7 @@ class Reader:
         while True:
             if self._lanes:
                 piece = self._of_lanes()
-            elif self._growing is not None and (got := self._growing.next()) is not None:
+            elif (got := self._of_growing()) is not None:
                 piece = got
             elif (stable := self._look()) is not None:
                 piece = self._nothing(stable)
@@ -235,12 +263,29 @@ class Reader:
 
     def _of_lanes(self) -> Piece:
         lane = min(self._lanes, key=lambda lane: lane.stable)
-        piece = lane.next()
+        try:
+            piece = lane.next()
+        except JournalError:
+            self._see_commits()  # and whether retention has taken it away
+            raise
         if piece is None:
             self._lanes.remove(lane)
             piece = self._nothing(BEGIN)
         promise = min((lane.stable for lane in self._lanes), default=self._cap)
         return piece._replace(stable=min(promise, self._cap))
+
+    def _of_growing(self) -> Piece | None:
+        growing = self._growing
+        if growing is None:
+            return None
+        try:
+            return growing.next()
+        except JournalError:
+            self._see_commits()
+            is_live = growing.name == live_segment(self._commits.head)
+            if is_live or self._agenda.sealed(growing.name):
+                raise
+            return None  # it was sealed and taken away, and what it had for us we have read
 
     def _nothing(self, stable: int) -> Piece:
         return Piece(0, 0, Frame.empty(self.layout.schema), stable)
@@ -251,8 +296,6 @@ class Reader:
             return piece
         read = int(self._read[piece.partition])
         if piece.offset > read:
-            if read < self._commits.head.first[piece.partition]:
-                raise self._trimmed(piece.partition, read)
             raise JournalError(
                 f"{self._disk}: partition {piece.partition} goes on with row {piece.offset} after "
                 f"row {read - 1}; {ADVICE}"
@@ -267,18 +310,18 @@ class Reader:
     def _look(self) -> int | None:
         """Finds more to read; returns what is promised already, None where there is nothing new."""
         if self._commits_moved():
-            self._agenda.replace(self._commits.facts)
+            self._commits_changed()
         growing = self._growing
         if growing is not None and growing.name != live_segment(self._commits.head):
             sealed = self._agenda.sealed(growing.name)  # nothing where it had no rows at all
             if sealed and not growing.is_read_to(sealed[0].bytes):
                 return BEGIN
+            self._check_sealed(sealed)
             self._growing = None
         group = self._agenda.next(self._read)
         if group is not None:
             if not group.facts:
                 return group.stable
-            self._check_first(group.facts)
             self._lanes = lanes_of(
                 self._disk, self.layout, group.facts, by_partition=group.by_partition
             )
@@ -305,17 +348,30 @@ class Reader:
         if mark is None or mark.number != head.live or is_fenced(self._disk, head.epoch):
             return growing
         if growing is None:
-            first = {p: head.rows[p] for p in self._wanted}
-            growing = Growing(self._disk, self.layout, live_segment(head), first)
+            self._before = {p: head.rows[p] for p in self._wanted}
+            growing = Growing(self._disk, self.layout, live_segment(head), self._before)
         growing.end = max(growing.end, mark.end)
         return growing
 
-    def _check_first(self, facts: list[Fact]) -> None:
-        """Raises `Trimmed` before anything is read where retention has overtaken us."""
-        for fact in facts:
-            read = int(self._read[fact.partition])
-            if fact.first > read and read < self._commits.head.first[fact.partition]:
-                raise self._trimmed(fact.partition, read)
+    def _see_commits(self) -> None:
+        """Reads all commits that are there. Raises `Trimmed` where they say we are too late."""
+        if self._commits.catch_up():
+            self._commits_changed()
+
+    def _commits_changed(self) -> None:
+        self._agenda.replace(self._commits.facts)
+        for p in self._wanted:
+            if self._read[p] < self._commits.head.first[p]:
+                raise self._trimmed(p, int(self._read[p]))
+
+    def _check_sealed(self, sealed: list[Fact]) -> None:
+        """Raises where we have read rows of the live segment that are not in it any more."""
+        first = self._commits.head.first
+        ends = {fact.partition: fact.first + fact.rows for fact in sealed}
+        for p in self._wanted:
+            end = max(first[p], ends.get(p, self._before[p]))
+            if self._read[p] > end:
+                raise self._lost(p, end)
 
 
 def _cut(piece: Piece, rows: int) -> tuple[Piece, Piece]:
