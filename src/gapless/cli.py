@@ -18,6 +18,7 @@ from gapless.commands.bench import bench
 from gapless.commands.chaos import chaos
 from gapless.commands.doctor import doctor
 from gapless.commands.generate import generate
+from gapless.commands.ingest import ingest
 from gapless.commands.merge import merge
 from gapless.commands.terminal import ExitCode
 from gapless.protocol.errors import GaplessError
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command()(doctor)
 app.command()(bench)
 app.command()(merge)
+app.command()(ingest)
 app.add_typer(chaos, name="chaos")
 app.add_typer(generate, name="generate")
 

@@ -61,6 +61,7 @@ def test_only_commands_that_exist_are_offered() -> None:
         "gapless bench",
         "gapless chaos sim",
         "gapless merge",
+        "gapless ingest",
     }
 
 

@@ -1,0 +1,226 @@
+"""`gapless ingest`: rows of a file, or lines as they come, into a journal; no Spark in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.generating import count, ms
+from gapless.commands.terminal import AsJson, ExitCode, print_json, progress_bar, spinner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gapless.ingesting import Batch, Input, Stop
+    from gapless.journals import JournalWriter
+
+PROGRESS_STEPS = 100
+"""A bar moves in percents."""
+
+
+class DurabilityChoice(StrEnum):
+    """What `--durability` takes."""
+
+    PROCESS = "process"
+    MACHINE = "machine"
+
+
+@dataclass
+class Totals:
+    """What has become of the rows."""
+
+    rows_in: int = 0
+    batches: int = 0
+    written: int = 0
+    rejected: int = 0
+    """Late ones included."""
+    late: int = 0
+    resumed: int = 0
+    """Rows of the input that were in the journal before."""
+
+
+def ingest(
+    out: Annotated[
+        str, typer.Option(metavar="JOURNAL", help="The journal; made where there is none.")
+    ],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A file (.jsonl, .csv, .parquet, .arrow), or - for standard input."
+        ),
+    ] = "-",
+    time_column: Annotated[
+        str | None, typer.Option("--time", metavar="COLUMN", help="The column that says when.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Rows alike in it share a partition; may be repeated."),
+    ] = None,
+    lateness: Annotated[
+        str, typer.Option(metavar="TIME", help="How late rows may come, as 5s or 250ms.")
+    ] = "0s",
+    partitions: Annotated[int, typer.Option(help="Of a new journal.")] = 1,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML or JSON: each column's Arrow type."),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="jsonl, csv, parquet or arrow, if the name does not say."),
+    ] = None,
+    batch_rows: Annotated[
+        str, typer.Option(metavar="N", help="Rows of a batch: it is in as a whole or not.")
+    ] = "10k",
+    max_wait: Annotated[
+        str, typer.Option(metavar="TIME", help="Standard input: how long a row waits for others.")
+    ] = "200ms",
+    durability: Annotated[
+        DurabilityChoice, typer.Option(help="What a batch survives once it is in.")
+    ] = DurabilityChoice.PROCESS,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a file behind the batches that are in.")
+    ] = False,
+    end: Annotated[
+        bool, typer.Option("--end", help="Then say that nothing follows, for good.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Append rows of a file, or lines as they come, to a journal.
+
+    Lines that are no rows, and rows that are late, go to the journal's reject files. Ctrl-C and
+    SIGTERM end it cleanly: what was appended is in. Of a file --resume then goes on.
+    """
+    from gapless.ingesting import STDIN, Stop, input_of, kind_of
+    from gapless.journals import JournalWriter
+    from gapless.protocol.errors import Misuse
+
+    if resume and source == STDIN:
+        raise Misuse(
+            "--resume reads the same rows again, and standard input cannot be: give a file"
+        )
+    kind, rows = kind_of(source, format_), count("--batch-rows", batch_rows)
+    wait_s = ms("--max-wait", max_wait) / 1000
+    columns = _columns(out, schema, source, kind)
+    began, totals = time.perf_counter(), Totals()
+    with (
+        Stop() as stop,
+        JournalWriter(
+            out,
+            columns,
+            time=time_column,
+            key=key or (),
+            lateness=lateness,
+            partitions=partitions,
+            durability=durability.value,
+            on_alarm=lambda said: typer.echo(said, err=True),
+        ) as writer,
+    ):
+        if not writer.layout.has_rows:
+            raise Misuse(f"{out} holds frames, and these are rows: say --time for a new journal")
+        payload = writer.layout.schema.payload
+        given = input_of(source, kind, payload, rows, wait_s, stop)
+        with _shown(given, source == STDIN, totals) as show:
+            if resume:
+                _pass_over(given, writer, stop, totals)
+            for batch in given:
+                _append(writer, batch, totals)
+                show()
+        interrupted = stop.is_set()
+        if end and not interrupted:
+            writer.end()
+        stable = writer.stable
+    document = {
+        "input": source,
+        "journal": out,
+        **vars(totals),
+        "seconds": round(time.perf_counter() - began, 3),
+        "stable": stable,
+        "ended": end and not interrupted,
+        "interrupted": interrupted,
+    }
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(_line(document))
+    if interrupted and source != STDIN:
+        raise typer.Exit(ExitCode.PROBLEM)
+
+
+def _columns(out: str, schema: Path | None, source: str, kind: str) -> pa.Schema | None:
+    """What is said of the columns; None where the journal is there, and says it."""
+    from gapless.ingesting import schema_of
+    from gapless.journal.disk import LocalDisk
+    from gapless.journal.layout import layout_of
+    from gapless.protocol.errors import Misuse
+    from gapless.protocol.schema_file import KINDS, parse_schema_text
+
+    if schema is None:
+        return None if layout_of(LocalDisk(out)) is not None else schema_of(source, kind)
+    if schema.suffix.lower() not in KINDS:
+        raise Misuse(f"--schema {str(schema)!r} ends in none of {', '.join(KINDS)}")
+    try:
+        text = schema.read_text()
+    except (OSError, UnicodeDecodeError) as e:
+        raise Misuse(f"--schema {str(schema)!r} cannot be read: {e}") from None
+    return parse_schema_text(text, KINDS[schema.suffix.lower()])
+
+
+def _pass_over(given: Input, writer: JournalWriter, stop: Stop, totals: Totals) -> None:
+    """Leaves out the batches that the journal has, if they are the file's first ones."""
+    from gapless.protocol.errors import Misuse
+
+    batches, rows = given.skip(writer.batches)
+    there = writer.rows + writer.rejected
+    if (batches, rows) != (writer.batches, there) and not stop.is_set():
+        raise Misuse(
+            f"--resume: the journal has {there:,} rows in {writer.batches:,} batches, the file's "
+            f"first {batches:,} have {rows:,}: give the file and the --batch-rows that it was "
+            "begun with; where others have written, too, there is no going on"
+        )
+    totals.resumed = rows
+
+
+def _append(writer: JournalWriter, batch: Batch, totals: Totals) -> None:
+    written = writer.append(batch.rows, origin=batch.origin, rejected=batch.rejected)
+    totals.rows_in += batch.taken
+    totals.batches += 1
+    totals.written += written.rows
+    totals.rejected += written.rejected
+    totals.late += written.late
+
+
+@contextmanager
+def _shown(given: Input, is_stdin: bool, totals: Totals) -> Iterator[Callable[[], None]]:
+    """While inside: how far it is, if a person watches. Yields what is called after a batch."""
+    if is_stdin:
+        with spinner("waiting for lines") as say:
+            yield lambda: say(f"{totals.rows_in:,} rows, {totals.rejected:,} rejected")
+        return
+    steps = 0
+    with progress_bar(f"ingesting {given.name}", PROGRESS_STEPS) as advance:
+
+        def show() -> None:
+            nonlocal steps
+            while steps < int(PROGRESS_STEPS * given.share_read):
+                steps += 1
+                advance()
+
+        yield show
+
+
+def _line(document: dict[str, Any]) -> str:
+    resumed = f", {document['resumed']:,} were in" if document["resumed"] else ""
+    interrupted = " (interrupted)" if document["interrupted"] else ""
+    rejects = f", see {document['journal']}/rejects" if document["rejected"] else ""
+    return (
+        f"{document['journal']}: {document['rows_in']:,} rows in{resumed}, "
+        f"{document['written']:,} written, {document['rejected']:,} rejected "
+        f"({document['late']:,} late){rejects}, {document['seconds']:.2f} s{interrupted}"
+    )
