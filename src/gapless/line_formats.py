@@ -63,7 +63,9 @@ class LineFormat(ABC):
         """The rows of a block in order, and the lines that are none."""
         data = block.data.replace(b"\r\n", b"\n") if b"\r" in block.data else block.data
         lines = spans(data)
-        refused = dict(sorted(self._refused(data, lines.starts, lines.ends)))
+        refused: dict[int, str] = {}
+        for i, why in self._refused(data, lines.starts, lines.ends):
+            refused.setdefault(i, why)
         good = np.ones(len(lines.numbers), np.bool_)
         good[list(refused)] = False
         numbers = lines.numbers[good]
