@@ -201,12 +201,12 @@ class TaskWriter:
 
 
 def writing_epoch(
-    commits: Commits, who: str, token: str, now_ms: int, *, process: str, durable: bool
+    commits: Commits, who: str, token: str, now_ms: int, *, durable: bool, process: str = ""
 ) -> int:
     """The epoch of a run, whichever of its processes asks first, and however many at once. Raises
     `Fenced` where another writer has taken over since.
 
-    `token` is the run's, `process` this process's alone.
+    `token` is the run's; `process` is this process's alone, where the run has several.
     """
     commits.catch_up()
     disk = commits.disk
@@ -216,7 +216,7 @@ def writing_epoch(
     if is_fenced(disk, epoch):
         raise fenced(disk, epoch, epoch + 1)
     if commits.head.epoch < epoch:  # whoever has claimed it is not so far yet, or has died
-        begin(commits, epoch, process, now_ms, durable=durable)
+        begin(commits, epoch, process or token, now_ms, durable=durable)
     return epoch
 
 
