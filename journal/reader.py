@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from gapless.journal.agenda import Agenda, Offsets
 from gapless.journal.base import read_base
-from gapless.journal.commit import Commits, live_segment
+from gapless.journal.commit import Commits, live_segment, read_newest
 from gapless.journal.cursor import Growing, Piece
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import is_fenced, read_mark
@@ -43,8 +43,9 @@ FRAME_ROWS = 16_384
 processor's cache."""
 
 LOOKS_PER_LISTING = 256
-"""Looks for the next commit until all are listed: a reader that was overtaken by a hundred commits
-finds the next one gone, and must not wait for it."""
+"""Looks for the next commit until all are listed: a reader that was overtaken by a hundred commits,
+or by two trims, finds the next one gone, and must not wait for it. What says which commit is the
+newest says so at once, but may itself be damaged."""
 
 Position = Mapping[int, int]
 """By partition, the offset of the next row."""
@@ -336,8 +337,9 @@ class Reader:
         while self._commits.poll():
             moved = True
         self._looks += 1
-        if self._looks % LOOKS_PER_LISTING == 0:  # the next commit may have been taken away
-            moved = self._commits.catch_up() or moved
+        is_due = self._looks % LOOKS_PER_LISTING == 0
+        if is_due or read_newest(self._disk) > self._commits.head.number:
+            moved = self._commits.catch_up() or moved  # the next commit was taken away
         return moved
 
     def _watched(self, growing: Growing | None) -> Growing | None:

@@ -79,7 +79,8 @@ def registered(disk: Disk) -> list[Registered]:
 def _path(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise Misuse(
-            f"reader {name[:100]!r}: a name has letters, digits, dots, dashes or underscores, <= 100"
+            f"reader {name[:100]!r}: a name has 100 characters at most, letters, digits, dots, "
+            "dashes and underscores, and begins with one of the first two"
         )
     return f"{FOLDER}/{name}"
 
