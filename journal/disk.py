@@ -91,6 +91,7 @@ class LocalDisk:
     """A directory of a POSIX file system."""
 
     def __init__(self, root: str | Path) -> None:
+        self._opened: OrderedDict[str, int] = OrderedDict()  # descriptors, the last used last
         if "://" in str(root):
             raise Misuse(
                 f"{root}: commit and fencing need a POSIX file system; give a directory, and copy "
@@ -99,7 +100,6 @@ class LocalDisk:
         self._root = Path(root)
         self._start = f"{self._root}/"  # joined to names here and there: a Path costs microseconds
         self._entered: set[str] = set()  # names that their directory is known to hold for good
-        self._opened: OrderedDict[str, int] = OrderedDict()  # descriptors, the last used last
 
     def __repr__(self) -> str:
         return str(self._root)

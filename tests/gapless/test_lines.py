@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,8 @@ from gapless.lines import Block, Lines, spans
 from gapless.protocol.errors import BadData, SchemaError
 
 SCHEMA = pa.schema({"ts": pa.timestamp("ms"), "src": pa.int32(), "name": pa.string()})
+Told = tuple[list[Any], list[int], list[Any]]
+"""Rows, the lines that they are from, the lines that are none."""
 HEADER = Block(b"name,src,ts,more\n", 1)
 
 
@@ -152,7 +155,7 @@ def format_of(kind: str) -> LineFormat:
     return JsonLines(SCHEMA) if kind == "json" else Csv(SCHEMA, HEADER)
 
 
-def alone(kind: str, texts: list[bytes]) -> tuple[list[dict[str, object]], list[int], list[object]]:
+def alone(kind: str, texts: list[bytes]) -> Told:
     """The slow twin: each line is a block of its own."""
     rows, numbers, bad = [], [], []
     for i, text in enumerate(texts):
@@ -163,8 +166,8 @@ def alone(kind: str, texts: list[bytes]) -> tuple[list[dict[str, object]], list[
     return rows, numbers, bad
 
 
-def together(parsed: Parsed) -> tuple[list[dict[str, object]], list[int], list[object]]:
-    bad: list[object] = [tuple(each) for each in parsed.bad]
+def together(parsed: Parsed) -> Told:
+    bad = [tuple(each) for each in parsed.bad]
     return parsed.batch.to_pylist(), parsed.numbers.tolist(), bad
 
 
