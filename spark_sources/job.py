@@ -1,0 +1,302 @@
+"""What is to be prepared, from what into what: all that can be known, and refused, without Spark.
+
+    planned("flows.parquet", "data/netflow", time="ts", key="src", lateness="5s", partitions=8)
+    -> Job: 1 file of Parquet, 5,000,000 rows of {ts, src, len}; a journal of 8 partitions by src,
+       which is not there yet; no rules; sorted by ts
+
+A `Job` names itself: the same files, unchanged, with the same options are the same job, so that a
+journal knows whether it has it already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from gapless.journal.commit import Commits, Head
+from gapless.journal.disk import LocalDisk
+from gapless.journal.layout import Layout, layout_of
+from gapless.protocol.errors import Misuse, SchemaError
+from gapless.protocol.schema import StreamSchema
+from gapless.protocol.schema_file import KINDS, parse_schema_text
+from gapless.spark_sources import options
+from gapless.spark_sources.parquet_files import footers, unreadable
+from gapless.spark_sources.rules import Rule, check, parse
+from gapless.spark_sources.source_files import (
+    SourceFiles,
+    csv_header,
+    header_names,
+    listed,
+    suggestion,
+)
+from gapless.spark_sources.spark_types import columns_text
+
+CHECKPOINT = "spark-checkpoint"
+"""Where Spark keeps what of a followed directory is done, if nobody says otherwise."""
+DIGEST_CHARS = 32
+Lateness = int | str | timedelta
+Inputs = str | Path | Sequence[str | Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One preparation, checked as far as it can be without Spark."""
+
+    files: SourceFiles
+    out: str
+    layout: Layout
+    given: pa.Schema
+    """The journal's columns as the files have them."""
+    rules: tuple[Rule, ...]
+    keep_order: bool
+    follow: bool
+    ends: bool
+    durability: Literal["process", "machine"]
+    query: str
+    """The same for the same job."""
+    is_new: bool
+    """Whether the journal is still to be made."""
+
+    def head(self) -> Head:
+        """What the journal holds now."""
+        disk = LocalDisk(self.out)
+        if layout_of(disk) is None:
+            zeros = (0,) * self.layout.partitions
+            return Head(rows=zeros, first=zeros)
+        return Commits(disk, self.layout).head
+
+    @property
+    def batches_in(self) -> int:
+        """How often the journal has this job already."""
+        return self.head().queries.get(self.query, -1) + 1
+
+    def write_options(self, token: str) -> dict[str, str]:
+        """What the data source is to know of any write of this job."""
+        layout = self.layout
+        return {
+            "path": self.out,
+            "time": layout.time or "",
+            "key": ",".join(layout.key),
+            "partitions": str(layout.partitions),
+            "lateness": str(layout.lateness),
+            "columns": columns_text(layout.schema.payload),
+            "time_unit": layout.schema.time_unit,
+            "durability": self.durability,
+            "token": token,
+        }
+
+
+def planned(
+    input: Inputs,
+    out: str | Path,
+    *,
+    time: str,
+    key: str | Sequence[str] = (),
+    lateness: Lateness = 0,
+    partitions: int = 1,
+    schema: str | Path | pa.Schema | None = None,
+    rules: str | Path | None = None,
+    format: str | None = None,  # noqa: A002  # what users call it
+    time_unit: str | None = None,
+    keep_order: bool = False,
+    follow: bool = False,
+    end: bool = False,
+    durability: str = "process",
+) -> Job:
+    """The job that these words mean. Raises `Misuse` or `BadData` where they mean none.
+
+    `schema` and `rules` are files, or a schema itself; `key` may name several columns, also with
+    commas; `lateness` is a text like "5s", or ticks of the journal's unit.
+    """
+    journal = _journal_path(out)
+    inputs = [input] if isinstance(input, str | Path) else list(input)
+    files = listed(inputs, format, follow=follow)
+    wanted = schema if schema is None or isinstance(schema, pa.Schema) else _schema_file(schema)
+    files, given = _columns(files, wanted, follow=follow)
+    payload = given if wanted is None else wanted
+    names = key.split(",") if isinstance(key, str) else key
+    layout = _layout(
+        payload, time, [name.strip() for name in names], partitions, lateness, time_unit
+    )
+    read_rules = () if rules is None else parse(_text_of(rules, "--rules"))
+    check(read_rules, payload.names)
+    if durability not in ("process", "machine"):
+        raise Misuse(f'durability {durability!r}: "process" or "machine"')
+    job = Job(
+        files=files,
+        out=journal,
+        layout=layout,
+        given=given,
+        rules=read_rules,
+        keep_order=keep_order,
+        follow=follow,
+        ends=end,
+        durability="machine" if durability == "machine" else "process",
+        query="",
+        is_new=_is_new(journal, layout),
+    )
+    return replace(job, query=f"prepare-{_digest(job)}")
+
+
+def _digest(job: Job) -> str:
+    layout = job.layout
+    parts = [
+        job.files.fingerprint,
+        job.files.format,
+        layout.schema.fingerprint.hex(),
+        layout.time,
+        layout.key,
+        layout.partitions,
+        layout.lateness,
+        [(rule.kind, rule.on, rule.reason, repr(rule.value)) for rule in job.rules],
+        job.keep_order,
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGEST_CHARS]
+
+
+# -- the journal ----------------------------------------------------------------------------------
+
+
+def _journal_path(out: str | Path) -> str:
+    LocalDisk(out)  # which says what is wrong with s3://
+    path = Path(out).absolute()
+    if path.exists() and not path.is_dir():
+        raise Misuse(f"{str(out)!r} is a file: a journal is a directory")
+    return str(path)
+
+
+def _is_new(journal: str, layout: Layout) -> bool:
+    disk = LocalDisk(journal)
+    found = layout_of(disk)
+    if found is None:
+        folder = Path(journal)
+        others = [p.name for p in folder.iterdir()] if folder.exists() else []
+        others = [name for name in others if name != CHECKPOINT and not name.startswith("layout.")]
+        if others:
+            raise Misuse(
+                f"{journal} is no journal, and not empty (it has {min(others)!r}): name a new or "
+                "an empty directory"
+            )
+        return True
+    if found != layout:
+        raise Misuse(
+            f"{journal} is there, and has {'; '.join(found.differences(layout))}: prepare with its "
+            "settings, or into another directory"
+        )
+    if Commits(disk, layout).head.ended:
+        raise Misuse(f"{journal} has ended: nothing can be added to it")
+    return False
+
+
+def _layout(
+    payload: pa.Schema,
+    time: str,
+    key: Sequence[str],
+    partitions: int,
+    lateness: Lateness,
+    time_unit: str | None,
+) -> Layout:
+    if time not in payload.names:
+        raise Misuse(f"--time {time!r} is none of the columns {', '.join(payload.names)}")
+    t = payload.field(time).type
+    unit = str(t.unit) if pa.types.is_timestamp(t) else time_unit or "ms"
+    if time_unit not in (None, unit):
+        raise Misuse(f"--time-unit {time_unit} is for integers; {time!r} is {t}")
+    bound = _ticks(lateness, unit)
+    return Layout(StreamSchema(payload, unit), time, tuple(filter(None, key)), partitions, bound)
+
+
+def _ticks(lateness: Lateness, unit: str) -> int:
+    if isinstance(lateness, timedelta):
+        micros = lateness // timedelta(microseconds=1)
+        return options.ticks(f"{micros}us", unit) if micros >= 0 else micros
+    return options.ticks(lateness, unit) if isinstance(lateness, str) else lateness
+
+
+# -- columns --------------------------------------------------------------------------------------
+
+
+def _schema_file(path: str | Path) -> pa.Schema:
+    kind = KINDS.get(Path(path).suffix.lower())
+    if kind is None:
+        raise Misuse(f"--schema {str(path)!r}: its name ends in {' or '.join(KINDS)}")
+    return parse_schema_text(_text_of(path, "--schema"), kind)
+
+
+def _text_of(path: str | Path, option: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise Misuse(f"{option} {str(path)!r} does not read: {e}") from None
+
+
+def _columns(
+    files: SourceFiles, wanted: pa.Schema | None, *, follow: bool
+) -> tuple[SourceFiles, pa.Schema]:
+    """What the files say of their columns, and the journal's columns as the files have them."""
+    if files.format == "parquet":
+        return _parquet_columns(files, wanted, follow=follow)
+    if wanted is None:
+        raise Misuse(_how_a_schema_looks(files))
+    if files.format == "csv":
+        header = csv_header(files.paths)
+        if header is None:
+            raise Misuse(
+                "no CSV file has a header yet, which says the order of the columns: put one there, "
+                "then begin"
+            )
+        there = header_names(header)
+        _check_there(wanted, there)
+        said = pa.schema([(name, pa.string()) for name in there])
+        files = replace(files, columns=said, header=header)
+    return files, pa.schema([(name, pa.string()) for name in wanted.names])
+
+
+def _parquet_columns(
+    files: SourceFiles, wanted: pa.Schema | None, *, follow: bool
+) -> tuple[SourceFiles, pa.Schema]:
+    if not files.paths:
+        if wanted is None:
+            raise Misuse("there is no file yet that says the columns: give them with --schema")
+        return replace(files, columns=wanted), wanted
+    found = footers(files.paths, None if wanted is None else wanted.names)
+    if wanted is not None:
+        _check_there(wanted, found.columns.names)
+    given = pa.schema([found.columns.field(name) for name in (wanted or found.columns).names])
+    try:
+        StreamSchema(given)
+        if bad := next((f for f in given if unreadable(f.type)), None):
+            raise SchemaError(f"column {bad.name!r} is {bad.type}, which Spark does not read")
+    except SchemaError as e:
+        raise SchemaError(
+            f"{e}; name the columns that are to be in the journal with --schema"
+        ) from None
+    files = replace(files, columns=found.columns)
+    if not follow:  # of the files that will come nothing is known
+        files = replace(files, rows=found.rows, never_null=found.never_null)
+    return files, given
+
+
+def _check_there(wanted: pa.Schema, there: Sequence[str]) -> None:
+    if missing := [name for name in wanted.names if name not in there]:
+        raise Misuse(
+            f"column {missing[0]!r} of the schema is not in the files, which have "
+            f"{', '.join(there)}"
+        )
+
+
+def _how_a_schema_looks(files: SourceFiles) -> str:
+    suggested = suggestion(files.paths[0], files.format) if files.paths else ""
+    looks = suggested or 'ts = "timestamp[ms]"\nsrc = "int32"\n'
+    name = "its first rows look like this" if suggested else "such a file looks like this"
+    return (
+        f"{files.format} does not say its types: name them in a file, --schema FILE.toml; "
+        f"{name}:\n\n{looks}"
+    )

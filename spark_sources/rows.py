@@ -1,0 +1,250 @@
+"""Rows of files as rows of a journal: read, cast, cleaned by rules; a bad one says why.
+
+    file               ts        len     _why                           _reject
+    12:00:00,80        12:00:00   80     null                           null
+    12:00:00,many      12:00:00  null    len: 'many' is no int32        {"reason": ..., "row": ...}
+    12:00:00           null      null    the line has not 2 columns     {"reason": ..., "row": ...}
+
+Everything here is an expression that Spark compiles. What cannot go wrong has none: Parquet whose
+types are the journal's, and whose files say that no time is null, is read and passed on.
+
+Lines of text are taken whole and parsed here, not by Spark's readers: those lose what follows a
+record on its line, and a quote that is not closed.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own documents use
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from gapless.protocol.errors import Misuse
+from gapless.spark_sources.casting import Cast, cast, from_nanos, quoted
+from gapless.spark_sources.job import Job
+from gapless.spark_sources.parquet_files import NANOS
+from gapless.spark_sources.rules import DROPPED, WHY, applied
+from gapless.spark_sources.spark_types import spark_type
+
+REJECT = "_reject"
+"""JSON that says why a row is no row of the journal, where it is from, and what it was."""
+FILE, BLOCK, ARRIVAL = "_file", "_block", "_arrival"
+"""Where a row is from: its file, where in the file its split begins, and its place in the split."""
+VALUE_CHARS_MAX = 200
+"""Of a value in a reason; the whole row is beside it."""
+
+_LINE, _PARSED, _RAW, _ROW, _BAD = "_line", "_parsed", "_raw", "_row", "_bad"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with the journal's columns and, beside them, what is known of each."""
+
+    frame: DataFrame
+    may_reject: bool
+    """Whether `WHY` and `REJECT` are there: a row may be bad."""
+    may_drop: bool
+    """Whether `DROPPED` is there."""
+
+
+def clean(spark: SparkSession, job: Job, *, ordered: bool = False) -> Rows:
+    """The rows of a job's files. With `ordered` each has `FILE`, `BLOCK` and `ARRIVAL`."""
+    read = _parquet(spark, job) if job.files.format == "parquet" else _lines(spark, job)
+    if ordered:
+        read = read.withColumns(
+            {
+                FILE: F.col("_metadata.file_path"),
+                BLOCK: F.col("_metadata.file_block_start"),
+                ARRIVAL: F.monotonically_increasing_id(),
+            }
+        )
+    return _cast(read, job, ordered=ordered)
+
+
+def data_columns(job: Job) -> list[Column]:
+    """The journal's columns."""
+    return [F.col(quoted(name)) for name in job.layout.schema.names]
+
+
+def reject_text(why: Column, origin: Column, row: Column) -> Column:
+    """The text that the data source takes as `reject_column`; null where `why` is."""
+    told = F.to_json(
+        F.struct(why.alias("reason"), origin.alias("origin"), row.alias("row")),
+        {"ignoreNullFields": "false"},
+    )
+    return F.when(why.isNotNull(), told)
+
+
+def file_name(path: Column) -> Column:
+    """A file as people write it: Spark says file:/data/flows.csv."""
+    return F.regexp_replace(path, "^file:/+", "/")
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def _parquet(spark: SparkSession, job: Job) -> DataFrame:
+    fields = []
+    for field in job.given:
+        is_nanos = field.metadata is not None and NANOS in field.metadata
+        t = LongType() if is_nanos else spark_type(field.name, field.type)
+        fields.append(StructField(field.name, t, True))
+    schema = StructType(fields)
+    if job.follow:
+        return spark.readStream.schema(schema).parquet(*job.files.given)
+    return spark.read.schema(schema).parquet(*job.files.paths)
+
+
+def _lines(spark: SparkSession, job: Job) -> DataFrame:
+    """Whole lines, blank ones left out; the header of CSV too, wherever it stands."""
+    if job.follow:
+        lines = spark.readStream.text(*job.files.given)
+    else:
+        lines = spark.read.text(list(job.files.paths))
+    lines = lines.where(F.trim("value") != "")
+    if job.files.header is not None:
+        lines = lines.where(F.col("value") != job.files.header)
+    return lines.withColumnRenamed("value", _LINE)
+
+
+def _parsed_csv(job: Job) -> tuple[Column, Column]:
+    """Fields by name, and why a line has none."""
+    there = job.files.columns
+    if there is None:
+        raise Misuse("CSV has no columns")
+    names = [*there.names, _BAD]
+    schema = StructType([StructField(name, StringType()) for name in names])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD, "escape": '"'}
+    parsed = F.from_csv(F.col(_LINE), schema.toDDL(), options)
+    is_header = reduce(
+        operator.and_, (F.col(_PARSED)[name].isin(*there.names) for name in there.names)
+    )
+    foreign = F.concat(
+        file_name(F.col("_metadata.file_path")),
+        F.lit(f" has another header than {job.files.header}: follow it apart"),
+    )
+    quotes = F.length(_LINE) - F.length(F.replace(F.col(_LINE), F.lit('"'), F.lit("")))
+    why = (
+        F.when(is_header, F.raise_error(foreign))
+        .when(quotes % 2 == 1, "a quote is not closed on its line")
+        .when(F.col(_PARSED)[_BAD].isNotNull(), f"the line has not {len(there)} columns")
+        .otherwise(F.lit(None).cast("string"))
+    )
+    return parsed, why
+
+
+def _parsed_json(job: Job) -> tuple[Column, Column]:
+    """Between brackets a line is an array of one object, or malformed: nothing is lost behind."""
+    schema = StructType([StructField(name, StringType()) for name in job.given.names])
+    line = F.concat(F.lit("["), F.col(_LINE), F.lit("]"))
+    array = F.from_json(line, f"array<{schema.simpleString()}>")
+    parsed = F.when(F.size(array) == 1, F.get(array, 0))
+    why = F.when(F.col(_PARSED).isNull(), "the line is no JSON object")
+    return parsed, why
+
+
+# -- casting --------------------------------------------------------------------------------------
+
+
+def _cast(read: DataFrame, job: Job, *, ordered: bool) -> Rows:
+    payload = job.layout.schema.payload
+    is_text = _LINE in read.columns
+    beside = [FILE, BLOCK, ARRIVAL] if ordered else []
+    if is_text:
+        parsed, malformed = _parsed_csv(job) if job.files.format == "csv" else _parsed_json(job)
+        read = read.withColumn(_PARSED, parsed)
+        source = {name: F.col(_PARSED)[name] for name in payload.names}
+    else:
+        malformed = F.lit(None).cast("string")
+        source = {name: F.col(quoted(name)) for name in payload.names}
+    casts = {name: _one(source[name], job, name) for name in payload.names}
+    reasons = [
+        _misfit(name, source[name], made.misfits, payload.field(name).type)
+        for name, made in casts.items()
+        if made.misfits is not None
+    ]
+    required = [name for name in payload.names if _must_not_be_null(job, name)]
+    rejects = any(rule.kind == "reject" for rule in job.rules)
+    may_reject = is_text or bool(reasons or required) or rejects
+    columns = [casts[name].value.alias(name) for name in payload.names]
+    columns += [F.col(name) for name in beside]
+    if may_reject or job.rules:
+        columns.append(reduce(_first, reasons, malformed).alias(WHY))
+    if may_reject:
+        columns += [_origin(is_text).alias("_origin"), _whole_row(job, is_text).alias(_ROW)]
+    frame = applied(job.rules, read.select(*columns), payload)
+    may_drop = DROPPED in frame.columns
+    if may_reject:
+        frame = _with_reject(frame, job, required)
+    elif WHY in frame.columns:
+        frame = frame.drop(WHY)
+    return Rows(frame, may_reject, may_drop)
+
+
+def _one(column: Column, job: Job, name: str) -> Cast:
+    given, wanted = job.given.field(name), job.layout.schema.payload.field(name).type
+    if given.metadata is not None and NANOS in given.metadata:
+        if not pa.types.is_timestamp(wanted):
+            return cast(name, column, pa.int64(), wanted)
+        return from_nanos(column, wanted)
+    return cast(name, column, given.type, wanted)
+
+
+def _must_not_be_null(job: Job, name: str) -> bool:
+    field = job.layout.schema.payload.field(name)
+    if name != job.layout.time and field.nullable:
+        return False
+    return name not in job.files.never_null
+
+
+def _first(why: Column, other: Column) -> Column:
+    return F.coalesce(why, other)
+
+
+def _misfit(name: str, value: Column, misfits: Column, t: pa.DataType) -> Column:
+    shown = F.substring(value.cast("string"), 1, VALUE_CHARS_MAX)
+    said = F.concat(F.lit(f"{name}: "), shown, F.lit(f" is no {t}"))
+    return F.when(misfits, said)
+
+
+def _origin(is_text: bool) -> Column:
+    """The file and, of Parquet, the row, which Spark knows."""
+    path = file_name(F.col("_metadata.file_path"))
+    if is_text:
+        return path
+    return F.concat(path, F.lit(" row "), F.col("_metadata.row_index").cast("string"))
+
+
+def _whole_row(job: Job, is_text: bool) -> Column:
+    if is_text:
+        return F.col(_LINE)
+    return shown_row(job.given)
+
+
+def shown_row(columns: pa.Schema) -> Column:
+    """A row of such columns as a reject file has it."""
+    return F.struct(*[_shown(F.col(quoted(f.name)), f).alias(f.name) for f in columns])
+
+
+def _shown(column: Column, field: pa.Field) -> Column:
+    """JSON's own kinds as they are, all else as text."""
+    t = field.type
+    plain = pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_boolean(t)
+    return column if plain or pa.types.is_struct(t) else column.cast("string")
+
+
+def _with_reject(frame: DataFrame, job: Job, required: list[str]) -> DataFrame:
+    """`WHY` with the nulls that may not be, and `REJECT`."""
+    why = F.col(WHY)
+    for name in required:
+        said = f"{name} is null" + (": no time" if name == job.layout.time else "")
+        why = F.coalesce(why, F.when(F.col(quoted(name)).isNull(), said))
+    if DROPPED in frame.columns:
+        why = F.when(~F.col(DROPPED), why)
+    frame = frame.withColumn(WHY, why)
+    text = reject_text(F.col(WHY), F.col("_origin"), F.col(_ROW))
+    return frame.withColumn(REJECT, text).drop("_origin", _ROW)

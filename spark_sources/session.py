@@ -1,0 +1,215 @@
+"""A Spark of one's own, which leaves nothing behind; and a session of any Spark with our settings.
+
+    with embedded(cores=2, driver_memory="2g") as spark:     JVM on loopback, no UI, no ports beyond
+        prepare(spark, "flows.parquet", "data/netflow", ...)
+    ...                                                      JVM ended, its directory removed
+
+What Spark prints goes to a file in that directory: an error that a person can mend is raised as one
+sentence, and the last lines of the file come with a Spark that did not start.
+
+`private` gives a session beside the caller's, with its own settings, on the same Spark: what
+`prepare` relies on (UTC, exact casts, names in their own case) does not depend on what the caller
+has set, and changes nothing for the caller.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from typing import TYPE_CHECKING, Any
+
+from gapless.protocol.errors import Misuse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER_MEMORY = "2g"
+"""Of the embedded Spark, tasks included: they sort on disk, so it does not grow with the input."""
+END_WAIT_S = 20.0
+"""How long the JVM may take to end by itself; then it is killed."""
+LOG_CHARS_MAX = 2_000
+"""Of what a Spark that did not start has printed."""
+RECORDS_PER_ARROW_BATCH = 1 << 16
+"""Rows that cross from the JVM to Python at once: as many as the journal cuts into records."""
+
+JAVA_MISSING = (
+    "Spark needs Java 17 or later, and none is found: install it (Debian, Ubuntu: apt install "
+    "openjdk-17-jre-headless), or set JAVA_HOME; `gapless doctor` shows what Spark would run"
+)
+
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",  # times with and without a zone are the same ticks
+    "spark.sql.ansi.enabled": "true",  # a sum that overflows is an error, and not another number
+    "spark.sql.caseSensitive": "true",  # a journal's names are
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",  # Spark has microseconds; casting.py divides
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(RECORDS_PER_ARROW_BATCH),
+    "spark.sql.optimizer.enableCsvExpressionOptimization": "false",  # a line is whole or malformed
+    "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+}
+_MEMORY = re.compile(r"[1-9][0-9]{0,6}[mgt]")
+
+
+def private(spark: SparkSession) -> SparkSession:
+    """A session of the same Spark with `SETTINGS`, and the data source `gapless` in it."""
+    from gapless.spark_sources.data_source import register
+
+    session = spark.newSession()
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    register(session)
+    return session
+
+
+@contextmanager
+def embedded(
+    *,
+    cores: int | None = None,
+    driver_memory: str = DRIVER_MEMORY,
+    master: str | None = None,
+) -> Iterator[SparkSession]:
+    """A Spark for this process: here, on so many cores (all, if not said), or a cluster's.
+
+    When it ends, also by an exception, no process and no file of it is left.
+    """
+    _check(cores, driver_memory, master)
+    directory = Path(tempfile.mkdtemp(prefix="gapless-spark-"))
+    try:
+        settings = _settings(directory, cores, driver_memory, master)
+        with _quiet(), _this_python(), _jvm(settings, directory / "spark.log") as gateway:
+            spark = _started(settings, gateway, master)
+            try:
+                yield spark
+            finally:
+                spark.stop()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _check(cores: int | None, driver_memory: str, master: str | None) -> None:
+    from pyspark import SparkContext
+
+    if cores is not None and not 1 <= cores <= 1024:
+        raise Misuse(f"cores {cores}: 1 to 1024")
+    if master is not None and cores is not None:
+        raise Misuse("cores are of the embedded Spark; a cluster has its own")
+    if not _MEMORY.fullmatch(driver_memory):
+        raise Misuse(f"driver memory {driver_memory!r}: write it as 512m or 2g")
+    if SparkContext._gateway is not None or os.environ.get("PYSPARK_GATEWAY_PORT"):
+        raise Misuse("this process has a Spark already: give its session to `prepare`")
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=f"{home}/bin" if home else None) is None:
+        raise Misuse(JAVA_MISSING if home is None else f"JAVA_HOME is {home}: {JAVA_MISSING}")
+
+
+def _settings(
+    directory: Path, cores: int | None, driver_memory: str, master: str | None
+) -> dict[str, str]:
+    settings = {
+        "spark.app.name": "gapless prepare",
+        "spark.master": master or f"local[{cores or len(os.sched_getaffinity(0))}]",
+        "spark.driver.memory": driver_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(directory),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={directory} -XX:-UsePerfData",
+    }
+    if master is None:
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps PySpark from printing every error as JSON before it raises it."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    was, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was
+
+
+@contextmanager
+def _this_python() -> Iterator[None]:
+    """Lets Spark's workers be this Python, unless somebody has said which they are to be."""
+    if "PYSPARK_PYTHON" in os.environ:
+        yield
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_PYTHON"]
+
+
+@contextmanager
+def _jvm(settings: Mapping[str, str], log: Path) -> Iterator[Any]:
+    """The JVM of Spark's driver; ends with the block, and by itself should this process die."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with log.open("wb") as out:
+        try:
+            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
+        except PySparkRuntimeError:
+            raise Misuse(f"Spark did not start: {_end_of(log)}") from None
+    try:
+        yield gateway
+    finally:
+        gateway.shutdown()
+        SparkContext._gateway = SparkContext._jvm = None
+        _end(gateway.proc)
+
+
+def _started(settings: Mapping[str, str], gateway: Any, master: str | None) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm).setAll(list(settings.items()))
+    try:
+        context = SparkContext(gateway=gateway, conf=conf)
+    except Py4JError as e:
+        where = f"the cluster {master}" if master else "the embedded Spark"
+        raise Misuse(f"{where} did not start: {reason_of(e)}") from None
+    context.setLogLevel("ERROR")
+    return SparkSession(context)
+
+
+def _end(process: Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()  # at whose end the JVM exits
+    try:
+        process.wait(END_WAIT_S)
+    except TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _end_of(log: Path) -> str:
+    text = log.read_text(errors="replace").strip()
+    return text[-LOG_CHARS_MAX:] or "it printed nothing"
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error of Spark says, without the stack of the JVM."""
+    text = str(getattr(error, "java_exception", None) or error)
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line for line in lines if line), type(error).__name__)[:LOG_CHARS_MAX]
