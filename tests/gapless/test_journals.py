@@ -415,19 +415,20 @@ def test_a_follower_ends_when_it_is_told(tmp_path: Path) -> None:
 
 # -- processes ------------------------------------------------------------------------------------
 
-APPENDS = """
+PRINTS = "print(i, flush=True)"
+APPENDS = f"""
 import sys, gapless as gl
 path, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-schema = {"ts": "int64", "src": "int64"}
+schema = dict(ts="int64", src="int64")
 writer = gl.JournalWriter(path, schema, time="ts", key="src", partitions=3, segment_bytes=20_000)
 print("ready", flush=True)
 sys.stdin.readline()
 try:
     for i in range(first, first + count):
-        written = writer.append({"ts": [i] * 50, "src": list(range(50 * i, 50 * i + 50))})
-        print(i, flush=True)
+        writer.append(dict(ts=[i] * 50, src=list(range(50 * i, 50 * i + 50))))
+        {PRINTS}
 except gl.Fenced as error:
-    print(f"fenced: {error}", flush=True)
+    print("fenced:", error, flush=True)
     sys.exit(2)
 if "end" in sys.argv:
     writer.end()
@@ -538,13 +539,16 @@ def test_of_two_writers_the_later_wins_and_the_earlier_is_told(tmp_path: Path) -
 def test_that_check_can_fail(tmp_path: Path) -> None:
     """A writer that does not look for a later one says that it has written what nobody reads."""
     careless = "import gapless.journal.writer as w; w.is_fenced = lambda *_: False\n"
+    pausing = APPENDS.replace(PRINTS, f"{PRINTS}\n        if i == 4: sys.stdin.readline()")
     path = tmp_path / "j"
-    with process(careless + APPENDS, path, 0, 10**6) as first:
+    with process(careless + pausing, path, 0, 10) as first:
         go(first)
         assert first.stdout is not None
         acked = [int(first.stdout.readline()) for _ in range(5)]
-        gl.JournalWriter(path).close()  # the first will find out when it seals
-        acked += [int(line) for line in lines_of(first) if line.isdecimal()]
+        gl.JournalWriter(path).close()
+        go(first)
+        acked += [int(line) for line in lines_of(first)]
+    assert acked == list(range(10))
     with gl.JournalReader(path) as reader:
         got = sorted(row for frame in reader for row in frame.payload.column("src").to_pylist())
     assert got not in expected_after(acked)
