@@ -540,8 +540,9 @@ def test_that_check_can_fail(tmp_path: Path) -> None:
     """A writer that does not look for a later one says that it has written what nobody reads."""
     careless = "import gapless.journal.writer as w; w.is_fenced = lambda *_: False\n"
     pausing = APPENDS.replace(PRINTS, f"{PRINTS}\n        if i == 4: sys.stdin.readline()")
+    unsealed = pausing.replace("20_000", "1 << 30")  # at a seal it would find out
     path = tmp_path / "j"
-    with process(careless + pausing, path, 0, 10) as first:
+    with process(careless + unsealed, path, 0, 10) as first:
         go(first)
         assert first.stdout is not None
         acked = [int(first.stdout.readline()) for _ in range(5)]
