@@ -99,19 +99,20 @@ def _claimant(disk: Disk, epoch: int) -> tuple[str, str]:
         return "a writer that died while it took over", ""
 
 
-def _mark_name(epoch: int) -> str:
+def mark_name(epoch: int) -> str:
+    """The name of an epoch's mark."""
     return f"live/{epoch:010}"
 
 
 def put_mark(disk: Disk, epoch: int, mark: Mark) -> None:
     """Lets readers read so far."""
     data = _MARK.pack(*mark)
-    disk.put(_mark_name(epoch), data + _CRC.pack(zlib.crc32(data)))
+    disk.put(mark_name(epoch), data + _CRC.pack(zlib.crc32(data)))
 
 
 def read_mark(disk: Disk, epoch: int) -> Mark | None:
     """How far readers may read; None where nothing says, or it is being overwritten right now."""
-    data = disk.read(_mark_name(epoch), 0, _BYTES)
+    data = disk.read(mark_name(epoch), 0, _BYTES)
     if (
         len(data) < _BYTES
         or zlib.crc32(data[: _MARK.size]) != _CRC.unpack_from(data, _MARK.size)[0]

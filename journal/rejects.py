@@ -106,6 +106,16 @@ def _kept(chunk: bytes, first: int, batches: int) -> int:
     at = kept = first
     for line in chunk[first:].splitlines(keepends=True):
         at += len(line)
-        if line.endswith(b"\n") and json.loads(line)["batch"] < batches:
+        if line.endswith(b"\n") and _is_of(line, batches):
             kept = at
     return kept
+
+
+def _is_of(line: bytes, batches: int) -> bool:
+    """Whether a line is of one of the first so many batches. One that is damaged says nothing, and
+    stays where a good one follows: it is for people, and stops no writer.
+    """
+    try:
+        return bool(json.loads(line)["batch"] < batches)
+    except (ValueError, TypeError, LookupError):
+        return False

@@ -223,12 +223,16 @@ class Writer:
         )
         data = b"".join(records) if len(records) > 1 else records[0]
         self._room.need(len(data) + len(lines))
+        beside = rejects.beside(self._tally.name)
+        lines_end = self._disk.size(beside) if lines else 0
         try:
             if lines:
-                self._disk.append(rejects.beside(self._tally.name), lines)
+                self._disk.append(beside, lines)
                 self._has_lines = True
             size = self._disk.append(self._tally.name, data)
         except OSError as e:
+            if lines and self._disk.size(beside) > lines_end:
+                self._disk.truncate(beside, lines_end)  # else they were there twice in the end
             raise self._room.refused(e) from None
         self._tally.wrote(records, size)
         self._since_base += len(data)

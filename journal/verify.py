@@ -1,0 +1,370 @@
+"""Looks at every byte of a journal: what is damaged, what that means, and what can be done.
+
+    layout -> commits, one after another -> every record of every segment -> bases, live segment
+    epochs, rejected rows, registered readers, files that no commit names
+
+It does not stop at what it finds: a finding is yielded, and the rest is looked at as far as that
+can be. It changes nothing, and may run beside a writer and beside trims. It holds one record's rows
+and the facts of the journal in memory, however long the journal is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.journal import epoch, readers, rejects
+from gapless.journal.base import read_base
+from gapless.journal.commit import (
+    FOLDER,
+    NEWEST,
+    Commits,
+    Head,
+    check_follows,
+    live_segment,
+    read_commit,
+    read_newest,
+)
+from gapless.journal.disk import Disk
+from gapless.journal.facts import Fact, facts_batch, facts_list
+from gapless.journal.layout import NAME, Layout, opened
+from gapless.journal.parts import Ints
+from gapless.journal.takeover import EPOCH_DIGITS
+from gapless.journal.walk import RESTORE, Finding, Walk, by_segment
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.envelope import decode_document
+from gapless.protocol.errors import DecodeError, JournalError
+
+LINES_BYTES = 1 << 20
+"""Of a file of rejected rows, read at once."""
+LINE_KEYS = frozenset({"batch", "reason", "origin", "row"})
+
+
+class Verifier:
+    """One look at a journal; `findings` does it, the counts say how far it is."""
+
+    def __init__(self, disk: Disk, progress: Callable[[int, int], None] | None = None) -> None:
+        """`progress` is called with bytes looked at and bytes to look at, segment by segment.
+
+        Raises `Misuse` where there is no journal.
+        """
+        self._disk = disk
+        self._progress = progress
+        self._layout: Layout | None = None
+        self._damage: Finding | None = None
+        self.segments = 0
+        self.rows = 0
+        self.bytes = 0
+        try:
+            self._layout = opened(disk)
+        except JournalError as e:
+            self._damage = Finding("damage", NAME, None, str(e), "take it from a copy")
+
+    def findings(self) -> Iterator[Finding]:
+        """All that there is to say, damage or not."""
+        if self._layout is None:
+            if self._damage is not None:
+                yield self._damage
+            return
+        chain = _Chain(self._disk, self._layout)
+        yield from chain.findings()
+        yield from self._segments(self._layout, chain.head, chain.facts)
+        yield from self._bases(self._layout, chain.head, chain.facts)
+        yield from self._live(self._layout, chain.head)
+        yield from self._epochs(chain.head)
+        yield from self._rejects()
+        yield from self._readers(chain.head)
+        yield from self._orphans(chain.head, chain.facts)
+
+    # -- segments -----------------------------------------------------------------------------
+
+    def _segments(self, layout: Layout, head: Head, facts: pa.RecordBatch) -> Iterator[Finding]:
+        total = self._total(facts) + self._disk.size(live_segment(head))
+        promised = np.full(layout.partitions, BEGIN, np.int64)
+        commits = facts.column("commit").to_numpy()
+        starts = np.flatnonzero(np.diff(commits, prepend=-1))
+        for start, end in zip(starts, [*starts[1:], len(commits)], strict=True):
+            of_commit = facts_list(facts.slice(start, end - start))
+            stable = of_commit[-1].stable
+            yield from _about_times(of_commit, promised)
+            for name, parts in by_segment(of_commit).items():
+                walk = Walk(
+                    layout,
+                    name,
+                    promised,
+                    {fact.partition: fact for fact in parts},
+                    by_partition=parts[0].by_partition,
+                    stable=stable,
+                )
+                yield from self._segment(walk, parts[0].bytes)
+                self.segments += 1
+                if self._progress is not None:
+                    self._progress(self.bytes, total)
+            np.maximum(promised, stable, out=promised)
+
+    def _total(self, facts: pa.RecordBatch) -> int:
+        sizes = dict(zip(facts["segment"].to_pylist(), facts["bytes"].to_pylist(), strict=True))
+        return sum(sizes.values())
+
+    def _segment(self, walk: Walk, end: int) -> Iterator[Finding]:
+        size = self._disk.size(walk.name)
+        if not self._disk.exists(walk.name):
+            if not self._was_trimmed(walk.name):
+                yield Finding("damage", walk.name, None, "it is missing", RESTORE)
+            return
+        try:
+            data = memoryview(self._disk.map(walk.name, min(size, end)))
+        except OSError as e:
+            if not self._was_trimmed(walk.name):
+                yield Finding("damage", walk.name, None, f"it does not read: {e}", RESTORE)
+            return
+        yield from walk.findings(data, end)
+        self.rows += walk.rows
+        self.bytes += min(size, end)
+        if size > end:
+            what = f"{size - end} bytes behind its end, of a writer that was fenced off or died"
+            yield Finding("note", walk.name, end, what)
+
+    def _was_trimmed(self, name: str) -> bool:
+        """Whether a file went while we looked."""
+        if self._layout is None:
+            return False
+        try:
+            facts = Commits(self._disk, self._layout).facts
+        except JournalError:
+            return False
+        return name not in facts.column("segment").to_pylist()
+
+    # -- bases, live segment ------------------------------------------------------------------
+
+    def _bases(self, layout: Layout, head: Head, facts: pa.RecordBatch) -> Iterator[Finding]:
+        stables = dict(zip(facts["commit"].to_pylist(), facts["stable"].to_pylist(), strict=True))
+        for base in head.bases:
+            try:
+                frame = read_base(self._disk, layout, base)
+            except JournalError as e:
+                yield Finding("damage", base.segment, None, _short(self._disk, e), RESTORE)
+                continue
+            self.bytes += base.bytes
+            if frame.stable is None or not frame.insert_only:
+                yield _wrong(base.segment, "it is no table: it has adjusts, or no stable")
+            elif len(frame) and int(frame.ve.min()) < frame.stable:
+                yield _wrong(base.segment, "it has events that were settled before it")
+            elif (
+                stables.get(base.commit, frame.stable) != frame.stable or base.commit > head.number
+            ):
+                yield _wrong(base.segment, f"it is not as of commit {base.commit}")
+
+    def _live(self, layout: Layout, head: Head) -> Iterator[Finding]:
+        mark = epoch.read_mark(self._disk, head.epoch)
+        name, mark_name = live_segment(head), epoch.mark_name(head.epoch)
+        size = self._disk.size(name)
+        if mark is None:
+            if self._disk.exists(mark_name):
+                what = "it does not read: live rows are not seen until the next append"
+                yield Finding("warning", mark_name, None, what, "append, or open a writer")
+            if size:
+                yield Finding("note", name, None, f"{size} bytes that no mark lets readers see")
+            return
+        if mark.number > head.live:
+            what = f"it is of segment {mark.number}, and {name} is not committed"
+            if live_segment(self._now(layout, head)) == name:
+                advice = f"restore the last file of {FOLDER}/ from a copy"
+                yield Finding("damage", mark_name, None, what, advice)
+            return
+        if mark.number < head.live:
+            return
+        walk = Walk(layout, name, np.full(layout.partitions, head.stable, np.int64))
+        data = memoryview(self._disk.read(name, 0, min(size, mark.end)))
+        yield from walk.findings(data, mark.end)
+        self.rows += walk.rows
+        self.bytes += len(data)
+        if size > mark.end:
+            what = f"{size - mark.end} bytes that are not said to be written yet"
+            yield Finding("note", name, mark.end, what)
+
+    def _now(self, layout: Layout, head: Head) -> Head:
+        try:
+            return Commits(self._disk, layout).head
+        except JournalError:
+            return head
+
+    # -- what lies beside ---------------------------------------------------------------------
+
+    def _epochs(self, head: Head) -> Iterator[Finding]:
+        names = self._disk.list("epochs")
+        for name in names:
+            path = f"epochs/{name}"
+            try:
+                decode_document(self._disk.read(path, 0, epoch.MARKER_BYTES_MAX))
+            except DecodeError as e:
+                what = f"{e}: who this writer was is not known; it counts all the same"
+                yield Finding("warning", path, None, what)
+        if head.epoch and not self._disk.exists(epoch.marker(head.epoch)):
+            what = "it is missing: a writer that was fenced off by it may not notice at once"
+            yield Finding("warning", epoch.marker(head.epoch), None, what, "restore it from a copy")
+        if names and names[-1].isdecimal() and int(names[-1]) > head.epoch:
+            what = "a writer that takes over now, or died while it did"
+            yield Finding("note", f"epochs/{names[-1]}", None, what)
+
+    def _rejects(self) -> Iterator[Finding]:
+        for name in self._disk.list(rejects.FOLDER):
+            path = f"{rejects.FOLDER}/{name}"
+            for at, line in _lines(self._disk, path):
+                if not line.endswith(b"\n"):
+                    yield Finding("note", path, at, "its last line is not whole yet")
+                elif not _is_rejected(line):
+                    what = "a line that is no rejected row; the journal's rows are not touched"
+                    yield Finding("warning", path, at, what, "restore the file, if it is needed")
+
+    def _readers(self, head: Head) -> Iterator[Finding]:
+        for reader in readers.registered(self._disk):
+            path = f"{readers.FOLDER}/{reader.name}"
+            if reader.position is None:
+                what = "it does not read: nothing is trimmed until this reader registers again"
+                yield Finding("warning", path, None, what, "or unregister it")
+                continue
+            for p, offset in reader.position.items():
+                if p >= len(head.rows):
+                    yield Finding("warning", path, None, f"there is no partition {p}")
+                elif offset < head.first[p]:
+                    what = f"row {offset} of partition {p} is trimmed, up to row {head.first[p]}"
+                    yield Finding("warning", path, None, what, "it must start anew")
+
+    def _orphans(self, head: Head, facts: pa.RecordBatch) -> Iterator[Finding]:
+        named = set(facts.column("segment").to_pylist())
+        named |= {base.segment for base in head.bases}
+        live = live_segment(head).rpartition("/")[2]
+        named |= {f"{folder}/{live}" for folder in ("segments", "bases")}
+        for folder in ("segments", "bases", FOLDER, "live"):
+            for name in self._disk.list(folder):
+                path, of = f"{folder}/{name}", name[:EPOCH_DIGITS]
+                is_commit = folder == FOLDER and (name.isdecimal() or path == NEWEST)
+                is_mark = folder == "live" and of.isdecimal() and int(of) >= head.epoch
+                if path in named or is_commit or is_mark:
+                    continue
+                is_old = of.isdecimal() and int(of) < head.epoch
+                what = f"{self._disk.size(path)} bytes that no commit names: " + (
+                    "of a writer before, left over" if is_old else "being written, or left over"
+                )
+                advice = "the next trim takes it away" if is_old else "the next writer may take it"
+                yield Finding("note", path, None, what, advice)
+
+
+# -- the chain ------------------------------------------------------------------------------------
+
+
+class _Chain:
+    """All commit files that are there, and where they lead."""
+
+    def __init__(self, disk: Disk, layout: Layout) -> None:
+        self._disk = disk
+        self._layout = layout
+        zeros = (0,) * layout.partitions
+        self.head = Head(rows=zeros, first=zeros)
+        """After the last commit that stands on all before it."""
+        self.facts = facts_batch([])
+
+    def findings(self) -> Iterator[Finding]:
+        newest = read_newest(self._disk)
+        if not newest and self._disk.exists(NEWEST):
+            yield Finding("warning", NEWEST, None, "it does not read; the next commit makes it new")
+        numbers = [int(name) for name in self._disk.list(FOLDER) if name.isdecimal()]
+        heads: dict[int, tuple[Head, pa.RecordBatch]] = {}
+        for number in numbers:
+            try:
+                heads[number] = read_commit(self._disk, self._layout, number)
+            except JournalError as e:
+                if self._disk.exists(_path(number)):
+                    yield Finding("damage", _path(number), None, _short(self._disk, e), RESTORE)
+        full = max((n for n, (head, _) in heads.items() if head.full == n), default=0)
+        last = max([newest, *numbers])
+        for number in range(min(numbers, default=1), last + 1):
+            if number not in heads and number not in numbers and number > full:
+                what = "it is missing: no later row can be trusted"
+                yield Finding("damage", _path(number), None, what, "restore it from a copy")
+            elif number in heads:
+                yield from self._step(number, *heads[number])
+
+    def _step(self, number: int, head: Head, facts: pa.RecordBatch) -> Iterator[Finding]:
+        is_full = head.full == number
+        follows = self.head.number == number - 1
+        if follows:
+            try:
+                check_follows(self._disk, self.head, head, facts)
+            except JournalError as e:
+                yield Finding("damage", _path(number), None, _short(self._disk, e), RESTORE)
+            if is_full and number > 1 and not _same(self.facts, facts, head):
+                what = "it does not have the segments that the commits before it have"
+                yield Finding("damage", _path(number), None, what, RESTORE)
+        if is_full:
+            self.head, self.facts = head, facts
+        elif follows:
+            self.head, self.facts = head, pa.concat_batches([self.facts, facts])
+
+
+def _same(before: pa.RecordBatch, full: pa.RecordBatch, head: Head) -> bool:
+    """Whether a full commit has the facts of those before it, but for what was trimmed."""
+
+    def rows(facts: pa.RecordBatch) -> pa.RecordBatch:
+        partition, start, count, commit = (
+            facts.column(name).to_numpy() for name in ("partition", "first", "rows", "commit")
+        )
+        stays = (count > 0) & (start >= np.array(head.first)[partition]) & (commit < head.number)
+        return facts.filter(pa.array(stays))
+
+    return bool(rows(before).equals(rows(full)))
+
+
+def _about_times(facts: list[Fact], promised: Ints) -> Iterator[Finding]:
+    path = _path(facts[0].commit)
+    stables = {fact.stable for fact in facts}
+    if len(stables) > 1 or min(stables) < int(promised.min()):
+        yield Finding("damage", path, None, "what it promises is less than before", RESTORE)
+    for fact in facts:
+        if fact.rows and not BEGIN < fact.least <= fact.largest < INF:
+            yield Finding("damage", path, None, f"times of {fact.segment}: {fact}", RESTORE)
+    for name, parts in by_segment(facts).items():
+        if len({(fact.bytes, fact.crc) for fact in parts}) > 1:
+            yield Finding("damage", path, None, f"it says two things of {name}", RESTORE)
+
+
+# -- small things ---------------------------------------------------------------------------------
+
+
+def _path(number: int) -> str:
+    return f"{FOLDER}/{number:010}"
+
+
+def _short(disk: Disk, error: JournalError) -> str:
+    """What an error says, without the place and the advice."""
+    return str(error).removeprefix(f"{disk}: ").partition("; ")[0]
+
+
+def _wrong(file: str, what: str) -> Finding:
+    return Finding("damage", file, None, what, "seal with a new base, or restore the file")
+
+
+def _lines(disk: Disk, path: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file, each with where it begins."""
+    at, rest = 0, b""
+    while chunk := disk.read(path, at + len(rest), LINES_BYTES):
+        *lines, rest = (rest + chunk).splitlines(keepends=True)
+        if rest.endswith(b"\n"):
+            lines, rest = [*lines, rest], b""
+        for line in lines:
+            yield at, line
+            at += len(line)
+    if rest:
+        yield at, rest
+
+
+def _is_rejected(line: bytes) -> bool:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and row.keys() >= LINE_KEYS and type(row["batch"]) is int
