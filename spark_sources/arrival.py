@@ -112,7 +112,8 @@ def _before_each(
 ) -> list[tuple[str, int, int, int | None]]:
     """The splits in the order of arrival: file, start, number, the largest time before it."""
     in_order = sorted(largest, key=lambda split: (unquote(split[0]), split[1]))
-    found, before = [], None
+    found: list[tuple[str, int, int, int | None]] = []
+    before: int | None = None
     for number, (file, block, most) in enumerate(in_order):
         found.append((file, block, number, before))
         if most is not None:

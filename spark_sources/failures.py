@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships no types
 from pyspark.errors import ArithmeticException, DateTimeException, PySparkException
 from pyspark.errors import NumberFormatException as NotANumber
 
@@ -58,8 +58,8 @@ def _known(text: str, job: Job) -> GaplessError | None:
         causes = _CAUSE.findall(text)
         why = f": {causes[-1]}" if causes else ""
         return BadData(
-            f"{unread[1] or 'a file'} does not read{why}; nothing of it is in {job.out}: replace or "
-            "leave out this file"
+            f"{unread[1] or 'a file'} does not read{why}; nothing of it is in {job.out}: replace "
+            "or leave out this file"
         )
     return None
 

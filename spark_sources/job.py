@@ -77,7 +77,7 @@ class Job:
         """How often the journal has this job already."""
         return self.head().queries.get(self.query, -1) + 1
 
-    def write_options(self, token: str) -> dict[str, str]:
+    def write_options(self) -> dict[str, str]:
         """What the data source is to know of any write of this job."""
         layout = self.layout
         return {
@@ -89,7 +89,6 @@ class Job:
             "columns": columns_text(layout.schema.payload),
             "time_unit": layout.schema.time_unit,
             "durability": self.durability,
-            "token": token,
         }
 
 
@@ -97,10 +96,10 @@ def planned(
     input: Inputs,
     out: str | Path,
     *,
-    time: str,
-    key: str | Sequence[str] = (),
-    lateness: Lateness = 0,
-    partitions: int = 1,
+    time: str | None = None,
+    key: str | Sequence[str] | None = None,
+    lateness: Lateness | None = None,
+    partitions: int | None = None,
     schema: str | Path | pa.Schema | None = None,
     rules: str | Path | None = None,
     format: str | None = None,  # noqa: A002  # what users call it
@@ -113,18 +112,24 @@ def planned(
     """The job that these words mean. Raises `Misuse` or `BadData` where they mean none.
 
     `schema` and `rules` are files, or a schema itself; `key` may name several columns, also with
-    commas; `lateness` is a text like "5s", or ticks of the journal's unit.
+    commas; `lateness` is a text like "5s", or ticks of the journal's unit. Of a journal that is
+    there whatever is not said is the journal's.
     """
     journal = _journal_path(out)
+    found = layout_of(LocalDisk(journal))
     inputs = [input] if isinstance(input, str | Path) else list(input)
     files = listed(inputs, format, follow=follow)
-    wanted = schema if schema is None or isinstance(schema, pa.Schema) else _schema_file(schema)
+    wanted = _schema_file(schema) if isinstance(schema, str | Path) else schema
+    if wanted is None and found is not None and files.format != "parquet":
+        wanted = found.schema.payload
     files, given = _columns(files, wanted, follow=follow)
     payload = given if wanted is None else wanted
-    names = key.split(",") if isinstance(key, str) else key
-    layout = _layout(
-        payload, time, [name.strip() for name in names], partitions, lateness, time_unit
-    )
+    if found is not None and found.has_rows:
+        layout = _layout_again(found, payload, time, key, partitions, lateness, time_unit)
+    elif time is None:
+        raise Misuse(f"{out} is no journal yet: --time says which column has the time of a row")
+    else:
+        layout = _layout(payload, time, key or (), partitions or 1, lateness or 0, time_unit)
     read_rules = () if rules is None else parse(_text_of(rules, "--rules"))
     check(read_rules, payload.names)
     if durability not in ("process", "machine"):
@@ -198,11 +203,12 @@ def _is_new(journal: str, layout: Layout) -> bool:
 def _layout(
     payload: pa.Schema,
     time: str,
-    key: Sequence[str],
+    key: str | Sequence[str],
     partitions: int,
     lateness: Lateness,
     time_unit: str | None,
 ) -> Layout:
+    names = [name.strip() for name in (key.split(",") if isinstance(key, str) else key)]
     if time not in payload.names:
         raise Misuse(f"--time {time!r} is none of the columns {', '.join(payload.names)}")
     t = payload.field(time).type
@@ -210,7 +216,28 @@ def _layout(
     if time_unit not in (None, unit):
         raise Misuse(f"--time-unit {time_unit} is for integers; {time!r} is {t}")
     bound = _ticks(lateness, unit)
-    return Layout(StreamSchema(payload, unit), time, tuple(filter(None, key)), partitions, bound)
+    return Layout(StreamSchema(payload, unit), time, tuple(filter(None, names)), partitions, bound)
+
+
+def _layout_again(
+    found: Layout,
+    payload: pa.Schema,
+    time: str | None,
+    key: str | Sequence[str] | None,
+    partitions: int | None,
+    lateness: Lateness | None,
+    time_unit: str | None,
+) -> Layout:
+    """What was said, and where nothing was what the journal has."""
+    counts = found.schema.payload.field(found.time).type == pa.int64()
+    return _layout(
+        payload,
+        time or found.time or "",
+        found.key if key is None else key,
+        partitions or found.partitions,
+        found.lateness if lateness is None else lateness,
+        time_unit or (found.schema.time_unit if counts else None),
+    )
 
 
 def _ticks(lateness: Lateness, unit: str) -> int:

@@ -20,10 +20,11 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own documents use
@@ -46,7 +47,15 @@ from gapless.spark_sources.casting import quoted
 from gapless.spark_sources.failures import understood
 from gapless.spark_sources.job import CHECKPOINT, Inputs, Job, planned
 from gapless.spark_sources.partition import partition_id
-from gapless.spark_sources.rows import ARRIVAL, REJECT, Rows, clean, data_columns, file_name
+from gapless.spark_sources.rows import (
+    ARRIVAL,
+    BLOCK,
+    FILE,
+    REJECT,
+    clean,
+    data_columns,
+    file_name,
+)
 from gapless.spark_sources.rules import DROPPED, WHY, check_with
 from gapless.spark_sources.session import private
 
@@ -117,22 +126,21 @@ def prepare(
 
 def run(spark: SparkSession, job: Job, *, again: bool = False) -> Prepared:
     """Prepares the files of a job in one commit."""
-    began = time.monotonic()
-    before = job.head()
+    if not again and (had := already_in(job)) is not None:
+        return had
+    began, before = time.monotonic(), job.head()
     batch = before.queries.get(job.query, -1) + 1
-    if batch and not again:
-        return _summary(job, before, before, {}, began, already=True)
     files = _reject_files(job)
-    own, token = private(spark), uuid.uuid4().hex
     watched = Observation()
-    with understood(job), _undone(job, token):
+    with understood(job), private(spark) as own, _group(own, job):
         check_with(own, job.rules, job.layout.schema.payload)
         frame, counts = _ordered(own, job, before.stable)
         if counts:
             frame = frame.observe(watched, *counts)
         rows = _by_partition(frame, job)
         options = {
-            **job.write_options(token),
+            **job.write_options(),
+            "token": uuid.uuid4().hex,
             "query": job.query,
             "batch": str(batch),
             "ends": str(job.ends).lower(),
@@ -145,18 +153,47 @@ def run(spark: SparkSession, job: Job, *, again: bool = False) -> Prepared:
     return _summary(job, before, job.head(), seen, began, files=files)
 
 
+def already_in(job: Job) -> Prepared | None:
+    """What there is to say where the journal has this job; None where it has not."""
+    head = job.head()
+    if job.query not in head.queries:
+        return None
+    return _summary(job, head, head, {}, time.monotonic(), already=True)
+
+
+@contextmanager
+def _group(spark: SparkSession, job: Job) -> Iterator[None]:
+    """Spark's jobs inside are of the group `job.query`. Where they fail the job is undone; where
+    they are interrupted they are cancelled, and to undo it is for who ends this Spark.
+    """
+    context = spark.sparkContext
+    context.setJobGroup(job.query, f"prepare {job.out}")
+    try:
+        yield
+    except KeyboardInterrupt:
+        context.cancelJobGroup(job.query)
+        raise
+    except Exception:
+        undo(job)
+        raise
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", cast("str", None))
+
+
 def _ordered(spark: SparkSession, job: Job, watermark: int) -> tuple[DataFrame, list[Column]]:
     """The rows, judged, with what sorts them; and what is to be counted of them."""
-    rows = clean(spark, job, ordered=job.keep_order)
+    may_be_late = job.keep_order or watermark > BEGIN
     if job.keep_order:
+        rows = clean(spark, job, [FILE, BLOCK, ARRIVAL])
         frame = in_arrival_order(spark, rows, job, watermark)
-    elif watermark > BEGIN:
-        bound = F.lit(watermark).cast("bigint")
-        frame = with_late(rows, job, bound, F.lit("prepared behind the journal's watermark"))
+    elif may_be_late:
+        rows = clean(spark, job, [FILE])
+        frame = with_late(rows, job, F.lit(watermark).cast("bigint"), file_name(F.col(FILE)))
     else:
+        rows = clean(spark, job)
         frame = rows.frame
     counts = []
-    if job.keep_order or watermark > BEGIN:
+    if may_be_late:
         counts.append(F.count_if(F.col(WHY).startswith("late: ")).alias(_LATE))
     if rows.may_drop and job.files.rows is None:
         counts.append(F.count_if(F.col(DROPPED)).alias(_DROPPED))
@@ -189,23 +226,14 @@ def _place(job: Job, has_rejects: bool) -> Column:
     return F.when(F.col(REJECT).isNull(), place).otherwise(anywhere)
 
 
-class _undone:  # noqa: N801  # a block, as those of contextlib
-    """Where a preparation fails, a journal that it has made itself is gone again."""
+def undo(job: Job) -> None:
+    """Removes a journal that a preparation of this job has made, and then has failed.
 
-    def __init__(self, job: Job, token: str) -> None:
-        self._job = job
-        self._token = token
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if error is not None and self._job.is_new:
-            _remove_if_empty(self._job)
-
-
-def _remove_if_empty(job: Job) -> None:
-    """Removes a journal that nobody has put a row into, nor taken over from us."""
+    Nothing happens where the journal was there before, where it has a row or a reject, or where
+    another writer has taken it over. No task of the job may be running any more.
+    """
+    if not job.is_new:
+        return
     disk = LocalDisk(job.out)
     found = layout_of(disk)
     if found != job.layout:
@@ -234,9 +262,8 @@ def follow(
     if trigger_ms < 1:
         raise Misuse(f"trigger {trigger_ms} ms: 1 at least")
     began, before, files = time.monotonic(), job.head(), _reject_files(job)
-    own = private(spark)
     seen: dict[str, int] = {}
-    with understood(job):
+    with understood(job), private(spark) as own:
         check_with(own, job.rules, job.layout.schema.payload)
         place = str(checkpoint or Path(job.out) / CHECKPOINT)
         writer = _stream(own, job).option("checkpointLocation", place)
@@ -261,8 +288,8 @@ def follow(
 
 
 def _stream(spark: SparkSession, job: Job) -> Any:
-    rows: Rows = clean(spark, job)
-    frame = rows.frame.withColumn(_ORIGIN, file_name(F.col("_metadata.file_path")))
+    rows = clean(spark, job, [FILE])
+    frame = rows.frame.withColumn(_ORIGIN, file_name(F.col(FILE)))
     counts = []
     if rows.may_drop:
         counts.append(F.count_if(F.col(DROPPED)).alias(_DROPPED))
@@ -273,12 +300,7 @@ def _stream(spark: SparkSession, job: Job) -> Any:
     if rows.may_drop:
         frame = frame.where(~F.col(DROPPED))
     beside = [REJECT, _ORIGIN] if rows.may_reject else [_ORIGIN]
-    options = {
-        **job.write_options(""),
-        "by_partition": "false",
-        "origin_column": _ORIGIN,
-    }
-    del options["token"]  # each run of a query has one of Spark's
+    options = {**job.write_options(), "by_partition": "false", "origin_column": _ORIGIN}
     if rows.may_reject:
         options["reject_column"] = REJECT
     frame = frame.select(*data_columns(job), *beside)

@@ -15,6 +15,7 @@ record on its line, and a quote that is not closed.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -51,18 +52,17 @@ class Rows:
     """Whether `DROPPED` is there."""
 
 
-def clean(spark: SparkSession, job: Job, *, ordered: bool = False) -> Rows:
-    """The rows of a job's files. With `ordered` each has `FILE`, `BLOCK` and `ARRIVAL`."""
+def clean(spark: SparkSession, job: Job, places: Sequence[str] = ()) -> Rows:
+    """The rows of a job's files; `places` of `FILE`, `BLOCK`, `ARRIVAL` are wanted beside them."""
     read = _parquet(spark, job) if job.files.format == "parquet" else _lines(spark, job)
-    if ordered:
-        read = read.withColumns(
-            {
-                FILE: F.col("_metadata.file_path"),
-                BLOCK: F.col("_metadata.file_block_start"),
-                ARRIVAL: F.monotonically_increasing_id(),
-            }
-        )
-    return _cast(read, job, ordered=ordered)
+    known = {
+        FILE: F.col("_metadata.file_path"),
+        BLOCK: F.col("_metadata.file_block_start"),
+        ARRIVAL: F.monotonically_increasing_id(),
+    }
+    if places:
+        read = read.withColumns({name: known[name] for name in places})
+    return _cast(read, job, places)
 
 
 def data_columns(job: Job) -> list[Column]:
@@ -95,14 +95,14 @@ def _parquet(spark: SparkSession, job: Job) -> DataFrame:
         fields.append(StructField(field.name, t, True))
     schema = StructType(fields)
     if job.follow:
-        return spark.readStream.schema(schema).parquet(*job.files.given)
+        return spark.readStream.schema(schema).parquet(job.files.given[0])
     return spark.read.schema(schema).parquet(*job.files.paths)
 
 
 def _lines(spark: SparkSession, job: Job) -> DataFrame:
     """Whole lines, blank ones left out; the header of CSV too, wherever it stands."""
     if job.follow:
-        lines = spark.readStream.text(*job.files.given)
+        lines = spark.readStream.text(job.files.given[0])
     else:
         lines = spark.read.text(list(job.files.paths))
     lines = lines.where(F.trim("value") != "")
@@ -150,10 +150,9 @@ def _parsed_json(job: Job) -> tuple[Column, Column]:
 # -- casting --------------------------------------------------------------------------------------
 
 
-def _cast(read: DataFrame, job: Job, *, ordered: bool) -> Rows:
+def _cast(read: DataFrame, job: Job, places: Sequence[str]) -> Rows:
     payload = job.layout.schema.payload
     is_text = _LINE in read.columns
-    beside = [FILE, BLOCK, ARRIVAL] if ordered else []
     if is_text:
         parsed, malformed = _parsed_csv(job) if job.files.format == "csv" else _parsed_json(job)
         read = read.withColumn(_PARSED, parsed)
@@ -171,7 +170,7 @@ def _cast(read: DataFrame, job: Job, *, ordered: bool) -> Rows:
     rejects = any(rule.kind == "reject" for rule in job.rules)
     may_reject = is_text or bool(reasons or required) or rejects
     columns = [casts[name].value.alias(name) for name in payload.names]
-    columns += [F.col(name) for name in beside]
+    columns += [F.col(name) for name in places]
     if may_reject or job.rules:
         columns.append(reduce(_first, reasons, malformed).alias(WHY))
     if may_reject:

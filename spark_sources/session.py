@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gapless.protocol.errors import Misuse
 
@@ -62,15 +62,24 @@ SETTINGS: Mapping[str, str] = {
 _MEMORY = re.compile(r"[1-9][0-9]{0,6}[mgt]")
 
 
-def private(spark: SparkSession) -> SparkSession:
-    """A session of the same Spark with `SETTINGS`, and the data source `gapless` in it."""
+@contextmanager
+def private(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session of the same Spark with `SETTINGS`, and the data source `gapless` in it.
+
+    It is the active one of this thread meanwhile: Spark looks for data sources in that.
+    """
     from gapless.spark_sources.data_source import register
 
-    session = spark.newSession()
+    session: Any = spark.newSession()
+    sessions = session._jvm.org.apache.spark.sql.SparkSession
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
-    register(session)
-    return session
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        register(session)
+        yield session
+    finally:
+        sessions.setActiveSession(cast("Any", spark)._jsparkSession)
 
 
 @contextmanager
@@ -167,7 +176,8 @@ def _jvm(settings: Mapping[str, str], log: Path) -> Iterator[Any]:
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with log.open("wb") as out:
         try:
-            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
+            start: Any = launch_gateway  # which has no types
+            gateway = start(conf, {"stdout": out, "stderr": out})
         except PySparkRuntimeError:
             raise Misuse(f"Spark did not start: {_end_of(log)}") from None
     try:
@@ -179,7 +189,7 @@ def _jvm(settings: Mapping[str, str], log: Path) -> Iterator[Any]:
 
 
 def _started(settings: Mapping[str, str], gateway: Any, master: str | None) -> SparkSession:
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships no types
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 

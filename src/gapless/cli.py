@@ -20,6 +20,7 @@ from gapless.commands.doctor import doctor
 from gapless.commands.generate import generate
 from gapless.commands.ingest import ingest
 from gapless.commands.merge import merge
+from gapless.commands.prepare import prepare
 from gapless.commands.terminal import ExitCode
 from gapless.protocol.errors import GaplessError
 
@@ -34,6 +35,7 @@ app.command()(doctor)
 app.command()(bench)
 app.command()(merge)
 app.command()(ingest)
+app.command()(prepare)
 app.add_typer(chaos, name="chaos")
 app.add_typer(generate, name="generate")
 

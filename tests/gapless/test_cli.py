@@ -62,6 +62,11 @@ def test_only_commands_that_exist_are_offered() -> None:
         "gapless chaos sim",
         "gapless merge",
         "gapless ingest",
+        "gapless prepare",
+        "gapless generate quotes",
+        "gapless generate dhcp",
+        "gapless generate nexmark",
+        "gapless generate netflow",
     }
 
 

@@ -1,0 +1,316 @@
+"""`gapless prepare`: files, or a directory that grows, into a journal, on a Spark of its own."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.generating import ms
+from gapless.commands.terminal import (
+    AsJson,
+    is_watched,
+    print_json,
+    progress_bar,
+    spinner,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from gapless.spark_sources.job import Job
+    from gapless.spark_sources.prepare import Prepared
+
+PROGRESS_STEPS = 100
+"""A bar moves in percents."""
+POLL_S = 0.25
+"""How often Spark is asked how far it is."""
+STAGES, STAGES_IN_ORDER = 2, 6
+"""Of Spark's work: read, sort and write; with --keep-order it reads and shuffles twice."""
+
+
+class FormatChoice(StrEnum):
+    """What `--format` takes."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+class DurabilityChoice(StrEnum):
+    """What `--durability` takes."""
+
+    PROCESS = "process"
+    MACHINE = "machine"
+
+
+class UnitChoice(StrEnum):
+    """What `--time-unit` takes."""
+
+    S = "s"
+    MS = "ms"
+    US = "us"
+    NS = "ns"
+
+
+def prepare(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT", help="Files, a pattern or a directory: Parquet, CSV or JSON lines."
+        ),
+    ],
+    out: Annotated[
+        str, typer.Option(metavar="JOURNAL", help="The journal; made where there is none.")
+    ],
+    time_column: Annotated[
+        str | None, typer.Option("--time", metavar="COLUMN", help="The column that says when.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Rows alike in it share a partition; may be repeated."),
+    ] = None,
+    lateness: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How late rows may come, as 5s or 250ms.")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(help="Of a new journal, 1 to 1024.")] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML or JSON: each column's Arrow type."),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML: what to drop, to default and to reject."),
+    ] = None,
+    format_: Annotated[
+        FormatChoice | None,
+        typer.Option("--format", help="What the files are, if their names do not say."),
+    ] = None,
+    time_unit: Annotated[
+        UnitChoice | None, typer.Option(help="Of a time column of integers; ms, if not said.")
+    ] = None,
+    keep_order: Annotated[
+        bool,
+        typer.Option("--keep-order", help="Keep the order of arrival instead of sorting by time."),
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with the files that a directory gets.")
+    ] = False,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="With --follow: stop when all is in that is there now."),
+    ] = False,
+    trigger: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="With --follow: how often to look, 1s if not said."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="With --follow: where Spark notes what is done; in the journal, if not said.",
+        ),
+    ] = None,
+    durability: Annotated[
+        DurabilityChoice, typer.Option(help="What the rows survive once they are in.")
+    ] = DurabilityChoice.PROCESS,
+    end: Annotated[
+        bool, typer.Option("--end", help="Then say that nothing follows, for good.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Even if the journal has these files already.")
+    ] = False,
+    spark_master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A Spark cluster; without one, Spark runs here."),
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option(help="Of the Spark that runs here; all, if not said.")
+    ] = None,
+    driver_memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Of Spark's driver, which is all of a local one.")
+    ] = "2g",
+    as_json: AsJson = False,
+) -> None:
+    """Prepare files with Spark: typed, cleaned, by key, in order, into a journal.
+
+    All of it is in the journal, or nothing; the same files again change nothing. Rows that do not
+    fit, and those that are late, go to the journal's reject files. With --follow, Ctrl-C and
+    SIGTERM end it cleanly.
+    """
+    from gapless.engine.durations import ticks
+    from gapless.protocol.errors import Misuse
+    from gapless.spark_sources.job import planned
+
+    _check_stream_options(follow, once=once, trigger=trigger, checkpoint=checkpoint, again=again)
+    trigger_ms = None if trigger is None else ms("--trigger", trigger)
+    late = None if lateness is None else timedelta(microseconds=ticks(lateness, "us", "--lateness"))
+    if end and follow and not once:
+        raise Misuse("--end promises that nothing follows, --follow waits for more: add --once")
+    job = planned(
+        source,
+        out,
+        time=time_column,
+        key=None if key is None else ",".join(key),
+        lateness=late,
+        partitions=partitions,
+        schema=schema,
+        rules=rules,
+        format=None if format_ is None else format_.value,
+        time_unit=None if time_unit is None else time_unit.value,
+        keep_order=keep_order,
+        follow=follow,
+        end=end,
+        durability=durability.value,
+    )
+    options = _Spark(spark_master, cores, driver_memory)
+    if follow:
+        done = _follow(job, options, checkpoint, trigger_ms, once=once)
+    else:
+        done = _run(job, options, again=again)
+    if as_json:
+        print_json({"input": source, **done.document()})
+    else:
+        typer.echo(_line(done))
+
+
+def _check_stream_options(follow: bool, *, again: bool, **given: object) -> None:
+    from gapless.protocol.errors import Misuse
+
+    if not follow and any(given.values()):
+        named = next(name for name, value in given.items() if value)
+        raise Misuse(f"--{named} goes with --follow")
+    if follow and again:
+        raise Misuse("--again is for files; a directory that is followed has a --checkpoint")
+
+
+class _Spark:
+    """Which Spark runs a job."""
+
+    def __init__(self, master: str | None, cores: int | None, driver_memory: str) -> None:
+        self._options: dict[str, Any] = {
+            "master": master,
+            "cores": cores,
+            "driver_memory": driver_memory,
+        }
+
+    @contextmanager
+    def started(self, say: Callable[[str], None] = lambda _: None) -> Iterator[SparkSession]:
+        """Starts it, and ends it with the block."""
+        from gapless.spark_sources.session import embedded
+
+        say("starting Spark")
+        with embedded(**self._options) as spark:
+            yield spark
+
+
+def _run(job: Job, options: _Spark, *, again: bool) -> Prepared:
+    """One batch, interrupted or whole."""
+    from gapless.protocol.errors import Misuse
+    from gapless.spark_sources.prepare import already_in, run, undo
+
+    if not again and (had := already_in(job)) is not None:
+        return had
+    try:
+        with _stoppable(), options.started() as spark, _bar(spark, job):
+            return run(spark, job, again=again)
+    except KeyboardInterrupt:
+        undo(job)
+        raise Misuse(f"interrupted: nothing of it is in {job.out}") from None
+
+
+def _follow(
+    job: Job, options: _Spark, checkpoint: Path | None, trigger_ms: int | None, *, once: bool
+) -> Prepared:
+    from gapless.protocol.errors import Misuse
+    from gapless.spark_sources.prepare import TRIGGER_MS, follow
+
+    with spinner("starting Spark") as say:
+
+        def watch(so_far: Prepared) -> None:
+            say(f"{so_far.written:,} rows written, {so_far.rejected:,} rejected")
+
+        try:
+            with _stoppable(), options.started(say) as spark:
+                return follow(
+                    spark,
+                    job,
+                    checkpoint=checkpoint,
+                    trigger_ms=trigger_ms or TRIGGER_MS,
+                    once=once,
+                    watch=watch if is_watched() else None,
+                )
+        except KeyboardInterrupt:
+            raise Misuse("interrupted before it began") from None
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Inside, SIGTERM is as Ctrl-C."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    was = signal.signal(signal.SIGTERM, stop)
+    interrupt = signal.getsignal(signal.SIGINT)  # which Spark replaces
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, was)
+        signal.signal(signal.SIGINT, interrupt)
+
+
+@contextmanager
+def _bar(spark: SparkSession, job: Job) -> Iterator[None]:
+    """While inside: how far Spark is with the job, if a person watches."""
+    if not is_watched():
+        yield
+        return
+    from gapless.spark_sources.progress import share_done
+
+    stages = STAGES_IN_ORDER if job.keep_order else STAGES
+    ended = threading.Event()
+    with progress_bar("preparing", PROGRESS_STEPS) as advance:
+
+        def watch() -> None:
+            steps = 0
+            while not ended.wait(POLL_S):
+                share = share_done(spark, job.query, stages)
+                while steps < int(PROGRESS_STEPS * share):
+                    steps += 1
+                    advance()
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+
+
+def _line(done: Prepared) -> str:
+    if done.already:
+        return (
+            f"{done.journal}: these files are prepared already, unchanged and with these options; "
+            "--again prepares them once more"
+        )
+    where = ""
+    if done.rejects:
+        first = done.rejects[0]
+        where = f", see {first if len(done.rejects) == 1 else first.rpartition('/')[0]}"
+    return (
+        f"{done.journal}: {done.rows_in:,} rows in, {done.written:,} written, "
+        f"{done.rejected:,} rejected ({done.late:,} late){where}, {done.dropped:,} dropped, "
+        f"{done.partitions} partition{'' if done.partitions == 1 else 's'}, {done.seconds:.2f} s"
+    )
