@@ -41,6 +41,7 @@ from gapless.protocol.errors import Bug, Misuse
 BENCHES: Mapping[str, str] = MappingProxyType(
     {
         "engine": "gapless.bench.engine",
+        "journal": "gapless.bench.journal",
         "kernel": "gapless.bench.kernel",
         "merge": "gapless.bench.merge",
     }
