@@ -310,6 +310,9 @@ class Writer:
             raise
         self._commits.catch_up()
         self._disk.close(sealed_segment)
+        if (now := self._commits.head.epoch) != self.epoch:  # the next segment is not ours
+            self._ended_by = "another writer has taken over"
+            raise fenced(self._disk, self.epoch, now)
         self._begin()
 
     def end(self) -> None:

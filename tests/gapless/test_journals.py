@@ -555,6 +555,30 @@ def test_that_check_can_fail(tmp_path: Path) -> None:
     assert got not in expected_after(acked)
 
 
+def test_a_writer_that_is_overtaken_while_it_seals_writes_into_no_segment_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, others = made(tmp_path), []
+    first.append(TABLE)
+    add = first._commits.add
+
+    def overtaken(*arguments: Any, **options: Any) -> bool:
+        done = add(*arguments, **options)
+        others.append(made(tmp_path))  # between the commit and the segment that is begun then
+        return done
+
+    monkeypatch.setattr(first._commits, "add", overtaken)
+    with pytest.raises(gl.Fenced):
+        first.seal()
+    with pytest.raises(gl.Misuse, match="taken over"):
+        first.append(TABLE)
+    with others[0] as second:
+        second.append(TABLE)
+        second.seal()
+        second.append(TABLE)
+    assert len(rows(tmp_path)) == 9
+
+
 def test_the_examples_run_one_beside_the_other(tmp_path: Path) -> None:
     path = tmp_path / "readings"
 
