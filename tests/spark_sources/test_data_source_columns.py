@@ -28,22 +28,22 @@ def spark_form(t: pa.DataType) -> pa.DataType:
     return schema.field("x").type
 
 
-def values_of(t: pa.DataType, rng: random.Random) -> pa.Array:
+def values_of(t: pa.DataType, rng: random.Random, nulls: float = 0.2) -> pa.Array:
     """Random values of a journal's type that Spark can hold, some null, behind others."""
     count = 60
     if pa.types.is_struct(t):
-        children = [values_of(f.type, rng) for f in t]
+        children = [values_of(f.type, rng, nulls if f.nullable else 0) for f in t]
         rows = len(children[0])
-        mask = pa.array([rng.random() < 0.2 for _ in range(rows)])
+        mask = pa.array([rng.random() < nulls for _ in range(rows)])
         fields = [pa.field(f.name, f.type) for f in t]
         made = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
         return pa.StructArray.from_arrays(made.flatten(), fields=list(t), mask=mask)
     if pa.types.is_dictionary(t):
-        plain = values_of(t.value_type, rng).dictionary_encode()
+        plain = values_of(t.value_type, rng, nulls).dictionary_encode()
         indices = plain.indices.cast(t.index_type)
         return pa.DictionaryArray.from_arrays(indices, plain.dictionary, ordered=t.ordered)
     made: list[Any] = [value_of(t, rng) for _ in range(count)]
-    made = [None if rng.random() < 0.2 else value for value in made]
+    made = [None if rng.random() < nulls else value for value in made]
     if pa.types.is_temporal(t):
         raw = pa.int32() if t.bit_width == 32 else pa.int64()
         return pa.array(made, raw).view(t).slice(7)

@@ -37,7 +37,13 @@ from tests.spark_sources.by_hand import (
     write,
 )
 
-NEW = {"time": "ts", "key": "src", "partitions": 3, "lateness": "5ms", "time_unit": "ms"}
+NEW: dict[str, Any] = {
+    "time": "ts",
+    "key": "src",
+    "partitions": 3,
+    "lateness": "5ms",
+    "time_unit": "ms",
+}
 
 
 def table(start: int, count: int, **more: Any) -> pa.Table:
@@ -178,7 +184,7 @@ def in_partitions(rows: pa.Table, partitions: int) -> list[pa.Table]:
 @pytest.mark.parametrize("promised", [False, True])
 def test_partitions_in_order_are_read_side_by_side(promised: bool, path: Path) -> None:
     rows = table(100, 30_000)
-    how: dict[str, object] = {"by_partition": "sorted"}
+    how: dict[str, Any] = {"by_partition": "sorted"}
     if promised:
         rows = rows.append_column("floor", pc.subtract(rows["ts"], 3))
         how = {"by_partition": "floor"}

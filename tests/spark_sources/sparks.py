@@ -1,0 +1,60 @@
+"""A Spark session for tests of the data source, and what they ask of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from gapless.spark_sources.data_source import register
+
+ROOT = Path(__file__).parents[2]
+ZONE = "America/New_York"
+"""The session's: no answer may depend on it."""
+ATTEMPTS = 4
+"""Of a task: as on a cluster. Locally Spark would try once."""
+
+
+@contextmanager
+def started(**settings: str) -> Iterator[SparkSession]:
+    """A session whose workers run this Python and can import these tests."""
+    builder = (
+        SparkSession.builder.master(f"local[2,{ATTEMPTS}]")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", ZONE)
+        .config("spark.sql.timeType.enabled", "true")
+        .config("spark.executorEnv.PYTHONPATH", os.fspath(ROOT))
+    )
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    register(session)
+    yield session
+    session.stop()
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    """Ends the JVM, and the thread of py4j that would sleep on while unit tests run."""
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def is_same(one: DataFrame, other: DataFrame) -> bool:
+    """Whether two data frames have the same rows, each as often."""
+    return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
