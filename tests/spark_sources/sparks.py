@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from gapless.spark_sources.data_source import register
 
@@ -58,3 +59,32 @@ def _end_jvm() -> None:
 def is_same(one: DataFrame, other: DataFrame) -> bool:
     """Whether two data frames have the same rows, each as often."""
     return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
+
+
+def put(spark: SparkSession, folder: Path, start: int, end: int) -> None:
+    """One file more of a directory that grows: rows of a tick each."""
+    rows = spark.range(start, end, 1, 1).selectExpr(
+        "timestamp_millis(id) AS ts", "id % 7 AS src", "id AS n"
+    )
+    draft = folder.with_name(f"{folder.name}-{start}")
+    rows.write.parquet(os.fspath(draft))
+    folder.mkdir(exist_ok=True)
+    (file,) = draft.glob("*.parquet")
+    file.rename(folder / f"{start:06}.parquet")
+
+
+def stream(
+    spark: SparkSession,
+    folder: Path | str,
+    journal: Path | str,
+    checkpoint: Path | str,
+    source: str = "gapless",
+    **options: str,
+) -> StreamingQuery:
+    """A query that takes one file a micro-batch, in order, and ends with the last."""
+    given = spark.readStream.schema("ts timestamp, src long, n long")
+    files = given.option("maxFilesPerTrigger", 1).parquet(os.fspath(folder))
+    sink = files.repartition(2).writeStream.format(source).trigger(availableNow=True)
+    new = {"time": "ts", "key": "src", "partitions": "3", "lateness": "5ms"}
+    sink = sink.options(**{**new, **options}).option("checkpointLocation", os.fspath(checkpoint))
+    return sink.start(os.fspath(journal))
