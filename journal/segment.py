@@ -45,6 +45,8 @@ SEGMENT_BYTES = 64 << 20
 that a mapped one is no burden, and that skipping one is worth it."""
 RECORD_BYTES_MAX = BODY_BYTES_MAX // 4
 """Of the columns of one record; rows differ in length, and the envelope's bound is a hard one."""
+SUMMED_BYTES = HEADER_BYTES - 4
+"""Of each header, in a segment's checksum: all but its own, behind which every sum is the same."""
 NUMBERS = 1 << 32
 """Of segments, in their records: what an envelope has room for; beyond they begin again."""
 TIME_COLUMNS_BYTES = 24
@@ -97,7 +99,7 @@ class Index:
             if at - base + size > len(data):
                 break
             place, has_rows = header.place, header.body_bytes > 0
-            crc = zlib.crc32(data[at - base : at - base + HEADER_BYTES], crc)
+            crc = zlib.crc32(data[at - base : at - base + SUMMED_BYTES], crc)
             batch.append(
                 Record(at, size, place.partition, header.sequence, header.stable, has_rows)
             )
@@ -134,7 +136,7 @@ def writer_of(name: str) -> Incarnation:
 def headers_crc(records: Iterable[bytes | memoryview], crc: int) -> int:
     """Goes on with the checksum of the headers of a segment's records."""
     for record in records:
-        crc = zlib.crc32(record[:HEADER_BYTES], crc)
+        crc = zlib.crc32(record[:SUMMED_BYTES], crc)
     return crc
 
 
