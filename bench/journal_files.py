@@ -126,7 +126,7 @@ def reading(context: Context) -> Iterator[Row]:
         for batch in batches(FRAME_ROWS * count, FRAME_ROWS):
             out.append(batch)
         out.close()
-        since = out.stable - 60_000
+        since = out.stable - 10_000
         touched: list[str] = []
         took = best_of(lambda: _sought(path / "j", since, touched), 5, min)
         name = f"open and read from a time on, {count:,} segments"
