@@ -106,7 +106,10 @@ class Writer:
         self._begin()
 
     def _begin(self) -> None:
-        """A new live segment."""
+        """A new live segment, if the head that we have just read is still of our epoch."""
+        if (now := self._commits.head.epoch) != self.epoch:
+            self._ended_by = "another writer has taken over"
+            raise fenced(self._disk, self.epoch, now)
         self._tally = Tally(live_segment(self._commits.head))
         self._unmarked = True
         self._has_lines = False  # rejected rows that are not synced
@@ -310,9 +313,6 @@ class Writer:
             raise
         self._commits.catch_up()
         self._disk.close(sealed_segment)
-        if (now := self._commits.head.epoch) != self.epoch:  # the next segment is not ours
-            self._ended_by = "another writer has taken over"
-            raise fenced(self._disk, self.epoch, now)
         self._begin()
 
     def end(self) -> None:

@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless import journals
-from gapless.journal import room
+from gapless.journal import room, takeover
+from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journals import POLL_MS_MAX, layout_from
 
@@ -577,6 +578,26 @@ def test_a_writer_that_is_overtaken_while_it_seals_writes_into_no_segment_of_the
         second.seal()
         second.append(TABLE)
     assert len(rows(tmp_path)) == 9
+
+
+def test_a_writer_that_is_overtaken_while_it_takes_over_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[gl.JournalWriter] = []
+    collect = takeover.collect_garbage
+
+    def overtaken(commits: Commits) -> None:
+        monkeypatch.undo()
+        others.append(made(tmp_path))
+        commits.catch_up()
+        collect(commits)
+
+    monkeypatch.setattr(takeover, "collect_garbage", overtaken)
+    with pytest.raises(gl.Fenced):
+        made(tmp_path)
+    with others[0] as second:
+        second.append(TABLE)
+    assert len(rows(tmp_path)) == 3
 
 
 def test_the_examples_run_one_beside_the_other(tmp_path: Path) -> None:
