@@ -150,7 +150,7 @@ class Commits:
             self.head, self.facts = last, facts
         if self.head.number < numbers[-1]:
             raise JournalError(
-                f"{self.disk}: commit {self.head.number + 1} is missing, and {numbers[-1]} is "
+                f"{self.disk}: {_name(self.head.number + 1)} is missing, and {numbers[-1]} is "
                 "there: restore it from a copy; without it no later row can be trusted"
             )
 

@@ -30,6 +30,8 @@ from gapless.protocol.errors import DecodeError, Misuse
 EPOCH_MAX = 2**32 - 1
 LOOKED_AT_MAX = 1000
 """Epochs in which a writer looks for its own."""
+LOOKS_MAX = 3
+"""At a mark that does not read: it is being overwritten right now, or is damaged."""
 MARKER_BYTES_MAX = 1 << 16
 _MARK = struct.Struct("<QQ")
 _CRC = struct.Struct("<I")
@@ -111,11 +113,11 @@ def put_mark(disk: Disk, epoch: int, mark: Mark) -> None:
 
 
 def read_mark(disk: Disk, epoch: int) -> Mark | None:
-    """How far readers may read; None where nothing says, or it is being overwritten right now."""
-    data = disk.read(mark_name(epoch), 0, _BYTES)
-    if (
-        len(data) < _BYTES
-        or zlib.crc32(data[: _MARK.size]) != _CRC.unpack_from(data, _MARK.size)[0]
-    ):
-        return None
-    return Mark(*_MARK.unpack_from(data))
+    """How far readers may read; None where nothing says."""
+    for _ in range(LOOKS_MAX):
+        data = disk.read(mark_name(epoch), 0, _BYTES)
+        if len(data) < _BYTES:
+            return None
+        if zlib.crc32(data[: _MARK.size]) == _CRC.unpack_from(data, _MARK.size)[0]:
+            return Mark(*_MARK.unpack_from(data))
+    return None

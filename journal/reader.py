@@ -26,7 +26,7 @@ from gapless.journal.base import read_base
 from gapless.journal.commit import Commits, live_segment, read_newest
 from gapless.journal.cursor import Growing, Piece
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import is_fenced, read_mark
+from gapless.journal.epoch import is_fenced, mark_name, read_mark
 from gapless.journal.facts import Fact
 from gapless.journal.lane import Lane, lanes_of
 from gapless.journal.layout import opened
@@ -145,6 +145,12 @@ class Reader:
 
     def _end(self) -> Offsets:
         """Behind all rows that are there now."""
+        head = self._commits.head
+        if read_mark(self._disk, head.epoch) is None and self._disk.size(live_segment(head)):
+            raise JournalError(
+                f"{self._disk}: {mark_name(head.epoch)} is missing or damaged: how far live rows "
+                "may be read is known after the next append, or once a writer opens the journal"
+            )
         end = np.array(self._commits.head.rows, np.int64)
         live = self._watched(None)
         while live is not None and (piece := live.next()) is not None:

@@ -162,11 +162,11 @@ class Verifier:
         name, mark_name = live_segment(head), epoch.mark_name(head.epoch)
         size = self._disk.size(name)
         if mark is None:
-            if self._disk.exists(mark_name):
-                what = "it does not read: live rows are not seen until the next append"
+            if size or self._disk.exists(mark_name):
+                what = (
+                    "it is missing or does not read: live rows are not seen until the next append"
+                )
                 yield Finding("warning", mark_name, None, what, "append, or open a writer")
-            if size:
-                yield Finding("note", name, None, f"{size} bytes that no mark lets readers see")
             return
         if mark.number > head.live:
             what = f"it is of segment {mark.number}, and {name} is not committed"
@@ -279,10 +279,9 @@ class _Chain:
             except JournalError as e:
                 if self._disk.exists(_path(number)):
                     yield Finding("damage", _path(number), None, _short(self._disk, e), RESTORE)
-        full = max((n for n, (head, _) in heads.items() if head.full == n), default=0)
-        last = max([newest, *numbers])
-        for number in range(min(numbers, default=1), last + 1):
-            if number not in heads and number not in numbers and number > full:
+        needed = heads[max(heads)][0].full if heads else 1  # the full commit, and those behind it
+        for number in range(min([needed, *numbers]), max([newest, *numbers]) + 1):
+            if number not in numbers and number >= needed:
                 what = "it is missing: no later row can be trusted"
                 yield Finding("damage", _path(number), None, what, "restore it from a copy")
             elif number in heads:
