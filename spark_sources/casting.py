@@ -18,6 +18,7 @@ column's unit, from 1970; and a date is a date alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -86,8 +87,15 @@ def quoted(name: str) -> str:
 
 
 def _plain(column: Column, _: pa.DataType, wanted: pa.DataType) -> Cast:
-    value = column.try_cast(spark_type("", wanted))
+    value = _held(column.try_cast(spark_type("", wanted)), wanted)
     return Cast(value, _lost(column, value))
+
+
+def _held(value: Column, wanted: pa.DataType) -> Column:
+    """The value where the journal's type holds it: Spark's are wider than unsigned integers."""
+    if not pa.types.is_unsigned_integer(wanted):
+        return value
+    return F.when(value.between(F.lit(0), F.lit(Decimal(2**wanted.bit_width - 1))), value)
 
 
 def _as_text(column: Column, _: pa.DataType, wanted: pa.DataType) -> Cast:
@@ -96,7 +104,7 @@ def _as_text(column: Column, _: pa.DataType, wanted: pa.DataType) -> Cast:
 
 def _number(column: Column, given: pa.DataType, wanted: pa.DataType) -> Cast:
     """There and back again: what is not the same then has been cut."""
-    value = column.try_cast(spark_type("", wanted))
+    value = _held(column.try_cast(spark_type("", wanted)), wanted)
     if _always_fits(given, wanted):
         return Cast(value, None)
     back = value.try_cast(spark_type("", given))

@@ -25,7 +25,7 @@ from gapless.spark_sources.job import Job
 
 _OURS = re.compile(r"gapless\.protocol\.errors\.(\w+): ([^\n]+)")
 _UNREAD = re.compile(
-    r"Encountered error while reading file (\S+?)\.(?: |\n)|not a Parquet file|FAILED_READ_FILE"
+    r"(?:Encountered error while reading file|Path does not exist:) (?:file:/*(?=/))?(\S+?)\.\s"
 )
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 _FOREIGN = re.compile(r"USER_RAISED_EXCEPTION\] ([^\n]+?)(?: SQLSTATE|\n|$)")
@@ -58,7 +58,7 @@ def _known(text: str, job: Job) -> GaplessError | None:
         causes = _CAUSE.findall(text)
         why = f": {causes[-1]}" if causes else ""
         return BadData(
-            f"{unread[1] or 'a file'} does not read{why}; nothing of it is in {job.out}: replace "
+            f"{unread[1]} does not read{why}; nothing of it is in {job.out}: replace "
             "or leave out this file"
         )
     return None

@@ -38,7 +38,9 @@ FILE, BLOCK, ARRIVAL = "_file", "_block", "_arrival"
 VALUE_CHARS_MAX = 200
 """Of a value in a reason; the whole row is beside it."""
 
-_LINE, _PARSED, _RAW, _ROW, _BAD = "_line", "_parsed", "_raw", "_row", "_bad"
+_NULL = "\ue000"
+"""Stands for an empty field of CSV while it is parsed, so that "" is a text without letters."""
+_LINE, _PARSED, _ROW, _ORIGIN, _BAD = "_line", "_parsed", "_row", "_origin", "_bad"
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,19 @@ def _parsed_csv(job: Job) -> tuple[Column, Column]:
         raise Misuse("CSV has no columns")
     names = [*there.names, _BAD]
     schema = StructType([StructField(name, StringType()) for name in names])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD, "escape": '"'}
+    options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _BAD,
+        "escape": '"',
+        "nullValue": _NULL,
+    }
     parsed = F.from_csv(F.col(_LINE), schema.toDDL(), options)
     is_header = reduce(
         operator.and_, (F.col(_PARSED)[name].isin(*there.names) for name in there.names)
     )
     foreign = F.concat(
         file_name(F.col("_metadata.file_path")),
-        F.lit(f" has another header than {job.files.header}: follow it apart"),
+        F.lit(f" has another header than {job.files.header}: prepare it apart"),
     )
     quotes = F.length(_LINE) - F.length(F.replace(F.col(_LINE), F.lit('"'), F.lit("")))
     why = (
@@ -174,7 +181,7 @@ def _cast(read: DataFrame, job: Job, places: Sequence[str]) -> Rows:
     if may_reject or job.rules:
         columns.append(reduce(_first, reasons, malformed).alias(WHY))
     if may_reject:
-        columns += [_origin(is_text).alias("_origin"), _whole_row(job, is_text).alias(_ROW)]
+        columns += [_origin(is_text).alias(_ORIGIN), _whole_row(job, is_text).alias(_ROW)]
     frame = applied(job.rules, read.select(*columns), payload)
     may_drop = DROPPED in frame.columns
     if may_reject:
@@ -245,5 +252,5 @@ def _with_reject(frame: DataFrame, job: Job, required: list[str]) -> DataFrame:
     if DROPPED in frame.columns:
         why = F.when(~F.col(DROPPED), why)
     frame = frame.withColumn(WHY, why)
-    text = reject_text(F.col(WHY), F.col("_origin"), F.col(_ROW))
-    return frame.withColumn(REJECT, text).drop("_origin", _ROW)
+    text = reject_text(F.col(WHY), F.col(_ORIGIN), F.col(_ROW))
+    return frame.withColumn(REJECT, text).drop(_ORIGIN, _ROW)

@@ -169,7 +169,8 @@ def first_line(path: str) -> str:
     ends = [at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0]
     if not ends and len(data) >= HEADER_BYTES_MAX:
         raise BadData(f"{path!r}: its first line has more than {HEADER_BYTES_MAX} bytes")
-    return data[: min(ends, default=len(data))].decode(errors="replace")
+    line = data[: min(ends, default=len(data))].decode(errors="replace")
+    return line.removeprefix("\ufeff")  # as Spark does
 
 
 def _start_of(path: str, size: int) -> bytes:
@@ -183,7 +184,7 @@ def _start_of(path: str, size: int) -> bytes:
 
 def header_names(line: str) -> list[str]:
     """The columns that a CSV header names."""
-    names: list[str] = next(csv.reader([line.removeprefix("\ufeff")]), [])
+    names: list[str] = next(csv.reader([line]), [])
     return names
 
 
