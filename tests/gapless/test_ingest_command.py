@@ -1,0 +1,502 @@
+"""`gapless ingest`: files and lines as they come, killed at any moment, each row exactly once."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import json
+import random
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+import gapless as gl
+from gapless import ingesting
+from gapless.commands import terminal
+from gapless.ingesting import READ_ROWS, ColumnFile, Input, Stop
+from tests.gapless.command import Gapless
+
+SCHEMA = pa.schema({"ts": pa.timestamp("ms"), "src": pa.int32(), "n": pa.int64()})
+SCHEMA_TOML = 'ts = "timestamp[ms]"\nsrc = "int32"\nn = "int64"\n'
+MAKES = ["--time", "ts", "--key", "src", "--lateness", "2s", "--partitions", "3"]
+FORMATS = ["jsonl", "csv", "parquet", "arrow"]
+START = 1_714_564_800_000  # 2024-05-01 12:00:00
+
+
+def table(rows: int, seed: int = 0) -> pa.Table:
+    """Rows a tenth of a second apart; of a hundred one is half a minute late."""
+    rng = random.Random(seed)
+    ts = [START + 100 * n - (30_000 if rng.random() < 0.01 else 0) for n in range(rows)]
+    src = [rng.randrange(20) for _ in range(rows)]
+    return pa.table({"ts": ts, "src": src, "n": range(rows)}, schema=SCHEMA)
+
+
+def text_lines(rows: pa.Table) -> list[str]:
+    texts = rows.set_column(0, "ts", rows.column("ts").cast(pa.string())).to_pylist()
+    return [json.dumps(row) for row in texts]
+
+
+def write(rows: pa.Table, path: Path) -> Path:
+    if path.suffix == ".parquet":
+        parquet.write_table(rows, path, row_group_size=700)
+    elif path.suffix == ".arrow":
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows, max_chunksize=300)
+    elif path.suffix == ".csv":
+        csv.write_csv(rows, path)
+    else:
+        path.write_text("".join(f"{line}\n" for line in text_lines(rows)))
+    return path
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "schema.toml"
+    path.write_text(SCHEMA_TOML)
+    return path
+
+
+def read(journal: Path) -> pa.Table:
+    """All rows, partition by partition in their order."""
+    batches = []
+    for partition in range(gl.JournalWriter(journal).layout.partitions):
+        with gl.JournalReader(journal, partitions=[partition]) as reader:
+            batches += [frame.payload for frame in reader]
+    return pa.Table.from_batches(batches, SCHEMA)
+
+
+def rejects(journal: Path) -> list[dict[str, Any]]:
+    files = sorted((journal / "rejects").glob("*"))
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    return sorted(map(json.loads, lines), key=lambda line: (line["batch"], line["origin"]))
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_all_kinds_of_files_make_the_same_journal(
+    kind: str, gapless: Gapless, tmp_path: Path, schema: Path
+) -> None:
+    rows = table(2_500)
+    source = write(rows, tmp_path / f"flows.{kind}")
+    journal, twin = tmp_path / "j", tmp_path / "twin"
+    options = ["--schema", schema, "--batch-rows", "1k", *MAKES]
+    document = gapless("ingest", source, "--out", journal, *options, "--json").document
+    with gl.JournalWriter(
+        twin, SCHEMA, time="ts", key="src", partitions=3, lateness="2s"
+    ) as writer:
+        written = [writer.append(rows.slice(at, 1_000)) for at in (0, 1_000, 2_000)]
+    assert read(journal).equals(read(twin))
+    late = sum(each.late for each in written)
+    assert late > 0
+    assert {**document, "seconds": 0} == {
+        "input": str(source), "journal": str(journal), "rows_in": 2_500, "batches": 3,
+        "written": 2_500 - late, "rejected": late, "late": late, "resumed": 0, "seconds": 0,
+        "stable": written[-1].stable, "ended": False, "interrupted": False,
+    }  # fmt: skip
+    assert [line["row"]["n"] for line in rejects(journal)] != []
+    place = "line" if kind in {"jsonl", "csv"} else "row"
+    first = 1 + (kind == "csv")
+    for line in rejects(journal):
+        assert line["origin"] == f"flows.{kind}, {place} {line['row']['n'] + first}"
+
+
+def test_a_file_that_knows_its_columns_needs_no_schema(gapless: Gapless, tmp_path: Path) -> None:
+    source = write(table(100), tmp_path / "flows.parquet")
+    outcome = gapless("ingest", source, "--out", tmp_path / "j", *MAKES)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(
+        f"{tmp_path / 'j'}: 100 rows in, 100 written, 0 rejected (0 late)"
+    )
+    assert "rejects" not in outcome.out
+    again = gapless("ingest", source, "--out", tmp_path / "j")
+    assert again.out.startswith(f"{tmp_path / 'j'}: 100 rows in")
+    assert f"late), see {tmp_path / 'j'}/rejects" in again.out, "rows that come again are late"
+    assert "interrupted" not in again.out
+
+
+def test_lines_that_are_no_rows_are_told_with_their_numbers_and_stop_nothing(
+    gapless: Gapless, tmp_path: Path, schema: Path
+) -> None:
+    lines = text_lines(table(30))
+    bad = {4: "hello", 9: '{"src": "x"}', 10: '{"n": 1}', 20: "", 25: lines[25] + lines[25]}
+    for number, text in bad.items():
+        lines[number] = text
+    source = tmp_path / "flows.jsonl"
+    source.write_text("\n".join(lines))
+    options = ["--schema", schema, "--batch-rows", "7", *MAKES]
+    document = gapless("ingest", source, "--out", tmp_path / "j", *options, "--json").document
+    assert (document["rows_in"], document["written"], document["rejected"]) == (29, 25, 4)
+    assert [
+        (line["batch"], line["origin"], line["reason"]) for line in rejects(tmp_path / "j")
+    ] == [
+        (0, "flows.jsonl, line 5", "the line is no JSON object"),
+        (1, "flows.jsonl, line 10", "src: it is a string, and not a number"),
+        (1, "flows.jsonl, line 11", "ts is null: no time"),
+        (3, "flows.jsonl, line 26", "it has several values"),
+    ]
+    assert rejects(tmp_path / "j")[0]["row"] == "hello"
+
+
+def test_a_journal_can_be_ended(gapless: Gapless, tmp_path: Path) -> None:
+    source = write(table(10), tmp_path / "flows.parquet")
+    options = ["--out", tmp_path / "j", *MAKES]
+    assert gapless("ingest", source, *options, "--end", "--json").document["ended"]
+    with gl.JournalReader(tmp_path / "j") as reader:
+        assert sum(len(frame) for frame in reader.follow()) == 10
+    outcome = gapless("ingest", source, *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "has ended" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.csv"], "no file 'nowhere.csv'"),
+        (["FILE.jsonl"], "lines do not say their types: give --schema"),
+        (["FILE.jsonl", "--schema", "FILE.jsonl"], "ends in none of .toml, .json"),
+        (["FILE.jsonl", "--schema", "none.toml"], "cannot be read"),
+        (["FILE.parquet", "--format", "xml"], "one of arrow, csv, jsonl, parquet"),
+        (["FILE.bin"], "say --format"),
+        (["FILE.bin", "--format", "parquet", "--time", "ts"], "file '.*FILE.bin'"),
+        (["FILE.parquet", "--time", "when"], "time 'when' is none of"),
+        (["FILE.parquet"], "holds frames"),
+        (["FILE.parquet", "--time", "ts", "--lateness", "soon"], "lateness 'soon'"),
+        (["FILE.parquet", "--time", "ts", "--partitions", "3"], "need key="),
+        (["FILE.parquet", "--time", "ts", "--batch-rows", "0"], "--batch-rows 0"),
+        (["-", "--resume"], "give a file"),
+        (["-", "--format", "arrow"], "standard input gives jsonl or csv"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(
+    arguments: list[str], said: str, gapless: Gapless, tmp_path: Path
+) -> None:
+    write(table(10), tmp_path / "FILE.parquet")
+    write(table(10), tmp_path / "FILE.jsonl")
+    (tmp_path / "FILE.bin").write_bytes(b"\xff" * 100)
+    named = [str(tmp_path / each) if each.startswith("FILE") else each for each in arguments]
+    outcome = gapless("ingest", *named, "--out", tmp_path / "j")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("gapless: ")
+    assert len(outcome.err.splitlines()) == 1
+    assert pytest.raises(AssertionError, match=said).matches(AssertionError(outcome.err))
+
+
+def test_a_damaged_file_ends_it_and_what_was_read_is_in(gapless: Gapless, tmp_path: Path) -> None:
+    source = write(table(3 * READ_ROWS), tmp_path / "flows.parquet")
+    with source.open("r+b") as file:
+        file.seek(source.stat().st_size // 2)
+        file.write(b"\xff" * 4_000)
+    outcome = gapless("ingest", source, "--out", tmp_path / "j", *MAKES)
+    assert outcome.code == 2
+    assert "flows.parquet" in outcome.err
+    rows = len(read(tmp_path / "j"))
+    assert 0 < rows < 3 * READ_ROWS
+
+
+def test_memory_has_one_batch_however_long_a_file_is(tmp_path: Path) -> None:
+    path = write(table(2_500), tmp_path / "flows.arrow")
+    with Stop() as stop:
+        sizes = [batch.rows.num_rows for batch in ColumnFile(path, "arrow", SCHEMA, 1_000, stop)]
+    assert sizes == [1_000, 1_000, 500]
+
+
+def test_who_watches_sees_a_bar(
+    gapless: Gapless, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "is_watched", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    source = write(table(2_500), tmp_path / "flows.parquet")
+    outcome = gapless("ingest", source, "--out", tmp_path / "j", *MAKES, "--batch-rows", "100")
+    assert "ingesting flows.parquet" in outcome.err
+
+
+# -- going on -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_that_is_in_is_not_read_again(
+    kind: str, gapless: Gapless, tmp_path: Path, schema: Path
+) -> None:
+    source = write(table(250), tmp_path / f"flows.{kind}")
+    options = ["--out", tmp_path / "j", "--batch-rows", "100", *MAKES, "--schema", schema, "--json"]
+    first = gapless("ingest", source, *options, "--resume").document
+    assert (first["rows_in"], first["resumed"]) == (250, 0)
+    again = gapless("ingest", source, *options, "--resume").document
+    assert (again["rows_in"], again["resumed"], again["batches"]) == (0, 250, 0)
+    assert len(read(tmp_path / "j")) == first["written"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["another cut", "a shorter file", "a longer last batch", "another writer"],
+)
+def test_what_was_cut_otherwise_is_not_gone_on_with(
+    change: str, gapless: Gapless, tmp_path: Path, schema: Path
+) -> None:
+    source, journal = write(table(250), tmp_path / "flows.csv"), tmp_path / "j"
+    options = ["--out", journal, *MAKES, "--schema", schema, "--resume", "--batch-rows"]
+    assert gapless("ingest", source, *options, "100").code == 0
+    size = "100"
+    if change == "another cut":
+        size = "50"
+    elif change == "another writer":
+        with gl.JournalWriter(journal) as writer:
+            writer.append(table(1))
+    else:
+        write(table(150 if change == "a shorter file" else 260), source)
+    before = read(journal)
+    outcome = gapless("ingest", source, *options, size)
+    assert outcome.code == 2
+    assert "that it was begun with" in outcome.err
+    assert read(journal).equals(before)
+
+
+# -- processes ------------------------------------------------------------------------------------
+
+KILLS_MAX = 6
+"""Of one file; then it gets through."""
+PROGRAM = """
+import sys
+from gapless.cli import main
+from gapless.journals import JournalWriter
+JournalWriter.__init__.__kwdefaults__["segment_bytes"] = 30_000
+sys.argv[0] = "gapless"
+main()
+"""
+
+
+@contextmanager
+def ingest(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, with small segments; it does not outlive the test."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", PROGRAM, "ingest", *map(str, arguments)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def stream(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+def rows_seen(reader: gl.JournalReader, child: subprocess.Popen[str], rows: int) -> bool:
+    """Reads until so many rows were seen, or the process has ended."""
+    seen = 0
+    while seen < rows:
+        ended = child.poll() is not None
+        frame = reader.read()
+        seen += 0 if frame is None else len(frame)
+        if ended and frame is None:
+            return False
+    return True
+
+
+def empty(journal: Path) -> None:
+    gl.JournalWriter(journal, SCHEMA, time="ts", key="src", partitions=3, lateness="2s").close()
+
+
+def killed_until_done(source: Path, journal: Path, seed: int, *more: object) -> tuple[int, int]:
+    """Runs the command, kills it at a random moment, and again, until it gets to the end.
+
+    Returns how often it was killed, and the rows that it said were in at the last start.
+    """
+    rng = random.Random(seed)
+    empty(journal)
+    killed = 0
+    while True:
+        with (
+            gl.JournalReader(journal, start="end") as reader,
+            ingest(
+                source, "--out", journal, "--batch-rows", 50, "--resume", "--json", *more
+            ) as child,
+        ):
+            if killed < KILLS_MAX and rows_seen(reader, child, rng.choice([1, 500, 2_000])):
+                child.send_signal(signal.SIGKILL)
+                killed += 1
+                continue
+            document = json.loads(stream(child.stdout).read())
+            assert child.wait() == 0, stream(child.stderr).read()
+            return killed, document["resumed"]
+
+
+def check_each_row_is_there_once(source: Path, journal: Path) -> None:
+    """Asks DuckDB, over the file itself, the journal and what it has not taken."""
+    written = read(journal)
+    taken = pa.table({"n": [line["row"]["n"] for line in rejects(journal)]})
+    with duckdb.connect() as db:
+        db.register("written", written)
+        db.register("rejected", taken)
+        reads = {"parquet": "read_parquet", "jsonl": "read_json"}[source.suffix[1:]]
+        query = f"""
+            SELECT count(*), count(*) FILTER (w.n IS NULL) FROM {reads}('{source}') s
+            LEFT JOIN (SELECT n FROM written UNION ALL SELECT n FROM rejected) w USING (n)
+        """  # noqa: S608  # a path of our own
+        there, missing = db.execute(query).fetchone() or (0, 0)
+        total = db.execute(f"SELECT count(*) FROM {reads}('{source}')").fetchone()  # noqa: S608  # so
+        same = db.execute(
+            f"SELECT count(*) FROM {reads}('{source}') s JOIN written w "  # noqa: S608  # so
+            "ON s.n = w.n AND s.src = w.src AND s.ts::TIMESTAMP = w.ts::TIMESTAMP"
+        ).fetchone()
+    assert missing == 0
+    assert total == (there,), "a row is there twice"
+    assert same == (len(written),), "a row is another one"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_killed_at_any_moments_each_row_is_there_exactly_once(kind: str, tmp_path: Path) -> None:
+    source = write(table(24_000, seed=5), tmp_path / f"flows.{kind}")
+    killed, resumed = killed_until_done(source, tmp_path / "j", seed=5)
+    assert killed >= 3
+    assert resumed > 0
+    check_each_row_is_there_once(source, tmp_path / "j")
+    empty(tmp_path / "twin")
+    with ingest(source, "--out", tmp_path / "twin", "--batch-rows", 50) as child:
+        assert child.wait() == 0
+    assert read(tmp_path / "j").equals(read(tmp_path / "twin")), "as if nothing had happened"
+    assert rejects(tmp_path / "j") == rejects(tmp_path / "twin")
+
+
+def test_that_check_can_fail(
+    gapless: Gapless, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that goes on a batch too early has rows twice, one too late misses some."""
+    source = write(table(500), tmp_path / "flows.parquet")
+    skip = Input.skip
+    for shift in (-1, 1):
+        journal = tmp_path / f"j{shift}"
+        with gl.JournalWriter(
+            journal, SCHEMA, time="ts", key="src", partitions=3, lateness="2s"
+        ) as writer:
+            for at in (0, 100):
+                writer.append(table(500).slice(at, 100))
+
+        def shifted(self: Input, batches: int, shift: int = shift) -> tuple[int, int]:
+            skip(self, batches + shift)
+            return batches, 100 * batches
+
+        monkeypatch.setattr(Input, "skip", shifted)
+        outcome = gapless("ingest", source, "--out", journal, "--batch-rows", "100", "--resume")
+        assert outcome.code == 0
+        with pytest.raises(AssertionError):
+            check_each_row_is_there_once(source, journal)
+
+
+def test_lines_are_in_as_they_come(tmp_path: Path) -> None:
+    lines = text_lines(table(100))
+    empty(tmp_path / "j")
+    options = ["--out", tmp_path / "j", "--max-wait", "5ms", "--json"]
+    with gl.JournalReader(tmp_path / "j") as reader, ingest("-", *options) as child:
+        frames = reader.follow()
+        for line in lines[:20]:
+            stream(child.stdin).write(f"{line}\n")
+            stream(child.stdin).flush()
+            assert len(next(frames)) == 1, "each is a batch: nobody waits for others"
+        stream(child.stdin).write("\n".join(lines[20:]))  # the last has no end
+        stream(child.stdin).close()
+        document = json.loads(stream(child.stdout).read())
+        assert child.wait() == 0
+    assert (document["rows_in"], document["interrupted"]) == (100, False)
+    assert document["batches"] >= 21
+    assert document["written"] == len(read(tmp_path / "j"))
+
+
+def unread_bytes(pipe: IO[str]) -> int:
+    """What was written to a pipe and not read from it yet."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe.fileno(), termios.FIONREAD, count)
+    return count[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_it_takes_the_lines_that_it_has_and_says_the_totals(
+    number: signal.Signals, tmp_path: Path, schema: Path
+) -> None:
+    lines = text_lines(table(100))
+    options = ["--out", tmp_path / "j", "--schema", schema, *MAKES, "--max-wait", "1h", "--json"]
+    with ingest("-", *options) as child:
+        stream(child.stdin).write("".join(f"{line}\n" for line in lines) + '{"ts": "2024-')
+        stream(child.stdin).flush()
+        while unread_bytes(stream(child.stdin)):
+            assert child.poll() is None
+        child.send_signal(number)
+        document = json.loads(stream(child.stdout).read())
+        assert child.wait() == 0
+    assert (document["rows_in"], document["rejected"]) == (100, document["late"])
+    assert document["interrupted"]
+    assert len(read(tmp_path / "j")) == document["written"]
+
+
+def test_a_file_that_was_interrupted_is_gone_on_with(tmp_path: Path) -> None:
+    source = write(table(30_000), tmp_path / "flows.parquet")
+    empty(tmp_path / "j")
+    options = ["--out", tmp_path / "j", "--batch-rows", 50, "--json"]
+    with gl.JournalReader(tmp_path / "j") as reader, ingest(source, *options) as child:
+        assert rows_seen(reader, child, 500)
+        child.terminate()
+        first = json.loads(stream(child.stdout).read())
+        assert child.wait() == 1, "a problem: not all of it is in"
+    assert first["interrupted"]
+    assert first["rows_in"] < 30_000
+    with ingest(source, *options, "--resume") as child:
+        second = json.loads(stream(child.stdout).read())
+    assert second["resumed"] == first["rows_in"]
+    assert second["resumed"] + second["rows_in"] == 30_000
+    check_each_row_is_there_once(source, tmp_path / "j")
+
+
+def test_of_two_that_ingest_the_later_goes_on_and_the_earlier_is_told(tmp_path: Path) -> None:
+    lines = text_lines(table(20))
+    source = write(table(1_000).slice(100), tmp_path / "flows.parquet")
+    empty(tmp_path / "j")
+    with gl.JournalReader(tmp_path / "j") as reader:
+        with ingest("-", "--out", tmp_path / "j", "--batch-rows", 10) as first:
+            stream(first.stdin).write("".join(f"{line}\n" for line in lines[:10]))
+            stream(first.stdin).flush()
+            assert rows_seen(reader, first, 10)
+            with ingest(source, "--out", tmp_path / "j", "--json") as second:
+                document = json.loads(stream(second.stdout).read())
+                assert second.wait() == 0
+            stream(first.stdin).write("".join(f"{line}\n" for line in lines[10:]))
+            stream(first.stdin).flush()
+            assert first.wait() == 2
+            said = stream(first.stderr).read()
+        assert said.startswith("gapless: ")
+        assert "has taken the journal over" in said
+        assert len(said.splitlines()) == 1
+        assert sum(len(frame) for frame in reader) == document["written"]
+    got = sorted(read(tmp_path / "j").column("n").to_pylist())
+    assert got[:10] == list(range(10))
+    assert len(got) == 10 + document["written"]
+
+
+def test_what_is_read_at_once_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write(table(300), tmp_path / "flows.jsonl")
+
+    def cuts() -> list[tuple[int, list[Any]]]:
+        with Stop() as stop:
+            given = ingesting.input_of(str(source), "jsonl", SCHEMA, 70, 0, stop)
+            skipped = given.skip(2)
+            return [(skipped[1], batch.rows.to_pylist()) for batch in islice(given, 10)]
+
+    whole = cuts()
+    monkeypatch.setattr(ingesting, "READ_BYTES", 37)
+    assert cuts() == whole
+    assert [len(rows) for _, rows in whole] == [70, 70, 20]
