@@ -20,7 +20,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -46,6 +46,9 @@ from gapless.protocol.errors import Bug, Misuse, SchemaError
 from gapless.spark_sources.intake import Intake
 from gapless.spark_sources.options import WriteOptions
 from gapless.spark_sources.spark_types import check_writable, spark_type
+
+Messages: TypeAlias = Sequence[WriterCommitMessage | None]
+"""What the tasks have said; of one that failed Spark has none."""
 
 QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"
 """What Spark says of a micro-batch to each of its tasks."""
@@ -147,7 +150,7 @@ class Sink:
             raise
         return Written(turn.epoch, turn.batch, turn.query, result)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Messages) -> None:
         """Makes the batch part of the journal, unless it is that already."""
         written = _written(messages)
         if not written:
@@ -171,7 +174,7 @@ class Sink:
         if not made:
             discard(commits, _results(written))
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Messages) -> None:
         """Takes away what tasks have written, unless it was committed after all."""
         discard(self.commits(), _results(_written(messages)))
 
@@ -191,11 +194,11 @@ class BatchWriter(DataSourceArrowWriter):
         """Writes the rows of one task."""
         return self._sink.write(iterator, self._turn)
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Messages) -> None:
         """Makes all rows part of the journal at once."""
         self._sink.commit(messages)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Messages) -> None:
         """Leaves the journal as it was."""
         self._sink.abort(messages)
 
@@ -222,14 +225,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         token = self._sink.options.token or run
         return self._sink.write(iterator, self._sink.turn(who, token, query, int(batch)))
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803  # Spark's name
         """Makes the micro-batch part of the journal, unless it is that already."""
         others = {message.batch for message in _written(messages)} - {batchId}
         if others:
             raise Bug(f"Spark commits batch {batchId}, and its tasks have written {others}")
         self._sink.commit(messages)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
         """Leaves the journal as it was."""
         self._sink.abort(messages)
 
@@ -260,8 +263,8 @@ def _check_columns(layout: Layout, data: StructType) -> None:
         check_writable(field.name, field.dataType, payload.field(field.name).type)
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    """What tasks have written; of those that failed Spark has none, some found the batch in."""
+def _written(messages: Messages) -> list[Written]:
+    """Of those tasks that have written; others have failed, or found the batch in."""
     return [m for m in messages if isinstance(m, Written) and m.result is not None]
 
 

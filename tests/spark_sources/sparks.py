@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from gapless.spark_sources.data_source import register
 
 ROOT = Path(__file__).parents[2]
 ZONE = "America/New_York"
 """The session's: no answer may depend on it."""
-ATTEMPTS = 4
-"""Of a task: as on a cluster. Locally Spark would try once."""
+ATTEMPTS = 2
+"""Of a task. Locally Spark would try once."""
 
 
 @contextmanager
@@ -28,6 +28,10 @@ def started(**settings: str) -> Iterator[SparkSession]:
     builder = (
         SparkSession.builder.master(f"local[2,{ATTEMPTS}]")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

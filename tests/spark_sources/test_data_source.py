@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -136,7 +136,7 @@ def test_a_commit_that_is_killed_and_comes_again_has_every_row_once(
 def test_what_is_wrong_is_in_what_spark_says(spark: SparkSession, path: Path) -> None:
     given = rows(spark, 0, 1_000)
     write(given, path, **NEW)
-    wrong: list[tuple[DataFrame, dict[str, object], str]] = [
+    wrong: list[tuple[DataFrame, dict[str, Any], str]] = [
         (given, {"lateness": "6s"}, "Misuse: .*lateness 5000000, not 6000000"),
         (given.drop("text"), {}, "SchemaError: column 'text' of the journal is missing"),
         (given.withColumn("why", given["text"]), {"reject_column": "why"}, "Misuse: the reject"),

@@ -36,8 +36,8 @@ def values_of(t: pa.DataType, rng: random.Random, nulls: float = 0.2) -> pa.Arra
         rows = len(children[0])
         mask = pa.array([rng.random() < nulls for _ in range(rows)])
         fields = [pa.field(f.name, f.type) for f in t]
-        made = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-        return pa.StructArray.from_arrays(made.flatten(), fields=list(t), mask=mask)
+        loose = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+        return pa.StructArray.from_arrays(loose.flatten(), fields=list(t), mask=mask)
     if pa.types.is_dictionary(t):
         plain = values_of(t.value_type, rng, nulls).dictionary_encode()
         indices = plain.indices.cast(t.index_type)

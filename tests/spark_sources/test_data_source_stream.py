@@ -19,7 +19,7 @@ from tests.spark_sources.test_data_source_writers import table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +46,7 @@ class Stream:
 
     @property
     def checkpoint(self) -> Path:
-        return self.root / "checkpoint"
+        return self.root / "checkpoint"  # where `start` has it
 
     def put(self, *counts: int) -> None:
         """More files, of so many rows."""
@@ -56,10 +56,10 @@ class Stream:
             sparks.put(self.spark, self.root / "in", self.rows, self.rows + count)
             self.rows += count
 
-    def start(self, checkpoint: Path | None = None, **options: str) -> StreamingQuery:
+    def start(self, checkpoint: str = "checkpoint", **options: str) -> StreamingQuery:
         from tests.spark_sources import sparks
 
-        where = checkpoint or self.checkpoint
+        where = self.root / checkpoint
         return sparks.stream(self.spark, self.root / "in", self.path, where, **options)
 
     def run(self, **options: str) -> None:
@@ -145,7 +145,7 @@ def test_a_second_writer_fences_the_first_which_is_told_who_has_come(stream: Str
     stream.put(100)
     first = stream.start(token="the first")
     first.awaitTermination()
-    second = stream.start(stream.root / "other")
+    second = stream.start("other")
     second.awaitTermination()
     epoch = commits_of(stream.path).head.epoch
     rows = sum(commits_of(stream.path).head.rows)
