@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from gapless.journal.batch import TaskResult
+from gapless.journal.commit import Commits
+from gapless.journal.cursor import Growing, Piece
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout, opened
 from gapless.journal.partition import partitions_of
@@ -22,7 +25,7 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import Fenced, JournalError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
-from gapless.spark_sources import reading
+from gapless.spark_sources import reading, writing
 from tests.spark_sources.by_hand import (
     begun,
     commits_of,
@@ -478,3 +481,38 @@ def test_random_writes_are_read_back_once(seed: int, path: Path) -> None:
         all_rows.append(rows)
         start += len(rows) + 10
     assert rows_of(read(path)) == rows_of(pa.concat_tables(all_rows))
+
+
+# -- the checks can fail --------------------------------------------------------------------------
+
+
+def _take_away_all(commits: Commits, results: Sequence[TaskResult]) -> None:
+    for name in (tally.name for result in results for tally in result.tallies):
+        commits.disk.unlink(name)
+
+
+def test_an_abort_that_does_not_look_is_caught(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "discard", _take_away_all)
+    with pytest.raises(JournalError):
+        test_an_aborted_batch_leaves_no_file_and_a_committed_one_is_not_taken_back(path)
+
+
+def test_a_writer_that_does_not_ask_what_is_in_is_caught(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "is_in", lambda *_: False)
+    with pytest.raises(AssertionError):
+        test_a_batch_that_is_in_comes_again_and_changes_nothing(path)
+
+
+def test_a_read_that_goes_on_behind_what_was_planned_is_caught(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless(Growing):
+        def next(self) -> Piece | None:
+            self.end = self._disk.size(self.name)
+            return super().next()
+
+    monkeypatch.setattr(reading, "Growing", Endless)
+    with pytest.raises(AssertionError):
+        test_a_read_gives_what_was_there_when_it_was_planned("append", path)
