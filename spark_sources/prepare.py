@@ -18,6 +18,7 @@ and starts again from its checkpoint has each row in once.
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -63,6 +64,8 @@ TRIGGER_MS = 1_000
 """From one micro-batch to the next, if nobody says otherwise: each is a commit and some files."""
 POLL_S = 0.2
 """How often a stream is asked for its progress; it keeps the last hundred batches' of it."""
+TASKS_END_S = 10.0
+"""How long tasks of a job that has failed are waited for."""
 
 _DROPPED, _LATE, _REJECTED = "dropped", "late", "rejected"
 _ORIGIN = "_origin"
@@ -163,21 +166,30 @@ def already_in(job: Job) -> Prepared | None:
 
 @contextmanager
 def _group(spark: SparkSession, job: Job) -> Iterator[None]:
-    """Spark's jobs inside are of the group `job.query`. Where they fail the job is undone; where
-    they are interrupted they are cancelled, and to undo it is for who ends this Spark.
+    """Spark's jobs inside are of the group `job.query`, by which they can be watched and cancelled.
+    Where they fail, or are cancelled, the job is undone.
     """
     context = spark.sparkContext
     context.setJobGroup(job.query, f"prepare {job.out}")
     try:
         yield
-    except KeyboardInterrupt:
+    except BaseException:
         context.cancelJobGroup(job.query)
-        raise
-    except Exception:
+        _wait_for_tasks(spark)
         undo(job)
         raise
     finally:
         context.setLocalProperty("spark.jobGroup.id", cast("str", None))
+
+
+def _wait_for_tasks(spark: SparkSession) -> None:
+    """A task that Spark gave up may still write for a moment, into a place that is to be gone."""
+    tracker = cast("Any", spark.sparkContext)._jsc.sc().statusTracker()
+    until = time.monotonic() + TASKS_END_S
+    while time.monotonic() < until:
+        if not any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
+            return
+        time.sleep(POLL_S)
 
 
 def _ordered(spark: SparkSession, job: Job, watermark: int) -> tuple[DataFrame, list[Column]]:
@@ -255,8 +267,11 @@ def follow(
     trigger_ms: int = TRIGGER_MS,
     once: bool = False,
     watch: Watch | None = None,
+    stop: threading.Event | None = None,
 ) -> Prepared:
-    """Prepares what a place has and gets, until Ctrl-C or, with `once`, until it is all in."""
+    """Prepares what a place has and gets, until `stop` is set, or Ctrl-C; with `once`, until it is
+    all in that is there at the start.
+    """
     if job.ends and not once:
         raise Misuse("--end promises that nothing follows, and --follow waits for more: add --once")
     if trigger_ms < 1:
@@ -275,6 +290,8 @@ def follow(
         try:
             while not query.awaitTermination(POLL_S):
                 told = _progress(query, told, seen)
+                if stop is not None and stop.is_set():
+                    break
                 if watch is not None:
                     watch(_summary(job, before, job.head(), seen, began, files=files))
         except KeyboardInterrupt:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 START = 1_700_000_000_000
-KEYED = {"time": "ts", "key": "src", "partitions": 4, "lateness": "50ms"}
+KEYED: dict[str, Any] = {"time": "ts", "key": "src", "partitions": 4, "lateness": "50ms"}
 Prepare = Callable[..., "Prepared"]
 
 

@@ -170,7 +170,7 @@ def prepare(
         end=end,
         durability=durability.value,
     )
-    options = _Spark(spark_master, cores, driver_memory)
+    options = {"master": spark_master, "cores": cores, "driver_memory": driver_memory}
     if follow:
         done = _follow(job, options, checkpoint, trigger_ms, once=once)
     else:
@@ -191,54 +191,50 @@ def _check_stream_options(follow: bool, *, again: bool, **given: object) -> None
         raise Misuse("--again is for files; a directory that is followed has a --checkpoint")
 
 
-class _Spark:
-    """Which Spark runs a job."""
-
-    def __init__(self, master: str | None, cores: int | None, driver_memory: str) -> None:
-        self._options: dict[str, Any] = {
-            "master": master,
-            "cores": cores,
-            "driver_memory": driver_memory,
-        }
-
-    @contextmanager
-    def started(self, say: Callable[[str], None] = lambda _: None) -> Iterator[SparkSession]:
-        """Starts it, and ends it with the block."""
-        from gapless.spark_sources.session import embedded
-
-        say("starting Spark")
-        with embedded(**self._options) as spark:
-            yield spark
-
-
-def _run(job: Job, options: _Spark, *, again: bool) -> Prepared:
+def _run(job: Job, options: dict[str, Any], *, again: bool) -> Prepared:
     """One batch, interrupted or whole."""
-    from gapless.protocol.errors import Misuse
     from gapless.spark_sources.prepare import already_in, run, undo
+    from gapless.spark_sources.session import embedded
 
     if not again and (had := already_in(job)) is not None:
         return had
-    try:
-        with _stoppable(), options.started() as spark, _bar(spark, job):
-            return run(spark, job, again=again)
-    except KeyboardInterrupt:
-        undo(job)
-        raise Misuse(f"interrupted: nothing of it is in {job.out}") from None
+    interrupted = threading.Event()
+
+    def work() -> Prepared:
+        try:
+            with (
+                embedded(**options) as spark,
+                _cancelling(spark, job, interrupted),
+                _bar(spark, job),
+            ):
+                return run(spark, job, again=again)
+        except BaseException:
+            undo(job)  # no task of this Spark is left
+            raise
+
+    return _until_done(work, interrupted, f"interrupted: nothing of it is in {job.out}")
 
 
 def _follow(
-    job: Job, options: _Spark, checkpoint: Path | None, trigger_ms: int | None, *, once: bool
+    job: Job,
+    options: dict[str, Any],
+    checkpoint: Path | None,
+    trigger_ms: int | None,
+    *,
+    once: bool,
 ) -> Prepared:
-    from gapless.protocol.errors import Misuse
+    """A stream, until it is interrupted; that is how it ends."""
     from gapless.spark_sources.prepare import TRIGGER_MS, follow
+    from gapless.spark_sources.session import embedded
 
+    interrupted = threading.Event()
     with spinner("starting Spark") as say:
 
         def watch(so_far: Prepared) -> None:
             say(f"{so_far.written:,} rows written, {so_far.rejected:,} rejected")
 
-        try:
-            with _stoppable(), options.started(say) as spark:
+        def work() -> Prepared:
+            with embedded(**options) as spark:
                 return follow(
                     spark,
                     job,
@@ -246,28 +242,68 @@ def _follow(
                     trigger_ms=trigger_ms or TRIGGER_MS,
                     once=once,
                     watch=watch if is_watched() else None,
+                    stop=interrupted,
                 )
-        except KeyboardInterrupt:
-            raise Misuse("interrupted before it began") from None
+
+        return _until_done(work, interrupted, "interrupted before it began")
+
+
+def _until_done(work: Callable[[], Prepared], interrupted: threading.Event, said: str) -> Prepared:
+    """What `work` returns. It runs in a thread of its own, so that SIGINT and SIGTERM, which come
+    to this one, never break into a call to Spark; they set `interrupted`, for which it looks.
+    """
+    from gapless.protocol.errors import Misuse
+
+    done: list[Prepared] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001  # raised again below, in the other thread
+            failed.append(error)
+
+    worker = threading.Thread(target=run, name="gapless prepare")
+    with _heard(interrupted):
+        worker.start()
+        while worker.is_alive():
+            worker.join(POLL_S)
+    if done:
+        return done[0]
+    if interrupted.is_set():
+        raise Misuse(said)
+    raise failed[0]
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Inside, SIGTERM is as Ctrl-C."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    was = signal.signal(signal.SIGTERM, stop)
-    interrupt = signal.getsignal(signal.SIGINT)  # which Spark replaces
+def _heard(interrupted: threading.Event) -> Iterator[None]:
+    """Inside, SIGINT and SIGTERM set the event, and do nothing else."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    were = [signal.signal(each, lambda *_: interrupted.set()) for each in signals]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, was)
-        signal.signal(signal.SIGINT, interrupt)
+        for each, was in zip(signals, were, strict=True):
+            signal.signal(each, was)
+
+
+@contextmanager
+def _cancelling(spark: SparkSession, job: Job, interrupted: threading.Event) -> Iterator[None]:
+    """While inside: cancels what Spark does for the job, once it is interrupted."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(POLL_S):
+            if interrupted.is_set():
+                spark.sparkContext.cancelJobGroup(job.query)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 @contextmanager
