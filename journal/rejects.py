@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -99,6 +99,20 @@ def cut(disk: Disk, name: str, batches: int) -> int:
         disk.truncate(name, end)
     starts = range(0, end, _CHUNK_BYTES)
     return sum(disk.read(name, at, min(_CHUNK_BYTES, end - at)).count(b"\n") for at in starts)
+
+
+def read_lines(disk: Disk, name: str) -> Iterator[list[tuple[int, bytes]]]:
+    """The lines of a file, some at a time, each with where it begins; the last may be torn."""
+    at, rest = 0, b""
+    while chunk := disk.read(name, at + len(rest), _CHUNK_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        found = []
+        for line in lines:
+            found.append((at, line + b"\n"))
+            at += len(line) + 1
+        yield found
+    if rest:
+        yield [(at, rest)]
 
 
 def _kept(chunk: bytes, first: int, batches: int) -> int:

@@ -27,6 +27,7 @@ from gapless.journal.commit import TRIES_MAX, Change, Commits, live_segment
 from gapless.journal.facts import Fact
 from gapless.journal.parts import Mask, Parts
 from gapless.journal.readers import FOLDER, Registered, registered
+from gapless.journal.room import Room
 from gapless.journal.takeover import EPOCH_DIGITS, collect_garbage
 from gapless.journal.tally import watermark
 from gapless.protocol.elements import BEGIN
@@ -98,6 +99,8 @@ def trim(
             commits.add(commits.head.epoch, token, change, durable=True)
         except Fenced:
             continue  # a writer took over meanwhile: trim under its epoch
+        except OSError as e:
+            raise Room(commits.disk).refused(e) from None
         commits.catch_up()
         _unlink(commits, done[0].segments)
         return done[0]

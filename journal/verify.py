@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +39,6 @@ from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import decode_document
 from gapless.protocol.errors import DecodeError, JournalError
 
-LINES_BYTES = 1 << 20
-"""Of a file of rejected rows, read at once."""
 LINE_KEYS = frozenset({"batch", "reason", "origin", "row"})
 
 
@@ -70,15 +68,15 @@ class Verifier:
             if self._damage is not None:
                 yield self._damage
             return
-        chain = _Chain(self._disk, self._layout)
-        yield from chain.findings()
-        yield from self._segments(self._layout, chain.head, chain.facts)
-        yield from self._bases(self._layout, chain.head, chain.facts)
-        yield from self._live(self._layout, chain.head)
-        yield from self._epochs(chain.head)
+        commits = _Chain(self._disk, self._layout)
+        yield from commits.findings()
+        yield from self._segments(self._layout, commits.head, commits.facts)
+        yield from self._bases(self._layout, commits.head, commits.facts)
+        yield from self._live(self._layout, commits.head)
+        yield from self._epochs(commits.head)
         yield from self._rejects()
-        yield from self._readers(chain.head)
-        yield from self._orphans(chain.head, chain.facts)
+        yield from self._readers(commits.head)
+        yield from self._orphans(commits.head, commits.facts)
 
     # -- segments -----------------------------------------------------------------------------
 
@@ -212,7 +210,7 @@ class Verifier:
     def _rejects(self) -> Iterator[Finding]:
         for name in self._disk.list(rejects.FOLDER):
             path = f"{rejects.FOLDER}/{name}"
-            for at, line in _lines(self._disk, path):
+            for at, line in chain.from_iterable(rejects.read_lines(self._disk, path)):
                 if not line.endswith(b"\n"):
                     yield Finding("note", path, at, "its last line is not whole yet")
                 elif not _is_rejected(line):
@@ -344,20 +342,6 @@ def _short(disk: Disk, error: JournalError) -> str:
 
 def _wrong(file: str, what: str) -> Finding:
     return Finding("damage", file, None, what, "seal with a new base, or restore the file")
-
-
-def _lines(disk: Disk, path: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file, each with where it begins."""
-    at, rest = 0, b""
-    while chunk := disk.read(path, at + len(rest), LINES_BYTES):
-        *lines, rest = (rest + chunk).splitlines(keepends=True)
-        if rest.endswith(b"\n"):
-            lines, rest = [*lines, rest], b""
-        for line in lines:
-            yield at, line
-            at += len(line)
-    if rest:
-        yield at, rest
 
 
 def _is_rejected(line: bytes) -> bool:

@@ -19,6 +19,7 @@ from gapless.commands.chaos import chaos
 from gapless.commands.doctor import doctor
 from gapless.commands.generate import generate
 from gapless.commands.ingest import ingest
+from gapless.commands.journal import journal
 from gapless.commands.merge import merge
 from gapless.commands.prepare import prepare
 from gapless.commands.terminal import ExitCode
@@ -38,6 +39,7 @@ app.command()(ingest)
 app.command()(prepare)
 app.add_typer(chaos, name="chaos")
 app.add_typer(generate, name="generate")
+app.add_typer(journal, name="journal")
 
 
 def _print_version(wanted: bool) -> None:

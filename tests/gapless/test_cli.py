@@ -67,6 +67,10 @@ def test_only_commands_that_exist_are_offered() -> None:
         "gapless generate dhcp",
         "gapless generate nexmark",
         "gapless generate netflow",
+        "gapless journal show",
+        "gapless journal verify",
+        "gapless journal export",
+        "gapless journal trim",
     }
 
 

@@ -1,0 +1,336 @@
+"""`gapless journal`: what is in it, whether it is whole, rows out of it, old rows away."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.terminal import AsJson, ExitCode, output, print_json, progress_bar, spinner
+
+if TYPE_CHECKING:
+    from gapless.journal.disk import LocalDisk
+    from gapless.journal.layout import Layout
+    from gapless.journal.retention import Plan
+    from gapless.journal.walk import Finding
+
+journal = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+PROGRESS_STEPS = 100
+"""A bar moves in percents."""
+FINDINGS_SHOWN_MAX = 100
+"""For people, of each severity; --json has all."""
+
+
+@journal.callback()
+def group() -> None:
+    """Look at a journal, check it, export rows from it, trim it."""
+
+
+JournalPath = Annotated[Path, typer.Argument(metavar="JOURNAL", help="The journal's directory.")]
+SinceText = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="As 2024-05-01T12:30, or a count of its unit."),
+]
+
+
+def _opened(path: Path) -> tuple[LocalDisk, Layout]:
+    from gapless.journal.disk import LocalDisk
+    from gapless.journal.layout import opened
+
+    disk = LocalDisk(path)
+    return disk, opened(disk)
+
+
+# -- show -----------------------------------------------------------------------------------------
+
+
+@journal.command()
+def show(path: JournalPath, as_json: AsJson = False) -> None:
+    """Say what is in a journal: rows, times, segments, readers.
+
+    Looks at its commits and its live part, and at no other row.
+    """
+    from gapless.commands.journaling import described, shown
+
+    document = described(*_opened(path))
+    if as_json:
+        print_json(document)
+    else:
+        console = output()
+        for part in shown(document):
+            console.print(part, soft_wrap=isinstance(part, str), markup=False)
+
+
+# -- verify ---------------------------------------------------------------------------------------
+
+
+@journal.command()
+def verify(path: JournalPath, as_json: AsJson = False) -> None:
+    """Check every byte of a journal, and say what is damaged.
+
+    Changes nothing, and may run beside writers, readers and trims. Exits with 1 where something is
+    damaged or not as it should be; notes say what is left over or not whole yet, as is no harm.
+    """
+    from gapless.journal.verify import Verifier
+
+    disk, began, steps = _disk_of(path), time.perf_counter(), 0
+    with progress_bar(f"verifying {path}", PROGRESS_STEPS) as advance:
+
+        def progress(done: int, total: int) -> None:
+            nonlocal steps
+            while steps < PROGRESS_STEPS * done // max(total, 1):
+                steps += 1
+                advance()
+
+        verifier = Verifier(disk, progress)
+        findings = list(verifier.findings())
+    bad = [finding for finding in findings if finding.severity != "note"]
+    document = {
+        "journal": str(path),
+        "segments": verifier.segments,
+        "rows": verifier.rows,
+        "bytes": verifier.bytes,
+        "seconds": round(time.perf_counter() - began, 3),
+        "findings": [finding._asdict() for finding in findings],
+    }
+    if as_json:
+        print_json(document)
+    else:
+        _print_findings(findings)
+        verdict = f"{len(bad):,} findings" if bad else "all is well"
+        typer.echo(
+            f"{path}: {verdict}; {verifier.segments:,} segments, {verifier.rows:,} rows, "
+            f"{verifier.bytes:,} bytes, {document['seconds']:.2f} s"
+        )
+    raise typer.Exit(ExitCode.PROBLEM if bad else ExitCode.DONE)
+
+
+def _disk_of(path: Path) -> LocalDisk:
+    from gapless.journal.disk import LocalDisk
+
+    return LocalDisk(path)
+
+
+def _print_findings(findings: list[Finding]) -> None:
+    shown: dict[str, int] = {}
+    for finding in findings:
+        shown[finding.severity] = shown.get(finding.severity, 0) + 1
+        if shown[finding.severity] > FINDINGS_SHOWN_MAX:
+            continue
+        at = "" if finding.at is None else f" at byte {finding.at}"
+        advice = f"; {finding.advice}" if finding.advice else ""
+        typer.echo(f"{finding.severity:<8} {finding.file}{at}: {finding.what}{advice}")
+    for severity, count in shown.items():
+        if count > FINDINGS_SHOWN_MAX:
+            typer.echo(f"{severity:<8} and {count - FINDINGS_SHOWN_MAX:,} more: see --json")
+
+
+# -- export ---------------------------------------------------------------------------------------
+
+
+@journal.command()
+def export(
+    path: JournalPath,
+    out: Annotated[
+        str, typer.Argument(metavar="OUT", help="A file: .parquet, .csv, .jsonl, .arrow; or -.")
+    ],
+    partitions: Annotated[
+        str | None, typer.Option(metavar="0,3", help="Only these; all, if not said.")
+    ] = None,
+    since: SinceText = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only rows before it; written as --since.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these; all, if not said.")
+    ] = None,
+    rejects: Annotated[
+        bool, typer.Option("--rejects", help="Instead: the rows that were not taken, and why.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write rows of a journal into a file of another form.
+
+    Of a journal of frames each element is a row, with its times; stables are left out. The file has
+    its name once it is whole.
+    """
+    from gapless.event_files import Destination
+    from gapless.journal_export import exported, rejected_rows
+    from gapless.protocol.errors import Misuse
+
+    disk, layout = _opened(path)
+    destination = Destination(out, overwrite=overwrite)
+    if destination.is_folder:
+        raise Misuse(f"{out!r}: name a file that ends in .parquet, .csv, .jsonl or .arrow")
+    if destination.is_stdout and as_json:
+        raise Misuse("--json prints to standard output, where the rows go: name a file for them")
+    began = time.perf_counter()
+    if rejects:
+        if any(given is not None for given in (partitions, since, until, columns)):
+            raise Misuse("--rejects exports all rejected rows: they have no partition and no time")
+        rows = rejected_rows(disk)
+    else:
+        rows = exported(
+            disk,
+            partitions=None if partitions is None else _numbers("--partitions", partitions),
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            since=None if since is None else _time("--since", since, layout),
+            until=None if until is None else _time("--until", until, layout),
+        )
+    count = 0
+    try:
+        with spinner(f"exporting {path}") as say, destination, closing(rows.batches):
+            for written in destination.write("out", rows.batches, rows.schema, rows.rows_max):
+                count += written
+                say(f"exporting {path}: {count:,} rows")
+    except BrokenPipeError:  # who reads our output, as `head` does, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    document = {
+        "journal": str(path),
+        "path": out,
+        "rows": count,
+        "bytes": destination.files[0].bytes,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(
+            f"{out}: {count:,} rows, {document['bytes']:,} bytes, {document['seconds']:.2f} s",
+            err=destination.is_stdout,
+        )
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    from gapless.protocol.errors import Misuse
+
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise Misuse(f"{option} {text[:50]!r}: write numbers as 0,3") from None
+
+
+def _time(option: str, text: str, layout: Layout) -> int:
+    from gapless.journals import time_of
+    from gapless.protocol.errors import Misuse
+
+    digits = text.removeprefix("-")
+    given: Any = int(text) if digits.isascii() and digits.isdecimal() else text
+    try:
+        return time_of(given, layout.schema.time_unit)
+    except Misuse as e:
+        raise Misuse(f"{option}: {e}") from None
+
+
+# -- trim -----------------------------------------------------------------------------------------
+
+
+@journal.command()
+def trim(
+    path: JournalPath,
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Segments whose rows are all before it go."),
+    ] = None,
+    keep_bytes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="The oldest go, down to so much: 500MB, 10GB."),
+    ] = None,
+    read: Annotated[
+        bool, typer.Option("--read", help="What all registered readers have read goes.")
+    ] = False,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(metavar="READER", help="Unregister it; may be repeated."),
+    ] = None,
+    forget_after: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Unregister readers not heard of for so long: 7d."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would go, and why the rest stays.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take away old rows of a journal, and nothing that is needed.
+
+    Whole segments go, from the oldest on, and never what a registered reader has not read; of an
+    output journal nothing behind its last base. A writer and readers may be at work. What several
+    of --before, --keep-bytes and --read name goes if one of them names it.
+    """
+    from uuid import uuid4
+
+    from gapless.journal import retention
+    from gapless.journal.commit import Commits
+    from gapless.journal.readers import registered, unregister
+    from gapless.protocol.errors import Misuse
+
+    disk, layout = _opened(path)
+    rule = retention.Retention(
+        None if before is None else _time("--before", before, layout),
+        None if keep_bytes is None else _size("--keep-bytes", keep_bytes),
+        read,
+    )
+    now_ms = time.time_ns() // 1_000_000
+    there = {reader.name: reader for reader in registered(disk)}
+    unknown = [name for name in forget or () if name not in there]
+    if unknown:
+        raise Misuse(f"--forget {unknown[0]}: registered are {', '.join(there) or 'none'}")
+    forgotten = set(forget or ()) | _silent(list(there.values()), forget_after, now_ms)
+    commits = Commits(disk, layout)
+    if dry_run:
+        made = retention.plan(commits, rule, forgotten)
+    else:
+        made = retention.trim(commits, rule, token=uuid4().hex, now_ms=now_ms, forget=forgotten)
+        for name in forgotten:
+            unregister(disk, name)
+    document = {
+        "journal": str(path),
+        "dry_run": dry_run,
+        "rows": made.rows,
+        "segments": len(made.segments),
+        "bytes": made.bytes,
+        "kept_bytes": made.kept_bytes,
+        "first": list(made.first),
+        "forgotten": sorted(forgotten),
+        "stays": list(made.stays),
+    }
+    if as_json:
+        print_json(document)
+    else:
+        _print_trim(path, made, forgotten, dry_run)
+
+
+def _print_trim(path: Path, made: Plan, forgotten: set[str], dry_run: bool) -> None:
+    for name in sorted(forgotten):
+        typer.echo(f"reader {name} {'would be' if dry_run else 'is'} forgotten")
+    for why in made.stays:
+        typer.echo(f"stays: {why}")
+    typer.echo(
+        f"{path}: {made.rows:,} rows in {len(made.segments):,} segments "
+        f"{'would go' if dry_run else 'went'}, {made.bytes:,} bytes; {made.kept_bytes:,} bytes stay"
+    )
+
+
+def _silent(readers: list[Any], after: str | None, now_ms: int) -> set[str]:
+    """Those not heard of for so long; of one whose file does not read nobody knows that."""
+    from gapless.engine.durations import ticks
+
+    if after is None:
+        return set()
+    least_ms = now_ms - ticks(after, "ms", "--forget-after")
+    return {r.name for r in readers if r.position is not None and r.at_ms < least_ms}
+
+
+def _size(option: str, text: str) -> int:
+    from gapless.commands.journaling import size_of
+
+    return size_of(option, text)
