@@ -96,6 +96,7 @@ class Verifier:
                     promised,
                     {fact.partition: fact for fact in parts},
                     by_partition=parts[0].by_partition,
+                    first={fact.partition: fact.first for fact in parts},
                     stable=stable,
                 )
                 yield from self._segment(walk, parts[0].bytes)
@@ -174,7 +175,8 @@ class Verifier:
             return
         if mark.number < head.live:
             return
-        walk = Walk(layout, name, np.full(layout.partitions, head.stable, np.int64))
+        promised = np.full(layout.partitions, head.stable, np.int64)
+        walk = Walk(layout, name, promised, first=dict(enumerate(head.rows)))
         data = memoryview(self._disk.read(name, 0, min(size, mark.end)))
         yield from walk.findings(data, mark.end)
         self.rows += walk.rows

@@ -58,6 +58,8 @@ class Walk:
     facts: Mapping[int, Fact] | None = None
     """What its commit says of each partition; None of a live segment."""
     by_partition: bool = False
+    first: Mapping[int, int] = field(default_factory=dict)
+    """By partition, the offset of its first row here."""
     stable: int = INF
     """What the records may promise at most."""
     rows: int = 0
@@ -136,6 +138,7 @@ class Walk:
                 at, f"row {record.row} of partition {p}, expected {before}: a record is missing"
             )
         self._rows[p] = record.row + len(frame)
+        offset = self.first.get(p, 0) + record.row
         self.rows += len(frame)
         least, largest = span(frame.vs)
         seen = self._spans.get(p, (INF, BEGIN))
@@ -144,13 +147,13 @@ class Walk:
         if late is not None:
             promised = format_time(int(self.promised[p]))
             yield self._damage(
-                at, f"row {record.row + late} of partition {p} is below {promised}, promised before"
+                at, f"row {offset + late} of partition {p} is below {promised}, promised before"
             )
         if self.layout.has_rows and self.layout.partitions > 1:
             keys = [frame.payload.column(name) for name in self.layout.key]
             elsewhere = partitions_of(keys, self.layout.partitions) != p
             if elsewhere.any():
-                row = record.row + int(elsewhere.argmax())
+                row = offset + int(elsewhere.argmax())
                 yield self._damage(at, f"row {row} of partition {p} belongs to another, by its key")
 
     def _promise(self, record: Record) -> Iterator[Finding]:
