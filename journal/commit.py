@@ -290,6 +290,19 @@ def check_follows(disk: Disk, before: Head, head: Head, facts: pa.RecordBatch) -
         )
 
 
+def check_committed(commits: Commits, epoch: int, live: int) -> None:
+    """Raises `JournalError` where the epoch's writer has gone on to a live segment, and the commit
+    that sealed the one before is not there.
+    """
+    head = commits.head
+    is_behind = head.epoch == epoch and head.live < live
+    if is_behind and not commits.disk.exists(_name(head.number + 1)):
+        raise JournalError(
+            f"{commits.disk}: {live_segment(head)} was sealed, and {_name(head.number + 1)}, which "
+            "says so, is missing: restore it from a copy; without it no later row can be trusted"
+        )
+
+
 def put_newest(disk: Disk, number: int) -> None:
     """Notes which commit was made last."""
     data = number.to_bytes(8, "little")

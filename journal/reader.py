@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from gapless.journal.agenda import Agenda, Offsets
 from gapless.journal.base import read_base
-from gapless.journal.commit import Commits, live_segment, read_newest
+from gapless.journal.commit import Commits, check_committed, live_segment, read_newest
 from gapless.journal.cursor import Growing, Piece
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import is_fenced, mark_name, read_mark
@@ -334,8 +334,10 @@ class Reader:
             )
             self._cap = group.stable
             return BEGIN
-        self._growing = self._watched(self._growing)
-        growing = self._growing
+        before = self._commits.head
+        growing = self._growing = self._watched(self._growing)
+        if self._commits.head is not before:
+            return BEGIN
         return None if growing is None or growing.is_read_to(growing.end) else BEGIN
 
     def _commits_moved(self) -> bool:
@@ -353,6 +355,9 @@ class Reader:
         head = self._commits.head
         mark = read_mark(self._disk, head.epoch)
         # In this order: what the mark says is before a cut that is not yet made (epoch.py).
+        if mark is not None and mark.number > head.live:  # it was sealed meanwhile
+            self._see_commits()
+            check_committed(self._commits, head.epoch, mark.number)
         if mark is None or mark.number != head.live or is_fenced(self._disk, head.epoch):
             return growing
         if growing is None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gapless.journal import rejects
-from gapless.journal.commit import Change, Commits, Head, live_segment
-from gapless.journal.disk import Disk
+from gapless.journal.commit import Change, Commits, check_committed, live_segment
 from gapless.journal.epoch import claim, read_mark
 from gapless.journal.segment import Index
 from gapless.journal.tally import Tally, recount, sealed
@@ -76,7 +75,7 @@ def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
     except JournalError as e:
         damage = e
     tally, unread = recount(index, data, commits.layout)
-    if not accept_loss and _was_said(disk, head, tally.bytes):
+    if not accept_loss and _was_said(commits, tally.bytes):
         raise (
             unread
             or damage
@@ -90,9 +89,12 @@ def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
     return tally
 
 
-def _was_said(disk: Disk, head: Head, end: int) -> bool:
+def _was_said(commits: Commits, end: int) -> bool:
     """Whether a reader may have seen, or somebody been told of, what lies behind `end`."""
-    mark = read_mark(disk, head.epoch)
+    head = commits.head
+    mark = read_mark(commits.disk, head.epoch)
+    if mark is not None and mark.number > head.live:
+        check_committed(commits, head.epoch, mark.number)
     return mark is not None and mark.number == head.live and mark.end > end
 
 

@@ -427,6 +427,36 @@ def test_a_follower_that_misses_a_commit_says_so_once_another_is_there() -> None
         drain(follower)
 
 
+def test_the_mark_of_a_writer_tells_of_a_lost_commit_too() -> None:
+    disk = memory()
+    out = writer(disk, segment_bytes=1 << 20)
+    out.append(batch([(100, "a", 1)]))
+    out.seal()
+    disk.unlink(NEWEST)
+    name = f"commits/{last_commit(disk):010}"
+    disk.unlink(name)
+    with pytest.raises(JournalError, match=name):
+        read_all(disk)
+    with pytest.raises(JournalError, match=name):
+        writer(disk, "w2")
+    writer(disk, "w3", accept_loss=True).close()
+    assert read_all(disk) == [(100, "a", 1)]
+
+
+def test_old_segments_can_be_trimmed_away_with_their_damage() -> None:
+    disk, rows = memory(), list[Row]()
+    out = writer(disk, segment_bytes=1)
+    for i in range(5):
+        rows += (more := [(100 + i, "a", i)])
+        out.append(batch(more))
+    disk.unlink(f"segments/{disk.list('segments')[0]}")
+    with pytest.raises(JournalError):
+        read_all(disk)
+    trim(Commits(disk, layout()), Retention(before=101), token="t", now_ms=1)
+    assert read_all(disk) == rows[1:]
+    assert found_by_verify(disk) == []
+
+
 def test_a_journal_without_its_layout_is_no_new_one(sample: Sample) -> None:
     disk = sample.copy()
     disk.unlink("layout")
