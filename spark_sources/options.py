@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -231,8 +232,9 @@ def _check_known(options: Mapping[str, str], known: frozenset[str]) -> None:
 
 
 def _path(given: Mapping[str, str]) -> str:
-    path = given.get("path", "").removeprefix("file://")
-    path = path.removeprefix("file:")
+    path = given.get("path", "")
+    if path.startswith("file:"):
+        path = unquote(urlsplit(path).path)
     if not path:
         raise Misuse("no path: say which directory is the journal, as in save(path) or load(path)")
     return path if "://" in path else str(Path(path).absolute())

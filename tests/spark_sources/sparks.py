@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
@@ -65,16 +68,19 @@ def is_same(one: DataFrame, other: DataFrame) -> bool:
     return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
 
 
-def put(spark: SparkSession, folder: Path, start: int, end: int) -> None:
-    """One file more of a directory that grows: rows of a tick each."""
-    rows = spark.range(start, end, 1, 1).selectExpr(
-        "timestamp_millis(id) AS ts", "id % 7 AS src", "id AS n"
-    )
-    draft = folder.with_name(f"{folder.name}-{start}")
-    rows.write.parquet(os.fspath(draft))
+def put(folder: Path, start: int, end: int) -> None:
+    """One file more of a directory that grows: rows of a millisecond each.
+
+    Spark takes files in the order of their times, so each is a second later than the one before.
+    """
+    numbers = np.arange(start, end)
+    times = pa.array(numbers * 1_000).view(pa.timestamp("us", "UTC"))
     folder.mkdir(exist_ok=True)
-    (file,) = draft.glob("*.parquet")
-    file.rename(folder / f"{start:06}.parquet")
+    rows = pa.table({"ts": times, "src": numbers % 7, "n": numbers})
+    draft = folder.with_name(f"{folder.name}.parquet")
+    pq.write_table(rows, draft)
+    os.utime(draft, (start, start))
+    draft.rename(folder / f"{start:06}.parquet")
 
 
 def stream(

@@ -180,6 +180,6 @@ def test_a_path_is_the_same_wherever_a_task_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for text in ("j", f"file:{tmp_path}/j", f"file://{tmp_path}/j"):
+    for text in ("j", f"file:{tmp_path}/j", (tmp_path / "j").as_uri()):
         assert WriteOptions.of({"path": text}).path == str(tmp_path / "j")
         assert ReadOptions.of({"path": text}).path == str(tmp_path / "j")

@@ -53,7 +53,7 @@ class Stream:
         from tests.spark_sources import sparks
 
         for count in counts:
-            sparks.put(self.spark, self.root / "in", self.rows, self.rows + count)
+            sparks.put(self.root / "in", self.rows, self.rows + count)
             self.rows += count
 
     def start(self, checkpoint: str = "checkpoint", **options: str) -> StreamingQuery:
@@ -77,6 +77,7 @@ class Stream:
     def check_once(self) -> None:
         from tests.spark_sources.sparks import is_same
 
+        assert not rejects_of(self.path), "files are to be taken in order"
         assert is_same(self.written, self.given)
 
 
