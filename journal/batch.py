@@ -98,7 +98,8 @@ class TaskWriter:
         """
         verdict = judged(batch, self._layout, self._watermark)
         if verdict.mask is not None:
-            self._late += len(verdict.reasons)
+            self._late += verdict.late
+            self._rejected += len(verdict.reasons)
             lines = rejects.lines_of(self._batch, verdict, self._origin(origins))
             self._append(self._rejects, lines)
             promises = None if promises is None else promises[verdict.mask]
@@ -123,7 +124,7 @@ class TaskWriter:
             self._write()
         for tally in self._open.values():
             self._close(tally)
-        has_rejects = bool(self._late + self._rejected)
+        has_rejects = self._rejected > 0
         if has_rejects:
             if self._durable:
                 self._disk.sync(self._rejects)
@@ -133,7 +134,7 @@ class TaskWriter:
             self._by_partition,
             self._done,
             self._rejects if has_rejects else "",
-            self._rejected + self._late,
+            self._rejected,
             self._late,
         )
 

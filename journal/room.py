@@ -35,12 +35,17 @@ class Room:
         if free < FREE_BYTES_MIN + size:
             raise DiskFull(_full(self._disk, free))
         is_low = free < FREE_BYTES_ALARM
-        if is_low and not self._alarmed and self._on_alarm is not None:
-            self._on_alarm(
+        if is_low and not self._alarmed:
+            self.alarm(
                 f"{self._disk}: {free >> 20} MB are free; at {FREE_BYTES_MIN >> 20} MB nothing is "
                 "written any more: `gapless journal trim`, or make room"
             )
         self._alarmed = is_low
+
+    def alarm(self, text: str) -> None:
+        """Tells whoever listens."""
+        if self._on_alarm is not None:
+            self._on_alarm(text)
 
     def refused(self, error: OSError) -> GaplessError:
         """What to raise where the disk did not take something."""

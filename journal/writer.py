@@ -36,7 +36,7 @@ from gapless.journal.segment import SEGMENT_BYTES, records_of, span, times_of, w
 from gapless.journal.takeover import take_over
 from gapless.journal.tally import Part, Tally, sealed, watermark
 from gapless.protocol.elements import INF
-from gapless.protocol.errors import Bug, JournalError, Misuse, SchemaError
+from gapless.protocol.errors import Bug, DiskFull, JournalError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
 
 Durability = Literal["process", "machine"]
@@ -172,8 +172,7 @@ class Writer:
         self._unmarked = True
         if synced or not self._durable:
             self.sync()
-            if self._tally.bytes >= self._segment_bytes:
-                self.seal()
+            self._seal_full()
         return Written(number, sum(part.rows for _, _, part in parts), left_out, stable, late)
 
     def _checked(self, frame: Frame) -> Frame:
@@ -281,6 +280,16 @@ class Writer:
             return
         bases = () if base is None else (self._base(base),)
         self._commit(lambda commits: self._sealing(commits, bases))
+
+    def _seal_full(self) -> None:
+        """Seals a segment that is full. Where the disk has no room for the commit the segment goes
+        on, and the next append tries again: what was appended is in the journal all the same.
+        """
+        if self._tally.bytes >= self._segment_bytes:
+            try:
+                self.seal()
+            except DiskFull as e:
+                self._room.alarm(str(e))
 
     def _base(self, live: Frame) -> Base:
         self._checked(live)

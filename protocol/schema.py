@@ -112,9 +112,10 @@ class StreamSchema:
     def fixed_row_bytes(self) -> int | None:
         """Bytes of the payload of a row, without its nulls; None where rows differ in length."""
         try:
-            return -(-sum(field.type.bit_width for field in self._payload) // 8)
+            bits: int = sum(field.type.bit_width for field in self._payload)
         except ValueError:
             return None
+        return -(-bits // 8)
 
     @cached_property
     def empty_batch(self) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from gapless.journal.commit import Commits
 from gapless.journal.layout import Layout
 from gapless.journal.reader import Reader
 from gapless.journal.segment import Index
+from gapless.journal.tally import recount
 from gapless.journal.writer import Writer
 from gapless.protocol.errors import GaplessError
 from tests.journal.dying import Died, DyingDisk
@@ -109,8 +110,6 @@ def test_every_row_is_there_once_whatever_step_the_writer_dies_at(
 def test_a_takeover_that_does_not_cut_torn_batches_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recount = takeover.recount
-
     def uncut(index: Index, data: memoryview, shape: Layout) -> Any:
         tally, damage = recount(index, data, shape)
         tally.bytes = len(data)

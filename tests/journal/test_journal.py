@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
 from itertools import chain
@@ -308,6 +309,26 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(disk: Disk) -> 
     with pytest.raises(Misuse, match="append record batches, not frames"):
         out.append(Frame.empty(SCHEMA))
     assert out.batches == 0
+
+
+def test_an_append_whose_seal_finds_no_room_is_in_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = memory()
+    alarms: list[str] = []
+    out = writer(disk, segment_bytes=1, on_alarm=alarms.append)
+    link = disk.link
+
+    def full(*_: str) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(disk, "link", full)
+    assert out.append(batch([(100, "a", 1)])).batch == 0
+    assert "make room" in alarms[0]
+    monkeypatch.setattr(disk, "link", link)
+    assert out.append(batch([(101, "a", 2)])).batch == 1
+    assert Commits(disk, out.layout).head.batches == 2
+    assert [r[2] for r in read_all(disk)] == [1, 2]
 
 
 # -- frames ---------------------------------------------------------------------------------------
