@@ -17,6 +17,7 @@ and those after it, however long the journal is.
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Callable, Mapping
@@ -51,6 +52,7 @@ QUERIES_MAX = 256
 """Spark queries whose last batch is remembered, the latest ones: a batch comes again soon or
 never."""
 NUMBER_MAX = 10**10 - 1
+_BASE = re.compile(r"bases/[0-9]{10}-[0-9]{1,10}")
 
 FOLDER = "commits"
 NEWEST = f"{FOLDER}/newest"
@@ -413,7 +415,7 @@ def _bases(fields: Fields) -> list[Base]:
     bases = []
     for base in fields.take_list("bases", list, 2):
         match base:
-            case [int(commit), str(segment), int(size)]:
+            case [int(commit), str(segment), int(size)] if _BASE.fullmatch(segment) and size >= 0:
                 bases.append(Base(commit, segment, size))
             case _:
                 raise DecodeError("commit.bases", repr(base), "[commit, segment, bytes]")

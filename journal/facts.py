@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gapless.protocol.errors import DecodeError
 from gapless.protocol.schema import StreamSchema
@@ -41,6 +42,8 @@ FACTS = StreamSchema(
 )
 """Of each segment, by partition: its rows and their times. A segment without a name says only what
 the stable is after a commit."""
+_SEGMENT = r"\A(segments/[0-9]{10}-([^/]+-)?[0-9]{1,10})?\z"
+"""An epoch, maybe a task, a number; no other place of the file system can be named."""
 
 
 class Fact(NamedTuple):
@@ -97,6 +100,8 @@ def check(facts: pa.RecordBatch, first: Sequence[int] | None, rows: Sequence[int
     bad = (partition < 0) | (partition >= len(rows)) | (facts.column("bytes").to_numpy() < 0)
     bad |= (start < 0) | (count < 0)
     _refuse(facts, bad, "counts")
+    named = pc.match_substring_regex(facts.column("segment"), _SEGMENT)
+    _refuse(facts, ~named.to_numpy(zero_copy_only=False), "names of segments")
     order = np.argsort(partition, kind="stable")
     order = order[count[order] > 0]
     partition, start, end = partition[order], start[order], (start + count)[order]

@@ -23,13 +23,15 @@ from gapless.journal import commit, room
 from gapless.journal.batch import TaskWriter, commit_batch, writing_epoch
 from gapless.journal.commit import NEWEST, Commits, live_segment
 from gapless.journal.disk import Disk, LocalDisk
+from gapless.journal.facts import Fact, facts_batch
+from gapless.journal.facts import check as check_facts
 from gapless.journal.layout import NOBODY, Layout, establish
 from gapless.journal.reader import Reader
 from gapless.journal.retention import Retention, trim
 from gapless.journal.verify import Verifier
 from gapless.journal.writer import Writer
 from gapless.protocol.envelope import encode_document, peek_header
-from gapless.protocol.errors import DiskFull, JournalError, Misuse
+from gapless.protocol.errors import DecodeError, DiskFull, JournalError, Misuse
 from gapless.protocol.frame import Frame
 from tests.journal.journals import (
     SCHEMA,
@@ -413,6 +415,34 @@ def test_a_commit_of_a_later_release_is_refused_and_says_so(sample: Sample) -> N
     followed.append(name, disk.read(name, 0, 1 << 10))
     with pytest.raises(JournalError, match="a later release"):
         follower.read()
+
+
+@pytest.mark.parametrize("name", ["x", "segments/x", "segments/../../etc/passwd-1", "/etc/x-1"])
+def test_a_commit_that_names_no_segment_is_refused(name: str) -> None:
+    fact = Fact(1, name, 64, 0, 0, 0, 1, 5, 5, 5, False)
+    with pytest.raises(DecodeError, match="names of segments"):
+        check_facts(facts_batch([fact]), None, [1])
+    check_facts(facts_batch([fact._replace(segment="segments/0000000001-a.b-000001")]), None, [1])
+
+
+@pytest.mark.parametrize(
+    ("facts", "first", "rows"),
+    [
+        ([(0, 0, 5), (0, 6, 1)], [0, 0], [7, 0]),
+        ([(0, 0, 5)], [0, 0], [6, 0]),
+        ([(0, 1, 5)], [0, 0], [6, 0]),
+        ([(0, 0, 5)], [0, 0], [5, 3]),
+        ([(2, 0, 5)], [0, 0], [5, 0]),
+        ([(0, 0, -1)], [0, 0], [0, 0]),
+    ],
+)
+def test_facts_with_a_gap_are_refused(
+    facts: list[tuple[int, int, int]], first: list[int], rows: list[int]
+) -> None:
+    name = "segments/0000000001-0"
+    made = [Fact(1, name, 64, 0, p, at, n, 5, 5, 5, False) for p, at, n in facts]
+    with pytest.raises(DecodeError, match=r"commit\.facts"):
+        check_facts(facts_batch(made), first, rows)
 
 
 def test_a_follower_that_misses_a_commit_says_so_once_another_is_there() -> None:

@@ -181,7 +181,7 @@ def fails(check: Callable[[int], None], seed: int) -> bool:
 def test_only_leading_parts_of_each_partition_go(drawn: list[tuple[int, int, bool]]) -> None:
     rows, facts = [0] * 4, []
     for i, (p, largest, _) in enumerate(drawn):
-        facts.append(Fact(1, f"s-{i}", 8, 0, p, rows[p], 1, 0, largest, 0, True))
+        facts.append(Fact(1, f"segments/0000000001-{i}", 8, 0, p, rows[p], 1, 0, largest, 0, True))
         rows[p] += 1
     mask = np.array([chosen for *_, chosen in drawn], np.bool_)
     stopped: set[int] = set()
