@@ -184,7 +184,7 @@ def _jvm(settings: Mapping[str, str], log: Path) -> Iterator[Any]:
         yield gateway
     finally:
         gateway.shutdown()
-        SparkContext._gateway = SparkContext._jvm = None
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         _end(gateway.proc)
 
 
@@ -196,11 +196,11 @@ def _started(settings: Mapping[str, str], gateway: Any, master: str | None) -> S
     conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm).setAll(list(settings.items()))
     try:
         context = SparkContext(gateway=gateway, conf=conf)
+        context.setLogLevel("ERROR")
+        return SparkSession(context)
     except Py4JError as e:
-        where = f"the cluster {master}" if master else "the embedded Spark"
-        raise Misuse(f"{where} did not start: {reason_of(e)}") from None
-    context.setLogLevel("ERROR")
-    return SparkSession(context)
+        where = f"no Spark of {master} (is it there, and reachable?)" if master else "no Spark"
+        raise Misuse(f"{where}: {_reason(e)}") from None
 
 
 def _end(process: Popen[bytes]) -> None:
@@ -215,11 +215,12 @@ def _end(process: Popen[bytes]) -> None:
 
 def _end_of(log: Path) -> str:
     text = log.read_text(errors="replace").strip()
-    return text[-LOG_CHARS_MAX:] or "it printed nothing"
+    thrown = [line for line in text.splitlines() if "Exception" in line or "Error" in line]
+    return (thrown[0] if thrown else text[-LOG_CHARS_MAX:]) or "it printed nothing"
 
 
-def reason_of(error: BaseException) -> str:
-    """What an error of Spark says, without the stack of the JVM."""
-    text = str(getattr(error, "java_exception", None) or error)
-    lines = [line.strip() for line in text.splitlines()]
-    return next((line for line in lines if line), type(error).__name__)[:LOG_CHARS_MAX]
+def _reason(error: BaseException) -> str:
+    """What an error of the JVM says, without its stack."""
+    thrown = getattr(error, "java_exception", None)
+    text = str(error if thrown is None else thrown.toString())
+    return " ".join(text.partition("\n")[0].split())[:LOG_CHARS_MAX]

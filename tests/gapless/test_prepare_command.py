@@ -30,6 +30,7 @@ ROWS = 300_000
 LIMIT_S = 120.0
 """For what takes ten seconds, on a machine that is busy."""
 KEYED = ["--time", "ts", "--key", "src", "--lateness", "5s", "--partitions", "4"]
+HERE = ["--cores", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ class Running:
         self.process = subprocess.Popen(
             [
                 sys.executable, "-c", "from gapless.cli import main; main()", "prepare",
-                *map(str, arguments), "--cores", "2", "--driver-memory", "1g",
+                *map(str, arguments), "--driver-memory", "1g",
             ],
             stdout=self._output,
             stderr=self._errors,
@@ -117,7 +118,7 @@ def test_killed_in_the_middle_it_leaves_nothing_and_the_next_run_has_each_row_on
     flows: Path, tmp_path: Path, gapless: Gapless
 ) -> None:
     out = tmp_path / "j"
-    with running(tmp_path, flows, "--out", out, *KEYED) as run:
+    with running(tmp_path, flows, "--out", out, *KEYED, *HERE) as run:
         run.wait_for(SEGMENTS_OF_A_TASK, out)
         family = run.family()
         run.process.send_signal(signal.SIGKILL)
@@ -129,7 +130,7 @@ def test_killed_in_the_middle_it_leaves_nothing_and_the_next_run_has_each_row_on
     assert rows_in(out) == []
     for left in (tmp_path / "tmp").iterdir():
         shutil.rmtree(left)  # nobody could, once it was killed
-    code, said, errors = prepared(tmp_path, flows, "--out", out, *KEYED)
+    code, said, errors = prepared(tmp_path, flows, "--out", out, *KEYED, *HERE)
     assert (code, errors) == (0, "")
     assert said.startswith(
         f"{out}: 300,000 rows in, 300,000 written, 0 rejected (0 late), 0 dropped, 4 partitions, "
@@ -146,7 +147,7 @@ def test_killed_in_the_middle_it_leaves_nothing_and_the_next_run_has_each_row_on
 @pytest.mark.spark
 def test_interrupted_it_ends_spark_and_leaves_no_journal(flows: Path, tmp_path: Path) -> None:
     out = tmp_path / "j"
-    with running(tmp_path, flows, "--out", out, *KEYED) as run:
+    with running(tmp_path, flows, "--out", out, *KEYED, *HERE) as run:
         run.wait_for(SEGMENTS_OF_A_TASK, out)
         family = run.family()
         run.process.send_signal(signal.SIGINT)
@@ -161,7 +162,9 @@ def test_a_stream_ends_with_sigterm_and_says_what_it_has_done(flows: Path, tmp_p
     folder, out = tmp_path / "in", tmp_path / "j"
     folder.mkdir()
     (folder / "a.parquet").hardlink_to(flows)
-    with running(tmp_path, folder, "--out", out, *KEYED, "--follow", "--trigger", "200ms") as run:
+    with running(
+        tmp_path, folder, "--out", out, *KEYED, *HERE, "--follow", "--trigger", "200ms"
+    ) as run:
         run.wait_for("spark-checkpoint/commits/0", out)
         family = run.family()
         run.process.terminate()
@@ -170,6 +173,19 @@ def test_a_stream_ends_with_sigterm_and_says_what_it_has_done(flows: Path, tmp_p
     assert said.startswith(f"{out}: 300,000 rows in, 300,000 written, 0 rejected (0 late)")
     assert not [process for process in family if is_alive(process)]
     assert sorted(rows_in(out)) == sorted(values_of(table()))
+
+
+@pytest.mark.spark
+def test_what_is_no_cluster_is_said_in_a_sentence(flows: Path, tmp_path: Path) -> None:
+    arguments: list[str | Path] = [flows, "--out", tmp_path / "j", *KEYED, "--spark-master", "nonsense"]
+    with running(tmp_path, *arguments) as run:
+        code, said, errors = run.ended()
+    assert (code, said) == (2, "")
+    assert errors.startswith("gapless: Spark did not start: ")
+    assert "Master must" in errors
+    assert len(errors.splitlines()) == 1
+    assert not (tmp_path / "j").exists()
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 # -- without Spark --------------------------------------------------------------------------------

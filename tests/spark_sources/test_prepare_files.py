@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import establish
 from gapless.protocol.errors import GaplessError
 from gapless.spark_sources.job import planned
+from gapless.spark_sources.progress import share_done
 from gapless.spark_sources.source_files import suggestion
 
 TABLE = pa.table(
@@ -222,3 +224,24 @@ def test_a_job_is_the_same_until_a_file_or_an_option_changes(flows: Path, tmp_pa
     assert query(durability="machine", end=True) == known[0], "how safe, not what"
     os.utime(flows, ns=(0, 0))
     assert query() not in known
+
+
+# -- progress -------------------------------------------------------------------------------------
+
+
+def test_progress_is_the_share_of_the_tasks_of_the_stages_that_there_will_be() -> None:
+    tasks = {1: (4, 4), 2: (8, 2), 3: (0, 0)}  # the third stage is not there yet
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
+    tracker = SimpleNamespace(
+        getJobIdsForGroup=lambda group: [7, 8, 9] if group == "ours" else [],
+        getJobInfo=lambda job: None if job == 9 else SimpleNamespace(stageIds=[1, job - 5, 99]),
+        getStageInfo=lambda stage: (
+            SimpleNamespace(numTasks=tasks[stage][0], numCompletedTasks=tasks[stage][1])
+            if stage in tasks
+            else None
+        ),
+    )
+    assert share_done(spark, "ours", 2) == (4 / 4 + 2 / 8) / 2
+    assert share_done(spark, "others", 2) == 0
+    tasks[2] = (8, 8)
+    assert share_done(spark, "ours", 1) == 1
