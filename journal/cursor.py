@@ -1,8 +1,8 @@
 """Reading one segment: the records of some partitions, in the order in which they were written.
 
 A *sealed* segment is mapped: its length is known and it never changes. A *growing* one is read in
-chunks, as far as the mark says. Both give pieces: the rows of one record, which partition they are
-of and where in it, and what the record promises.
+chunks, up to its live end. Both give pieces: the rows of one record, which partition they are of
+and where in it, and what the record promises.
 
 Every record of a partition begins at the row where the one before it ended; a sealed segment has as
 many rows as its commit says. So a record that is missing is an error, and never a gap.
@@ -149,7 +149,7 @@ class Growing(Cursor):
     def __init__(self, disk: Disk, layout: Layout, name: str, first: Mapping[int, int]) -> None:
         super().__init__(disk, layout, name, first)
         self.end = 0
-        """How far it may be read; whoever watches the mark moves it on."""
+        """How far it may be read; whoever watches the live end moves it on."""
         self._base = 0  # where the chunk at hand begins
         self._chunk = memoryview(b"")
 

@@ -9,10 +9,10 @@ A writer appends, then looks for a later marker, and only then says that it has 
 said lies before the cut, and whatever lies behind the cut was never said. The marker is a file made
 exclusively: two that want to be next get different numbers.
 
-Beside it a *mark*, overwritten after each append, says how far the epoch's live segment may be
-read: never into a batch that is half there or, where appends are synced, not yet safe. A reader
-looks at the mark first and for a later marker then; where there is none, the cut is not yet made,
-and will be behind what the mark says.
+Beside it the *live end*, overwritten after each append, says how far the epoch's live segment may
+be read: never into a batch that is half there or, where appends are synced, not yet safe. A reader
+looks at the live end first and for a later marker then; where there is none, the cut is not yet
+made, and will be behind the live end.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ EPOCH_MAX = 2**32 - 1
 LOOKED_AT_MAX = 1000
 """Epochs in which a writer looks for its own."""
 LOOKS_MAX = 3
-"""At a mark that does not read: it is being overwritten right now, or is damaged."""
+"""At a live end that does not read: it is being overwritten right now, or is damaged."""
 MARKER_BYTES_MAX = 1 << 16
-_MARK = struct.Struct("<QQ")
+_LIVE_END = struct.Struct("<QQ")
 _CRC = struct.Struct("<I")
-_BYTES = _MARK.size + _CRC.size
+_BYTES = _LIVE_END.size + _CRC.size
 
 
-class Mark(NamedTuple):
+class LiveEnd(NamedTuple):
     """How far the live segment of an epoch may be read."""
 
     number: int
@@ -101,23 +101,23 @@ def _claimant(disk: Disk, epoch: int) -> tuple[str, str]:
         return "a writer that died while it took over", ""
 
 
-def mark_name(epoch: int) -> str:
-    """The name of an epoch's mark."""
+def live_end_name(epoch: int) -> str:
+    """The name of the file that has an epoch's live end."""
     return f"live/{epoch:010}"
 
 
-def put_mark(disk: Disk, epoch: int, mark: Mark) -> None:
+def put_live_end(disk: Disk, epoch: int, live_end: LiveEnd) -> None:
     """Lets readers read so far."""
-    data = _MARK.pack(*mark)
-    disk.put(mark_name(epoch), data + _CRC.pack(zlib.crc32(data)))
+    data = _LIVE_END.pack(*live_end)
+    disk.put(live_end_name(epoch), data + _CRC.pack(zlib.crc32(data)))
 
 
-def read_mark(disk: Disk, epoch: int) -> Mark | None:
+def read_live_end(disk: Disk, epoch: int) -> LiveEnd | None:
     """How far readers may read; None where nothing says."""
     for _ in range(LOOKS_MAX):
-        data = disk.read(mark_name(epoch), 0, _BYTES)
+        data = disk.read(live_end_name(epoch), 0, _BYTES)
         if len(data) < _BYTES:
             return None
-        if zlib.crc32(data[: _MARK.size]) == _CRC.unpack_from(data, _MARK.size)[0]:
-            return Mark(*_MARK.unpack_from(data))
+        if zlib.crc32(data[: _LIVE_END.size]) == _CRC.unpack_from(data, _LIVE_END.size)[0]:
+            return LiveEnd(*_LIVE_END.unpack_from(data))
     return None

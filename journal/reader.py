@@ -26,7 +26,7 @@ from gapless.journal.base import read_base
 from gapless.journal.commit import Commits, check_committed, live_segment, read_newest
 from gapless.journal.cursor import Growing, Piece
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import is_fenced, mark_name, read_mark
+from gapless.journal.epoch import is_fenced, live_end_name, read_live_end
 from gapless.journal.facts import Fact
 from gapless.journal.lane import Lane, lanes_of
 from gapless.journal.layout import opened
@@ -146,10 +146,11 @@ class Reader:
     def _end(self) -> Offsets:
         """Behind all rows that are there now."""
         head = self._commits.head
-        if read_mark(self._disk, head.epoch) is None and self._disk.size(live_segment(head)):
+        if read_live_end(self._disk, head.epoch) is None and self._disk.size(live_segment(head)):
             raise JournalError(
-                f"{self._disk}: {mark_name(head.epoch)} is missing or damaged: how far live rows "
-                "may be read is known after the next append, or once a writer opens the journal"
+                f"{self._disk}: {live_end_name(head.epoch)} is missing or damaged: how far live "
+                "rows may be read is known after the next append, or once a writer opens the "
+                "journal"
             )
         end = np.array(self._commits.head.rows, np.int64)
         live = self._watched(None)
@@ -353,17 +354,17 @@ class Reader:
     def _watched(self, growing: Growing | None) -> Growing | None:
         """The live segment, as far as it may be read now."""
         head = self._commits.head
-        mark = read_mark(self._disk, head.epoch)
-        # In this order: what the mark says is before a cut that is not yet made (epoch.py).
-        if mark is not None and mark.number > head.live:  # it was sealed meanwhile
+        shown = read_live_end(self._disk, head.epoch)
+        # In this order: what it shows is before a cut that is not yet made (epoch.py).
+        if shown is not None and shown.number > head.live:  # it was sealed meanwhile
             self._see_commits()
-            check_committed(self._commits, head.epoch, mark.number)
-        if mark is None or mark.number != head.live or is_fenced(self._disk, head.epoch):
+            check_committed(self._commits, head.epoch, shown.number)
+        if shown is None or shown.number != head.live or is_fenced(self._disk, head.epoch):
             return growing
         if growing is None:
             self._before = {p: head.rows[p] for p in self._wanted}
             growing = Growing(self._disk, self.layout, live_segment(head), self._before)
-        growing.end = max(growing.end, mark.end)
+        growing.end = max(growing.end, shown.end)
         return growing
 
     def _see_commits(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gapless.journal import rejects
 from gapless.journal.commit import Change, Commits, check_committed, live_segment
-from gapless.journal.epoch import claim, read_mark
+from gapless.journal.epoch import claim, read_live_end
 from gapless.journal.segment import Index
 from gapless.journal.tally import Tally, recount, sealed
 from gapless.protocol.errors import JournalError
@@ -92,10 +92,10 @@ def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
 def _was_said(commits: Commits, end: int) -> bool:
     """Whether a reader may have seen, or somebody been told of, what lies behind `end`."""
     head = commits.head
-    mark = read_mark(commits.disk, head.epoch)
-    if mark is not None and mark.number > head.live:
-        check_committed(commits, head.epoch, mark.number)
-    return mark is not None and mark.number == head.live and mark.end > end
+    shown = read_live_end(commits.disk, head.epoch)
+    if shown is not None and shown.number > head.live:
+        check_committed(commits, head.epoch, shown.number)
+    return shown is not None and shown.number == head.live and shown.end > end
 
 
 def collect_garbage(commits: Commits) -> None:

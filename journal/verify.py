@@ -157,33 +157,33 @@ class Verifier:
                 yield _wrong(base.segment, f"it is not as of commit {base.commit}")
 
     def _live(self, layout: Layout, head: Head) -> Iterator[Finding]:
-        mark = epoch.read_mark(self._disk, head.epoch)
-        name, mark_name = live_segment(head), epoch.mark_name(head.epoch)
+        shown = epoch.read_live_end(self._disk, head.epoch)
+        name, live_end_name = live_segment(head), epoch.live_end_name(head.epoch)
         size = self._disk.size(name)
-        if mark is None:
-            if size or self._disk.exists(mark_name):
+        if shown is None:
+            if size or self._disk.exists(live_end_name):
                 what = (
                     "it is missing or does not read: live rows are not seen until the next append"
                 )
-                yield Finding("warning", mark_name, None, what, "append, or open a writer")
+                yield Finding("warning", live_end_name, None, what, "append, or open a writer")
             return
-        if mark.number > head.live:
-            what = f"it is of segment {mark.number}, and {name} is not committed"
+        if shown.number > head.live:
+            what = f"it is of segment {shown.number}, and {name} is not committed"
             if live_segment(self._now(layout, head)) == name:
                 advice = f"restore the last file of {FOLDER}/ from a copy"
-                yield Finding("damage", mark_name, None, what, advice)
+                yield Finding("damage", live_end_name, None, what, advice)
             return
-        if mark.number < head.live:
+        if shown.number < head.live:
             return
         promised = np.full(layout.partitions, head.stable, np.int64)
         walk = Walk(layout, name, promised, first=dict(enumerate(head.rows)))
-        data = memoryview(self._disk.read(name, 0, min(size, mark.end)))
-        yield from walk.findings(data, mark.end)
+        data = memoryview(self._disk.read(name, 0, min(size, shown.end)))
+        yield from walk.findings(data, shown.end)
         self.rows += walk.rows
         self.bytes += len(data)
-        if size > mark.end:
-            what = f"{size - mark.end} bytes that are not said to be written yet"
-            yield Finding("note", name, mark.end, what)
+        if size > shown.end:
+            what = f"{size - shown.end} bytes that are not said to be written yet"
+            yield Finding("note", name, shown.end, what)
 
     def _now(self, layout: Layout, head: Head) -> Head:
         try:
@@ -242,8 +242,8 @@ class Verifier:
             for name in self._disk.list(folder):
                 path, of = f"{folder}/{name}", name[:EPOCH_DIGITS]
                 is_commit = folder == FOLDER and (name.isdecimal() or path == NEWEST)
-                is_mark = folder == "live" and of.isdecimal() and int(of) >= head.epoch
-                if path in named or is_commit or is_mark:
+                is_live_end = folder == "live" and of.isdecimal() and int(of) >= head.epoch
+                if path in named or is_commit or is_live_end:
                     continue
                 is_old = of.isdecimal() and int(of) < head.epoch
                 what = f"{self._disk.size(path)} bytes that no commit names: " + (

@@ -1,6 +1,6 @@
 """The writer of a journal: one process that appends batches as they come.
 
-    append   late?  partition -> records -> one write -> (fdatasync) -> fenced? -> mark
+    append   late?  partition -> records -> one write -> (fdatasync) -> fenced? -> live end
                                                                                      |
     seal     facts of the segment -> commit, by link                    readers may read it
 
@@ -27,7 +27,7 @@ from gapless.journal import rejects
 from gapless.journal.base import KEPT, write_base
 from gapless.journal.commit import Base, Change, Commits, fenced, live_segment
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import Mark, is_fenced, put_mark
+from gapless.journal.epoch import LiveEnd, is_fenced, put_live_end
 from gapless.journal.judge import judged, watermark_after
 from gapless.journal.layout import Layout, establish
 from gapless.journal.partition import partitions_of, split
@@ -111,9 +111,9 @@ class Writer:
             self._ended_by = "another writer has taken over"
             raise fenced(self._disk, self.epoch, now)
         self._tally = Tally(live_segment(self._commits.head))
-        self._unmarked = True
+        self._unshown = True
         self._has_lines = False  # rejected rows that are not synced
-        self._mark()
+        self._show()
 
     # -- appending ----------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class Writer:
         self._tally.batches += 1
         self._tally.rejected += left_out
         self.stable = self._tally.stable = stable
-        self._unmarked = True
+        self._unshown = True
         if synced or not self._durable:
             self.sync()
             self._seal_full()
@@ -244,7 +244,7 @@ class Writer:
         writer has taken over: then it has maybe found the last batches, and maybe not.
         """
         self._check_usable()
-        if self._durable and self._unmarked and self._tally.bytes:
+        if self._durable and self._unshown and self._tally.bytes:
             try:
                 if self._has_lines:
                     self._disk.sync(rejects.beside(self._tally.name))
@@ -256,12 +256,14 @@ class Writer:
         if is_fenced(self._disk, self.epoch):
             self._ended_by = "another writer has taken over"
             raise fenced(self._disk, self.epoch, self.epoch + 1)
-        self._mark()
+        self._show()
 
-    def _mark(self) -> None:
-        if self._unmarked:
-            put_mark(self._disk, self.epoch, Mark(self._commits.head.live, self._tally.bytes))
-            self._unmarked = False
+    def _show(self) -> None:
+        if self._unshown:
+            put_live_end(
+                self._disk, self.epoch, LiveEnd(self._commits.head.live, self._tally.bytes)
+            )
+            self._unshown = False
 
     # -- sealing ------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Reading a journal with Spark: what was committed when the read was planned, in parallel.
 
     commits           facts of segments     ->   one task for each 64 MB of them
-    live segment      as far as its mark    ->   one task
+    live segment      up to its live end    ->   one task
 
 Each task maps its segments and hands their columns to Spark, record by record: a task's memory does
 not depend on how much there is. Rows are given as they were appended; in which order tasks give
@@ -22,7 +22,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from gapless.journal.commit import Commits, live_segment
 from gapless.journal.cursor import Cursor, Growing, Piece, Sealed
 from gapless.journal.disk import LocalDisk
-from gapless.journal.epoch import is_fenced, read_mark
+from gapless.journal.epoch import is_fenced, read_live_end
 from gapless.journal.facts import Fact, facts_list
 from gapless.journal.layout import Layout, opened
 from gapless.journal.segment import SEGMENT_BYTES
@@ -98,17 +98,17 @@ class JournalReader(DataSourceReader):
         commits = Commits(disk, self._layout)
         for _ in range(LOOKS_MAX):
             head = commits.head
-            mark = read_mark(disk, head.epoch)
-            # In this order: what the mark says is before a cut that is not yet made (epoch.py).
-            can_read = mark is not None and mark.number == head.live
+            shown = read_live_end(disk, head.epoch)
+            # In this order: what it shows is before a cut that is not yet made (epoch.py).
+            can_read = shown is not None and shown.number == head.live
             can_read = can_read and not is_fenced(disk, head.epoch)
             if not commits.catch_up():
                 break
         else:
             raise Misuse(f"{disk} changes faster than it can be looked at; try again")
-        if not can_read or mark is None or not mark.end:
+        if not can_read or shown is None or not shown.end:
             return commits, None
-        return commits, Live(live_segment(head), mark.end, {p: head.rows[p] for p in self._wanted})
+        return commits, Live(live_segment(head), shown.end, {p: head.rows[p] for p in self._wanted})
 
     def _sealed(self, commits: Commits) -> Iterator[Segments]:
         facts = commits.facts

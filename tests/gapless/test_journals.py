@@ -172,7 +172,7 @@ def test_an_append_that_was_interrupted_ends_the_writer_and_not_the_journal(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gapless.journal.writer.put_mark", interrupted)
+    monkeypatch.setattr("gapless.journal.writer.put_live_end", interrupted)
     with pytest.raises(KeyboardInterrupt):
         writer.append(TABLE)
     monkeypatch.undo()

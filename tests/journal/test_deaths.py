@@ -136,8 +136,8 @@ def test_a_writer_that_lets_readers_see_before_it_syncs_is_caught(
     sync = Writer.sync
 
     def seen_first(self: Writer) -> None:
-        self._mark()
-        self._unmarked = True
+        self._show()
+        self._unshown = True
         sync(self)
 
     monkeypatch.setattr(Writer, "sync", seen_first)

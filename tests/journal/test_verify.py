@@ -15,7 +15,7 @@ from gapless.journal import judge, partition, tally, walk
 from gapless.journal import writer as writer_module
 from gapless.journal.commit import NEWEST, Commits
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import Mark, put_mark
+from gapless.journal.epoch import LiveEnd, put_live_end
 from gapless.journal.layout import Layout
 from gapless.journal.reader import Reader
 from gapless.journal.readers import register
@@ -279,7 +279,7 @@ def test_a_last_commit_that_is_gone_is_found_twice_over() -> None:
 def test_a_mark_of_a_segment_to_come_is_found() -> None:
     disk = memory()
     out = filled(disk)
-    put_mark(disk, out.epoch, Mark(out._commits.head.live + 1, 64))
+    put_live_end(disk, out.epoch, LiveEnd(out._commits.head.live + 1, 64))
     assert "is not committed" in said(disk)
 
 
