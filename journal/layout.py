@@ -7,7 +7,7 @@
     segments/     00000003-00000041: records (segment.py)
     bases/        live tables of an output journal (base.py)
     rejects/      rows that were not taken, as lines of JSON
-    readers/      positions that retention respects (retention.py)
+    readers/      positions that retention respects (readers.py)
 
 A journal of *rows* holds what a source gave: each row's lifetime is [time, time + 1), so times are
 not stored beside it. A journal of *frames* holds what a merger delivered: elements with their own
