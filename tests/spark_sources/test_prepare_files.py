@@ -231,7 +231,6 @@ def test_a_job_is_the_same_until_a_file_or_an_option_changes(flows: Path, tmp_pa
 
 def test_progress_is_the_share_of_the_tasks_of_the_stages_that_there_will_be() -> None:
     tasks = {1: (4, 4), 2: (8, 2), 3: (0, 0)}  # the third stage is not there yet
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
     tracker = SimpleNamespace(
         getJobIdsForGroup=lambda group: [7, 8, 9] if group == "ours" else [],
         getJobInfo=lambda job: None if job == 9 else SimpleNamespace(stageIds=[1, job - 5, 99]),
@@ -241,6 +240,7 @@ def test_progress_is_the_share_of_the_tasks_of_the_stages_that_there_will_be() -
             else None
         ),
     )
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
     assert share_done(spark, "ours", 2) == (4 / 4 + 2 / 8) / 2
     assert share_done(spark, "others", 2) == 0
     tasks[2] = (8, 8)

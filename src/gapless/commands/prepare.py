@@ -139,7 +139,7 @@ def prepare(
     ] = "2g",
     as_json: AsJson = False,
 ) -> None:
-    """Prepare files with Spark: typed, cleaned, in order, into a journal.
+    """Prepare files with Spark: cleaned and in order, in a journal.
 
     All of it is in the journal, or nothing; the same files again change nothing. Rows that do not
     fit, and those that are late, go to the journal's reject files. With --follow, Ctrl-C and
