@@ -177,7 +177,14 @@ def test_a_stream_ends_with_sigterm_and_says_what_it_has_done(flows: Path, tmp_p
 
 @pytest.mark.spark
 def test_what_is_no_cluster_is_said_in_a_sentence(flows: Path, tmp_path: Path) -> None:
-    arguments: list[str | Path] = [flows, "--out", tmp_path / "j", *KEYED, "--spark-master", "nonsense"]
+    arguments: list[str | Path] = [
+        flows,
+        "--out",
+        tmp_path / "j",
+        *KEYED,
+        "--spark-master",
+        "nonsense",
+    ]
     with running(tmp_path, *arguments) as run:
         code, said, errors = run.ended()
     assert (code, said) == (2, "")
