@@ -5,6 +5,7 @@
 
 PYTHON ?= python3
 NAME ?= --all
+WORKERS ?= 2
 SECONDS ?= 60
 
 VENV := .venv
@@ -25,7 +26,7 @@ help: ## list these commands
 install: $(VENV)/.gapless ## make .venv and install Gapless into it, editable
 
 test: install ## run all tests (HYPOTHESIS_PROFILE=long tries more examples)
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 check: lint types layering sanitize wheel-smoke test ## all that must hold before a change is merged
 
