@@ -90,7 +90,6 @@ class Writer:
         self._token = token
         self._now_ms = now_ms
         self._segment_bytes = segment_bytes
-        self._since_base = 0  # bytes
         self._ended_by: str | None = None
         self._room = Room(disk, on_alarm)
         self._room.need(0)
@@ -103,6 +102,7 @@ class Writer:
         )
         self.stable = self._commits.head.stable
         """Promised of all rows to come."""
+        self._since_base = self._bytes_behind_base()
         self._begin()
 
     def _begin(self) -> None:
@@ -114,6 +114,12 @@ class Writer:
         self._unshown = True
         self._has_lines = False  # rejected rows that are not synced
         self._show()
+
+    def _bytes_behind_base(self) -> int:
+        """Of the segments that the last base does not stand for; all, where there is no base."""
+        head, facts = self._commits.head, self._commits.facts
+        base = head.bases[-1].commit if head.bases else 0
+        return int(facts.column("bytes").to_numpy()[facts.column("commit").to_numpy() > base].sum())
 
     # -- appending ----------------------------------------------------------------------------
 
@@ -282,6 +288,8 @@ class Writer:
             return
         bases = () if base is None else (self._base(base),)
         self._commit(lambda commits: self._sealing(commits, bases))
+        if bases:
+            self._since_base = 0
 
     def _seal_full(self) -> None:
         """Seals a segment that is full. Where the disk has no room for the commit the segment goes

@@ -20,6 +20,7 @@ from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk, LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.reader import Reader
+from gapless.journal.writer import Writer
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Fenced, JournalError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
@@ -362,6 +363,27 @@ def test_a_base_stands_for_everything_before_it(disk: Disk) -> None:
     assert reader.position == {0: 4}
     with pytest.raises(Misuse, match="a base as of 6"):
         out.seal(base=live.with_stable(6))
+
+
+def test_a_base_is_wanted_once_enough_has_come_since_the_last(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def append(out: Writer, i: int) -> None:
+        at = np.array([i])
+        out.append(Frame.from_columns(SCHEMA, at, at + 9, batch([(i, "a", i)]), stable=i))
+
+    alone, out, wanted = memory(), frames_writer(disk), []
+    append(frames_writer(alone), 1)
+    each = sum(alone.size(f"segments/{name}") for name in alone.list("segments"))
+    monkeypatch.setattr("gapless.journal.writer.BASE_BYTES", 3 * each)
+    for i in range(1, 12):
+        if i in (5, 9):  # a writer after another knows what was appended before
+            out = frames_writer(disk, token=f"w{i}")
+        append(out, i)
+        wanted.append(out.wants_base)
+        if out.wants_base:
+            out.seal(base=Frame.empty(SCHEMA).with_stable(i))
+    assert wanted == [i % 3 == 0 for i in range(1, 12)]
 
 
 def test_a_position_beyond_the_end_says_that_rows_were_lost(disk: Disk) -> None:
