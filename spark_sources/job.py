@@ -72,11 +72,6 @@ class Job:
             return Head(rows=zeros, first=zeros)
         return Commits(disk, self.layout).head
 
-    @property
-    def batches_in(self) -> int:
-        """How often the journal has this job already."""
-        return self.head().queries.get(self.query, -1) + 1
-
     def write_options(self) -> dict[str, str]:
         """What the data source is to know of any write of this job."""
         layout = self.layout
