@@ -19,7 +19,8 @@ from pyarrow import csv, parquet
 
 import gapless as gl
 from gapless.commands import terminal
-from gapless.commands.generating import count, start_ms
+from gapless.commands.generating import start_ms
+from gapless.commands.options import count
 from gapless.event_files import Destination
 from gapless.event_formats import Counted, JsonLines
 from gapless.journal.generate import Netflow, Nexmark

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gapless.commands.generating import DEFAULT_START, count, ms, run, start_ms
+from gapless.commands.generating import DEFAULT_START, run, start_ms
+from gapless.commands.options import count, ms
 from gapless.commands.terminal import AsJson
 
 generate = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

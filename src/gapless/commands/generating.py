@@ -1,4 +1,4 @@
-"""What the kinds of `gapless generate` share: numbers and times as people write them, and the run.
+"""What the kinds of `gapless generate` share: when a stream begins, and the run.
 
 rows ---- watched for their times ----> Destination (files, or standard output) ----> one line
 """
@@ -6,7 +6,6 @@ rows ---- watched for their times ----> Destination (files, or standard output) 
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gapless.commands.terminal import print_json, progress_bar
+from gapless.commands.terminal import percent_bar, print_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,33 +23,8 @@ if TYPE_CHECKING:
     from gapless.event_files import Destination
     from gapless.journal.generate import Events
 
-PROGRESS_STEPS = 100
-"""A bar moves in percents: one step for each group of rows would draw more than it writes."""
 DEFAULT_START = "2024-01-01T00:00:00"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-# -- numbers and times ----------------------------------------------------------------------------
-
-_COUNT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?([kMG]?)")
-_ZEROS = {"": 0, "k": 3, "M": 6, "G": 9}
-
-
-def count(option: str, text: str) -> int:
-    """The number that `5M`, `1.5k` or `200` says."""
-    from gapless.protocol.errors import Misuse
-
-    form = _COUNT.fullmatch(text)
-    decimals = (form[2] or "").rstrip("0") if form else ""
-    if form is None or len(decimals) > _ZEROS[form[3]]:
-        raise Misuse(f"{option} {text[:50]!r}: write a whole number such as 200, 10k, 1.5M or 2G")
-    return int(form[1] + decimals + "0" * (_ZEROS[form[3]] - len(decimals)))
-
-
-def ms(option: str, text: str) -> int:
-    """The milliseconds that `5s` or `250ms` says."""
-    from gapless.engine.durations import ticks
-
-    return ticks(text, "ms", option)
 
 
 def start_ms(text: str) -> int:
@@ -134,20 +108,17 @@ def run(
 
 def _write(kind: str, streams: Mapping[str, Events], destination: Destination, span: _Span) -> None:
     total = sum(events.rows for events in streams.values())
-    done = steps = 0
+    done = 0
     is_on_screen = destination.is_stdout and sys.stdout.isatty()  # rows are progress enough
-    bar = progress_bar(f"generating {kind}", PROGRESS_STEPS)
-    with nullcontext(_say_nothing) if is_on_screen else bar as advance:
+    with nullcontext(_say_nothing) if is_on_screen else percent_bar(f"generating {kind}") as show:
         for name, events in streams.items():
             batches = span.watch(events)
             for rows in destination.write(name, batches, events.schema, events.rows):
                 done += rows
-                while steps < PROGRESS_STEPS * done // total:
-                    steps += 1
-                    advance()
+                show(done / total)
 
 
-def _say_nothing() -> None:
+def _say_nothing(_: float) -> None:
     pass
 
 

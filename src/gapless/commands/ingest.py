@@ -6,30 +6,28 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.generating import count, ms
-from gapless.commands.terminal import AsJson, ExitCode, print_json, progress_bar, spinner
+from gapless.commands.options import (
+    DurabilityChoice,
+    End,
+    JournalOut,
+    KeyColumns,
+    SchemaFile,
+    TimeColumn,
+    count,
+    ms,
+)
+from gapless.commands.terminal import AsJson, ExitCode, percent_bar, print_json, spinner
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gapless.ingesting import Batch, Input, Stop
     from gapless.journals import JournalWriter
-
-PROGRESS_STEPS = 100
-"""A bar moves in percents."""
-
-
-class DurabilityChoice(StrEnum):
-    """What `--durability` takes."""
-
-    PROCESS = "process"
-    MACHINE = "machine"
 
 
 @dataclass
@@ -47,30 +45,20 @@ class Totals:
 
 
 def ingest(
-    out: Annotated[
-        str, typer.Option(metavar="JOURNAL", help="The journal; made where there is none.")
-    ],
+    out: JournalOut,
     source: Annotated[
         str,
         typer.Argument(
             metavar="FILE", help="A file (.jsonl, .csv, .parquet, .arrow), or - for standard input."
         ),
     ] = "-",
-    time_column: Annotated[
-        str | None, typer.Option("--time", metavar="COLUMN", help="The column that says when.")
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Rows alike in it share a partition; may be repeated."),
-    ] = None,
+    time_column: TimeColumn = None,
+    key: KeyColumns = None,
     lateness: Annotated[
         str, typer.Option(metavar="TIME", help="How late rows may come, as 5s or 250ms.")
     ] = "0s",
     partitions: Annotated[int, typer.Option(help="Of a new journal.")] = 1,
-    schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TOML or JSON: each column's Arrow type."),
-    ] = None,
+    schema: SchemaFile = None,
     format_: Annotated[
         str | None,
         typer.Option("--format", help="jsonl, csv, parquet or arrow, if the name does not say."),
@@ -87,9 +75,7 @@ def ingest(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a file behind the batches that are in.")
     ] = False,
-    end: Annotated[
-        bool, typer.Option("--end", help="Then say that nothing follows, for good.")
-    ] = False,
+    end: End = False,
     as_json: AsJson = False,
 ) -> None:
     """Append rows of a file, or lines as they come, to a journal.
@@ -203,16 +189,8 @@ def _shown(given: Input, is_stdin: bool, totals: Totals) -> Iterator[Callable[[]
         with spinner("waiting for lines") as say:
             yield lambda: say(f"{totals.rows_in:,} rows, {totals.rejected:,} rejected")
         return
-    steps = 0
-    with progress_bar(f"ingesting {given.name}", PROGRESS_STEPS) as advance:
-
-        def show() -> None:
-            nonlocal steps
-            while steps < int(PROGRESS_STEPS * given.share_read):
-                steps += 1
-                advance()
-
-        yield show
+    with percent_bar(f"ingesting {given.name}") as show:
+        yield lambda: show(given.share_read)
 
 
 def _line(document: dict[str, Any]) -> str:

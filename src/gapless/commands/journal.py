@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.terminal import AsJson, ExitCode, output, print_json, progress_bar, spinner
+from gapless.commands.terminal import AsJson, ExitCode, output, percent_bar, print_json, spinner
 
 if TYPE_CHECKING:
     from gapless.journal.disk import LocalDisk
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 journal = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-PROGRESS_STEPS = 100
-"""A bar moves in percents."""
 FINDINGS_SHOWN_MAX = 100
 """For people, of each severity; --json has all."""
 
@@ -79,16 +77,9 @@ def verify(path: JournalPath, as_json: AsJson = False) -> None:
     """
     from gapless.journal.verify import Verifier
 
-    disk, began, steps = _disk_of(path), time.perf_counter(), 0
-    with progress_bar(f"verifying {path}", PROGRESS_STEPS) as advance:
-
-        def progress(done: int, total: int) -> None:
-            nonlocal steps
-            while steps < PROGRESS_STEPS * done // max(total, 1):
-                steps += 1
-                advance()
-
-        verifier = Verifier(disk, progress)
+    disk, began = _disk_of(path), time.perf_counter()
+    with percent_bar(f"verifying {path}") as show:
+        verifier = Verifier(disk, lambda done, total: show(done / max(total, 1)))
         findings = list(verifier.findings())
     bad = [finding for finding in findings if finding.severity != "note"]
     document = {

@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.generating import ms
+from gapless.commands.options import (
+    DurabilityChoice,
+    End,
+    JournalOut,
+    KeyColumns,
+    SchemaFile,
+    TimeColumn,
+    ms,
+)
 from gapless.commands.terminal import (
     AsJson,
     is_watched,
+    percent_bar,
     print_json,
-    progress_bar,
     spinner,
 )
 
@@ -28,8 +36,6 @@ if TYPE_CHECKING:
     from gapless.spark_sources.job import Job
     from gapless.spark_sources.prepare import Prepared
 
-PROGRESS_STEPS = 100
-"""A bar moves in percents."""
 POLL_S = 0.25
 """How often Spark is asked how far it is."""
 STAGES, STAGES_IN_ORDER = 2, 6
@@ -42,13 +48,6 @@ class FormatChoice(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSONL = "jsonl"
-
-
-class DurabilityChoice(StrEnum):
-    """What `--durability` takes."""
-
-    PROCESS = "process"
-    MACHINE = "machine"
 
 
 class UnitChoice(StrEnum):
@@ -67,24 +66,14 @@ def prepare(
             metavar="INPUT", help="Files, a pattern or a directory: Parquet, CSV or JSON lines."
         ),
     ],
-    out: Annotated[
-        str, typer.Option(metavar="JOURNAL", help="The journal; made where there is none.")
-    ],
-    time_column: Annotated[
-        str | None, typer.Option("--time", metavar="COLUMN", help="The column that says when.")
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Rows alike in it share a partition; may be repeated."),
-    ] = None,
+    out: JournalOut,
+    time_column: TimeColumn = None,
+    key: KeyColumns = None,
     lateness: Annotated[
         str | None, typer.Option(metavar="TIME", help="How late rows may come, as 5s or 250ms.")
     ] = None,
     partitions: Annotated[int | None, typer.Option(help="Of a new journal, 1 to 1024.")] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TOML or JSON: each column's Arrow type."),
-    ] = None,
+    schema: SchemaFile = None,
     rules: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="TOML: what to drop, to default and to reject."),
@@ -121,9 +110,7 @@ def prepare(
     durability: Annotated[
         DurabilityChoice, typer.Option(help="What the rows survive once they are in.")
     ] = DurabilityChoice.PROCESS,
-    end: Annotated[
-        bool, typer.Option("--end", help="Then say that nothing follows, for good.")
-    ] = False,
+    end: End = False,
     again: Annotated[
         bool, typer.Option("--again", help="Even if the journal has these files already.")
     ] = False,
@@ -316,15 +303,11 @@ def _bar(spark: SparkSession, job: Job) -> Iterator[None]:
 
     stages = STAGES_IN_ORDER if job.keep_order else STAGES
     ended = threading.Event()
-    with progress_bar("preparing", PROGRESS_STEPS) as advance:
+    with percent_bar("preparing") as show:
 
         def watch() -> None:
-            steps = 0
             while not ended.wait(POLL_S):
-                share = share_done(spark, job.query, stages)
-                while steps < int(PROGRESS_STEPS * share):
-                    steps += 1
-                    advance()
+                show(share_done(spark, job.query, stages))
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()

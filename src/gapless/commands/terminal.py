@@ -23,6 +23,8 @@ from rich.console import Console
 TABLE_WIDTH_UNWATCHED = 160
 """Columns for tables that go to a file or a pipe, where no window says how many there are."""
 
+PERCENTS = 100
+
 
 class ExitCode(IntEnum):
     """What a command's exit says to the script that called it."""
@@ -81,3 +83,20 @@ def progress_bar(text: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(text, total=total)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def percent_bar(text: str) -> Iterator[Callable[[float], None]]:
+    """While inside: a bar that moves in percents, however often it is told of, if a person watches.
+    Yields what takes the share that is done, 0 to 1.
+    """
+    steps = 0
+    with progress_bar(text, PERCENTS) as advance:
+
+        def show(share: float) -> None:
+            nonlocal steps
+            while steps < int(PERCENTS * share):
+                steps += 1
+                advance()
+
+        yield show

@@ -1,0 +1,61 @@
+"""Options that several commands take, and amounts as people write them: `10k`, `5s`."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# -- of what becomes a journal --------------------------------------------------------------------
+
+JournalOut = Annotated[
+    str, typer.Option("--out", metavar="JOURNAL", help="The journal; made where there is none.")
+]
+TimeColumn = Annotated[
+    str | None, typer.Option("--time", metavar="COLUMN", help="The column that says when.")
+]
+KeyColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key", metavar="COLUMN", help="Rows alike in it share a partition; may be repeated."
+    ),
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="TOML or JSON: each column's Arrow type."),
+]
+End = Annotated[bool, typer.Option("--end", help="Then say that nothing follows, for good.")]
+
+
+class DurabilityChoice(StrEnum):
+    """What `--durability` takes."""
+
+    PROCESS = "process"
+    MACHINE = "machine"
+
+
+# -- amounts --------------------------------------------------------------------------------------
+
+_COUNT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?([kMG]?)")
+_ZEROS = {"": 0, "k": 3, "M": 6, "G": 9}
+
+
+def count(option: str, text: str) -> int:
+    """The number that `5M`, `1.5k` or `200` says."""
+    from gapless.protocol.errors import Misuse
+
+    form = _COUNT.fullmatch(text)
+    decimals = (form[2] or "").rstrip("0") if form else ""
+    if form is None or len(decimals) > _ZEROS[form[3]]:
+        raise Misuse(f"{option} {text[:50]!r}: write a whole number such as 200, 10k, 1.5M or 2G")
+    return int(form[1] + decimals + "0" * (_ZEROS[form[3]] - len(decimals)))
+
+
+def ms(option: str, text: str) -> int:
+    """The milliseconds that `5s` or `250ms` says."""
+    from gapless.engine.durations import ticks
+
+    return ticks(text, "ms", option)
