@@ -100,43 +100,45 @@ class Destination:
     def write(
         self, stream: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int
     ) -> Iterator[int]:
-        """Writes a stream of so many rows. Yields, group by group, how many there were in it."""
+        """Writes a stream of so many rows, or fewer if no more come. Yields, group by group, how
+        many there were in it.
+        """
         rest = _Rows(batches)
         if self.is_stdout:
             with _writing(STDOUT):
-                size = yield from self._fill(sys.stdout.buffer, rest, schema, rows)
+                file = yield from self._fill(STDOUT, sys.stdout.buffer, rest, schema, rows)
                 sys.stdout.buffer.flush()
-            self.files.append(Written(STDOUT, rows, size))
+            self.files.append(file)
             return
         self._make_folder()
         paths, start = self._paths[stream], 0
         for number, path in enumerate(paths, 1):
             end = rows * number // len(paths)
             part = path.with_name(f"{path.name}.part")
-            with _writing(path), part.open("wb") as file:
+            with _writing(path), part.open("wb") as out:
                 self._parts.append((part, path))
-                size = yield from self._fill(file, rest, schema, end - start)
-            self.files.append(Written(str(path), end - start, size))
+                file = yield from self._fill(str(path), out, rest, schema, end - start)
+            self.files.append(file)
             start = end
 
     def _fill(
-        self, file: IO[bytes], rest: _Rows, schema: pa.Schema, rows: int
-    ) -> Generator[int, None, int]:
-        """Writes one file; returns how many bytes it has."""
-        counted = Counted(file)
+        self, path: str, out: IO[bytes], rest: _Rows, schema: pa.Schema, rows_max: int
+    ) -> Generator[int, None, Written]:
+        """Writes one file, of so many rows or as many as there are."""
+        counted, rows = Counted(out), 0
         encoder = ENCODERS[self.format](counted, schema)
         try:
-            while group := rest.take(min(GROUP_ROWS, rows)):
+            while group := rest.take(min(GROUP_ROWS, rows_max - rows)):
                 batch = pa.concat_batches(group)
                 encoder.write(batch)
-                rows -= len(batch)
+                rows += len(batch)
                 yield len(batch)
             encoder.close()
         except BaseException:
             counted.forget()
             encoder.close()  # else Arrow does it later, in a file that is closed
             raise
-        return counted.bytes
+        return Written(path, rows, counted.bytes)
 
     def _look(self) -> None:
         """Finds out early what cannot be."""

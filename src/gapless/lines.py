@@ -22,7 +22,7 @@ LINE_BYTES_MAX = 1 << 20
 """Of one line. Of one that is longer no more is kept than it takes to say so: what has no ends of
 lines at all must not fill the memory."""
 
-_MARK = b"\xef\xbb\xbf"  # which some programs write in front of UTF-8
+_BYTE_ORDER = b"\xef\xbb\xbf"  # which some programs write in front of UTF-8
 
 Places = npt.NDArray[np.int64]
 
@@ -80,7 +80,7 @@ class Lines:
         del self._buffer[:size], self._ends[:count]
         self._base += size
         self._number += count
-        return Block(data.removeprefix(_MARK) if number == 1 else data, number)
+        return Block(data.removeprefix(_BYTE_ORDER) if number == 1 else data, number)
 
 
 class Spans(NamedTuple):
