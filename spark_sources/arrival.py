@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own documents use
 
 from gapless.protocol.elements import BEGIN
-from gapless.spark_sources.casting import NANOS_PER_MICRO, quoted, ticks
+from gapless.spark_sources.casting import MICROS, NANOS_PER_MICRO, quoted, ticks
 from gapless.spark_sources.job import Job
 from gapless.spark_sources.rows import (
     ARRIVAL,
@@ -46,7 +46,6 @@ SPLIT = "_split"
 """The number of a row's split, in the order of arrival."""
 
 _LARGEST, _BEFORE, _TICKS = "_largest", "_before", "_ticks"
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6}
 
 
 def is_good(rows: Rows) -> Column:
@@ -134,5 +133,5 @@ def _shown(count: Column, t: pa.DataType) -> Column:
     if t.unit == "ns":
         micros = F.call_function("div", count, F.lit(NANOS_PER_MICRO))
     else:
-        micros = F.try_multiply(count, F.lit(10**6 // _PER_SECOND[t.unit]))
+        micros = F.try_multiply(count, F.lit(MICROS[t.unit]))
     return F.coalesce(F.timestamp_micros(micros).cast("string"), count.cast("string"))

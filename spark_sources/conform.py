@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.protocol.errors import BadData
+from gapless.spark_sources.spark_types import PER_SECOND
 
 Bad = npt.NDArray[np.bool_] | None
 """True for each row that misfits; None where none does."""
-
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class Conformed(NamedTuple):
@@ -93,7 +92,7 @@ def _struct(array: pa.StructArray, t: pa.DataType) -> Conformed:
 
 def _ticks(array: pa.Array, t: pa.DataType) -> Conformed:
     """Counts of one unit as counts of another; a zone changes nothing."""
-    had, wanted = _PER_SECOND[array.type.unit], _PER_SECOND[t.unit]
+    had, wanted = PER_SECOND[array.type.unit], PER_SECOND[t.unit]
     if had == wanted:
         return Conformed(array.cast(t), None)
     counts = _values(array)

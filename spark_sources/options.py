@@ -25,7 +25,7 @@ from gapless.journal.layout import Layout
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.schema import StreamSchema
-from gapless.spark_sources.spark_types import columns_of, payload_of
+from gapless.spark_sources.spark_types import PER_SECOND, columns_of, payload_of
 
 SORTED = "sorted"
 """`by_partition`: the rows of each partition come in the order of time."""
@@ -52,7 +52,6 @@ READING = frozenset({"path", "partitions", "since", "with_offsets"})
 FROM_SPARK = frozenset({"checkpointlocation", "queryname"})
 """What Spark hands on of its own."""
 
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d{1,18}) ?(ns|us|ms|s|m|h|d)?")
 
@@ -189,8 +188,8 @@ def ticks(duration: str, unit: str) -> int:
     number, said = int(match[1]), match[2]
     if said is None:
         return number
-    per_second = _PER_SECOND[unit]
-    count, rest = divmod(number * per_second * _SECONDS.get(said, 1), _PER_SECOND.get(said, 1))
+    per_second = PER_SECOND[unit]
+    count, rest = divmod(number * per_second * _SECONDS.get(said, 1), PER_SECOND.get(said, 1))
     if rest:
         raise Misuse(f"lateness {duration!r} is no whole number of {unit}, the journal's unit")
     return count
@@ -213,7 +212,7 @@ def instant(text: str, unit: str) -> int:
             ) from None
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         micros = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        t = -(-micros * _PER_SECOND[unit] // _PER_SECOND["us"])
+        t = -(-micros * PER_SECOND[unit] // PER_SECOND["us"])
     if not -INF <= t <= INF:
         raise Misuse(f"since {text!r} is beyond all times of a journal in {unit}")
     return t

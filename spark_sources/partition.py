@@ -31,14 +31,11 @@ from pyspark.sql.types import DecimalType, TimestampNTZType, TimestampType
 
 from gapless.journal.partition import check_count, check_key
 from gapless.protocol.errors import SchemaError
+from gapless.spark_sources.spark_types import PER_SECOND, SPARK_DIGITS_MAX
 
 _Form = Callable[[Column, pa.DataType], Column]
 
-SPARK_DIGITS_MAX = 38
-"""Digits of Spark's widest decimal."""
-
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_MICROS_PER_SECOND = _PER_SECOND["us"]
+_MICROS_PER_SECOND = PER_SECOND["us"]
 _MS_PER_DAY = 86_400_000
 _SPARK_INTEGERS = {
     pa.int8(): "tinyint",
@@ -129,7 +126,7 @@ def _date(column: Column, t: pa.DataType) -> Column:
 def _time(column: Column, t: pa.DataType) -> Column:
     """Of seconds with nine digits: a difference of TIMEs would stop at microseconds."""
     seconds = column.cast("time(9)").cast("decimal(14,9)")
-    return F.floor(seconds * F.lit(_PER_SECOND[t.unit])).cast("bigint")
+    return F.floor(seconds * F.lit(PER_SECOND[t.unit])).cast("bigint")
 
 
 def _timestamp(column: Column, t: pa.DataType) -> Column:
@@ -149,7 +146,7 @@ def _micros(interval: Column) -> Column:
 
 
 def _in_unit(micros: Column, unit: str) -> Column:
-    per_second = _PER_SECOND[unit]
+    per_second = PER_SECOND[unit]
     if per_second > _MICROS_PER_SECOND:
         return F.try_multiply(micros, F.lit(per_second // _MICROS_PER_SECOND).cast("bigint"))
     step = F.lit(_MICROS_PER_SECOND // per_second).cast("bigint")

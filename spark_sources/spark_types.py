@@ -39,6 +39,8 @@ from gapless.protocol.schema import TIME_COLUMNS
 SPARK_DIGITS_MAX = 38
 """Digits of Spark's widest decimal."""
 UINT64_DIGITS = 20
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Ticks of each unit."""
 
 _SIMPLE: list[tuple[pa.DataType, st.DataType]] = [
     (pa.bool_(), st.BooleanType()),
