@@ -224,7 +224,8 @@ class Verifier:
             path = f"{readers.FOLDER}/{reader.name}"
             if reader.position is None:
                 what = "it does not read: nothing is trimmed until this reader registers again"
-                yield Finding("warning", path, None, what, "or unregister it")
+                advice = f"or forget it: a `gapless journal trim` with --forget {reader.name}"
+                yield Finding("warning", path, None, what, advice)
                 continue
             for p, offset in reader.position.items():
                 if p >= len(head.rows):
