@@ -427,6 +427,18 @@ def test_bad_content_of_a_recording_detaches_it(gapless: Gapless, tmp_path: Path
     assert outcome.out.endswith("stable(inf)\n")
 
 
+def test_a_recording_without_rows_takes_the_schema_of_the_one_before(
+    gapless: Gapless, tmp_path: Path
+) -> None:
+    full = [Frame.from_elements(DEFAULT_SCHEMA, parse("ins(A,1,2) stable(inf)"))]
+    none = [Frame.from_elements(DEFAULT_SCHEMA, parse("stable(1)"))]
+    paths = [record(tmp_path / "full", full, "journal"), record(tmp_path / "none", none, "journal")]
+    assert gapless("merge", "--files", *paths).code == 0
+    outcome = gapless("merge", "--files", *reversed(paths))
+    assert outcome.code == 2
+    assert "has no row, so nothing says its schema; name it after another" in outcome.err
+
+
 def test_frames_come_in_turn_or_by_their_first_start(tmp_path: Path) -> None:
     told = [["ins(A,1,9)", "ins(A,8,9)", "stable(9)"], ["ins(B,5,9)", "ins(B,2,9)"]]
     paths = [

@@ -198,20 +198,16 @@ KEYS = {name: (name,) for name in KINDS} | {
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
+    """With generated code, which is what `prepare` runs."""
+    from tests.spark_sources.sparks import started
 
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "1g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", ZONE)
-        .config("spark.sql.timestampType", "TIMESTAMP_NTZ")
-        .config("spark.sql.timeType.enabled", "true")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    settings = {
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.codegen.factoryMode": "FALLBACK",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    }
+    with started(**settings) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,10 @@ class Recording:
         self._is_journal = head.startswith(MAGIC)
         try:
             if self._is_journal:
-                self.schema = _journal_schema(path, head)
+                found = _journal_schema(path) or schema
+                if found is None:
+                    raise BadData("has no row, so nothing says its schema; name it after another")
+                self.schema = found
             else:
                 self._source = pa.memory_map(str(path))
                 is_file = head.startswith(_ARROW_FILE_MAGIC)
@@ -151,15 +154,22 @@ class Recorder:
             raise Misuse(f"{self._path}: cannot be written: {e}") from None
 
 
-def _journal_schema(path: Path, head: bytes) -> StreamSchema:
-    """The schema of the first envelope; all others must then have its fingerprint."""
-    header = peek_header(head)
-    disk = LocalDisk(path.parent)
-    body = disk.read(path.name, HEADER_BYTES, header.body_bytes)
-    if len(body) < _MESSAGE_PREFIX.size:
-        raise Truncated("body", f"{len(body)} bytes", header.body_bytes)
-    _, metadata_bytes = _MESSAGE_PREFIX.unpack_from(body)
-    return StreamSchema.of_batch(read_schema(body[: _MESSAGE_PREFIX.size + metadata_bytes]))
+def _journal_schema(path: Path) -> StreamSchema | None:
+    """The schema of the first envelope that has rows; all others must then have its fingerprint.
+
+    None where there is none, so that nothing says the schema.
+    """
+    disk, at = LocalDisk(path.parent), 0
+    while head := disk.read(path.name, at, HEADER_BYTES):
+        header = peek_header(head)
+        if header.body_bytes:
+            body = disk.read(path.name, at + HEADER_BYTES, header.body_bytes)
+            if len(body) < _MESSAGE_PREFIX.size:
+                raise Truncated("body", f"{len(body)} bytes", header.body_bytes)
+            _, metadata_bytes = _MESSAGE_PREFIX.unpack_from(body)
+            return StreamSchema.of_batch(read_schema(body[: _MESSAGE_PREFIX.size + metadata_bytes]))
+        at += header.envelope_bytes
+    return None
 
 
 def _stable(metadata: Any) -> int | None:
