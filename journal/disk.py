@@ -25,6 +25,9 @@ from gapless.protocol.errors import Misuse
 
 WRITTEN_OPEN_MAX = 64
 """Files kept open for the next write: one a writer, and a program has few writers."""
+ENTERED_MAX = 1024
+"""Names of which is kept that their directories were synced: those in use are few, and of one that
+was forgotten they are synced once more."""
 
 
 class Disk(Protocol):
@@ -180,6 +183,8 @@ class LocalDisk:
         if name not in self._entered:
             for directory in path.relative_to(self._root).parents:
                 _sync(self._root / directory, os.fsync)
+            if len(self._entered) >= ENTERED_MAX:
+                self._entered.clear()
             self._entered.add(name)
 
     def put(self, name: str, data: bytes) -> None:
