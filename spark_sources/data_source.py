@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from gapless.spark_sources.options import ReadOptions, WriteOptions
-from gapless.spark_sources.reading import JournalReader, schema_of
+from gapless.spark_sources.reading import SparkReader, schema_of
 from gapless.spark_sources.writing import BatchWriter, Sink, StreamWriter
 
 
@@ -39,9 +39,9 @@ class GaplessSource(DataSource):
         """The journal's columns, as Spark's."""
         return schema_of(ReadOptions.of(self.options))
 
-    def reader(self, schema: StructType) -> JournalReader:
+    def reader(self, schema: StructType) -> SparkReader:
         """Reads what is committed now."""
-        return JournalReader(ReadOptions.of(self.options), schema)
+        return SparkReader(ReadOptions.of(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Takes the journal over and appends one batch."""

@@ -64,7 +64,7 @@ def schema_of(options: ReadOptions) -> StructType:
     return StructType([*spark_schema(layout), *(places if options.with_offsets else [])])
 
 
-class JournalReader(DataSourceReader):
+class SparkReader(DataSourceReader):
     """One read. `partitions` plans it on the driver, `read` runs in each task."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
