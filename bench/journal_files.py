@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from gapless.bench.harness import Context, Row, best_of
 from gapless.bench.netflow import flows, generator
 from gapless.journal.commit import Commits
-from gapless.journal.disk import LocalDisk
+from gapless.journal.disk import LocalDisk, Mapped
 from gapless.journal.layout import Layout
 from gapless.journal.reader import Reader
 from gapless.journal.segment import SEGMENT_BYTES
@@ -159,7 +159,7 @@ class _Watched(LocalDisk):
         super().__init__(root)
         self._mapped = mapped
 
-    def map(self, name: str, length: int) -> pa.Buffer:
+    def map(self, name: str, length: int) -> Mapped:
         self._mapped.append(name)
         return super().map(name, length)
 

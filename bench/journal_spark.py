@@ -124,11 +124,13 @@ def _resident(process: psutil.Process) -> int:
 
 
 _READ = """
-import resource, sys
+import sys
+from pathlib import Path
 import gapless as gl
 with gl.JournalReader(sys.argv[1]) as reader:
     rows = sum(len(frame) for frame in reader)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+status = Path("/proc/self/status").read_text().splitlines()
+print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
 """
 
 
@@ -136,4 +138,4 @@ def _reading_bytes(path: Path) -> float:
     """The most that a process has had which reads a journal to its end, mapped files included."""
     command = [sys.executable, "-c", _READ, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    return 1024 * float(done.stdout)

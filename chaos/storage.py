@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from gapless.journal.disk import Mapped
+
 CAPACITY_BYTES = 1 << 30
 """What fits on a simulated disk: more than any run writes."""
 
@@ -58,11 +60,11 @@ class SimulatedDisk:
             bytes(self._files[name].data[offset : offset + length]) if name in self._files else b""
         )
 
-    def map(self, name: str, length: int) -> pa.Buffer:
+    def map(self, name: str, length: int) -> Mapped:
         """A copy of the first bytes."""
         if self.size(name) < length or not self.exists(name):
             raise OSError(f"{name} has {self.size(name)} bytes, not {length}")
-        return pa.py_buffer(self.read(name, 0, length))
+        return Mapped(pa.py_buffer(self.read(name, 0, length)))
 
     def expect(self, name: str) -> None:
         """Memory is as near as it gets."""

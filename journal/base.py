@@ -36,7 +36,7 @@ def write_base(disk: Disk, layout: Layout, name: str, live: Frame, *, durable: b
 def read_base(disk: Disk, layout: Layout, base: Base) -> Frame:
     """The live table of a base: inserts, and the stable behind them."""
     try:
-        data = memoryview(disk.map(base.segment, base.bytes))
+        data = memoryview(disk.map(base.segment, base.bytes).data)
     except OSError as e:
         raise JournalError(f"{disk}: base {base.segment}: {e}; {ADVICE}") from None
     index = Index(base.segment)

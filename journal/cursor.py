@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gapless.journal.disk import Disk
+from gapless.journal.disk import Disk, Mapped
 from gapless.journal.layout import Layout
 from gapless.journal.segment import ADVICE, Index, Record, read
 from gapless.protocol.errors import JournalError
@@ -22,6 +22,12 @@ from gapless.protocol.frame import Frame
 
 CHUNK_BYTES = 4 << 20
 """Of a growing segment, read at once: as many as a batch needs, where that is more."""
+
+
+READ_BYTES = 8 << 20
+"""Of a mapped segment, read before they are let go again: so many for each partition that is read
+side by side, and not all that its segment has.
+"""
 
 
 class Piece(NamedTuple):
@@ -106,16 +112,19 @@ class Sealed(Cursor):
         self._size = size
         self._crc = crc
         self._expected = rows
-        self._data: memoryview | None = None
+        self._mapped: Mapped | None = None
+        self._data = memoryview(b"")
+        self._let_go = 0  # so much of it from its start
 
     def _more(self) -> bool:
-        if self._data is not None:
+        if self._mapped is not None:
             self._check_rows()
             return False
         try:
-            self._data = memoryview(self._disk.map(self.name, self._size))
+            self._mapped = self._disk.map(self.name, self._size)
         except OSError as e:
             raise JournalError(f"{self._disk}: segment {self.name}: {e}; {ADVICE}") from None
+        self._data = memoryview(self._mapped.data)
         self._index.extend(self._data)
         if self._index.end != self._size:
             raise JournalError(
@@ -127,6 +136,7 @@ class Sealed(Cursor):
                 f"segment {self.name}: it is whole, and not the file that was committed under "
                 f"this name; {ADVICE}"
             )
+        self._mapped.forget(0, self._size)
         return bool(self._index.records)
 
     def _check_rows(self) -> None:
@@ -138,8 +148,9 @@ class Sealed(Cursor):
                 )
 
     def _bytes(self, record: Record) -> memoryview:
-        if self._data is None:
-            return memoryview(b"")
+        if self._mapped is not None and record.at - self._let_go >= READ_BYTES:
+            self._mapped.forget(self._let_go, record.at)
+            self._let_go = record.at
         return self._data[record.at : record.at + record.size]
 
 

@@ -30,6 +30,24 @@ ENTERED_MAX = 1024
 was forgotten they are synced once more."""
 
 
+class Mapped:
+    """The bytes of a file that does not change; whoever has a part of them keeps them alive."""
+
+    def __init__(self, data: pa.Buffer, pages: mmap.mmap | None = None) -> None:
+        self.data = data
+        self._pages = pages
+
+    def forget(self, start: int, end: int) -> None:
+        """These bytes are not needed for now: they take no memory until they are looked at again.
+
+        Whole pages only; nothing happens where the bytes are not the file's own pages.
+        """
+        first, behind = -(-start // mmap.PAGESIZE), end // mmap.PAGESIZE
+        if self._pages is not None and first < behind:
+            size = mmap.PAGESIZE
+            self._pages.madvise(mmap.MADV_DONTNEED, first * size, (behind - first) * size)
+
+
 class Disk(Protocol):
     """Files that are appended to, small ones that are overwritten, and names made by link."""
 
@@ -62,7 +80,7 @@ class Disk(Protocol):
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on; fewer at the end, none where there is no file."""
 
-    def map(self, name: str, length: int) -> pa.Buffer:
+    def map(self, name: str, length: int) -> Mapped:
         """The first `length` bytes of a file that does not change any more, copied if need be.
 
         Raises `OSError` where there are not so many, or no such file.
@@ -199,17 +217,17 @@ class LocalDisk:
         except FileNotFoundError:
             return b""
 
-    def map(self, name: str, length: int) -> pa.Buffer:
-        """The file's own pages: nothing is copied, and what is read may be dropped again."""
+    def map(self, name: str, length: int) -> Mapped:
+        """The file's own pages: nothing is copied."""
         with (self._root / name).open("rb", buffering=0) as f:
             size = os.fstat(f.fileno()).st_size
             if size < length:
                 raise OSError(f"{name} has {size} bytes, not {length}")
             if not length:
-                return pa.py_buffer(b"")
+                return Mapped(pa.py_buffer(b""))
             mapped = mmap.mmap(f.fileno(), length, access=mmap.ACCESS_READ)
         mapped.madvise(mmap.MADV_SEQUENTIAL)
-        return pa.py_buffer(mapped)
+        return Mapped(pa.py_buffer(mapped), mapped)
 
     def expect(self, name: str) -> None:
         """Tells the system to read ahead; where there is no such file, `map` will say so."""

@@ -116,7 +116,7 @@ class Verifier:
                 yield Finding("damage", walk.name, None, "it is missing", RESTORE)
             return
         try:
-            data = memoryview(self._disk.map(walk.name, min(size, end)))
+            data = memoryview(self._disk.map(walk.name, min(size, end)).data)
         except OSError as e:
             if not self._was_trimmed(walk.name):
                 yield Finding("damage", walk.name, None, f"it does not read: {e}", RESTORE)

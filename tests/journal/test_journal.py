@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from gapless.journal import judge
 from gapless.journal import writer as writer_module
 from gapless.journal.agenda import Agenda
 from gapless.journal.commit import Commits
-from gapless.journal.disk import Disk, LocalDisk
+from gapless.journal.disk import Disk, LocalDisk, Mapped
 from gapless.journal.layout import Layout
 from gapless.journal.reader import Reader
 from gapless.journal.writer import Writer
@@ -162,7 +161,7 @@ def test_rows_from_a_time_on_are_all_there_and_segments_before_it_are_not_touche
     mapped: list[str] = []
     take = disk.map
 
-    def watched(name: str, length: int) -> pa.Buffer:
+    def watched(name: str, length: int) -> Mapped:
         mapped.append(name)
         return take(name, length)
 
