@@ -10,15 +10,12 @@ The last two are kept, so that a reader that has just opened the older one may f
 
 from __future__ import annotations
 
-from gapless.journal.commit import Base
 from gapless.journal.disk import Disk
+from gapless.journal.head import Base
 from gapless.journal.layout import Layout
 from gapless.journal.segment import ADVICE, Index, read, records_of, writer_of
 from gapless.protocol.errors import JournalError
 from gapless.protocol.frame import Frame
-
-KEPT = 2
-"""Bases that a journal has at most."""
 
 
 def write_base(disk: Disk, layout: Layout, name: str, live: Frame, *, durable: bool) -> int:

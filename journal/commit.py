@@ -9,95 +9,39 @@ not at all, and of two that want the same number one gets it. The other reads wh
 and tries again behind it; if that was a later epoch, it is fenced. So the chain is the truth, and
 whatever no commit names does not exist.
 
-A commit has a *head*, what holds after it (how far the stable is, how many rows each partition has,
-which batches of which Spark query are in), and the *facts* of the segments that it adds. Every
-64th is *full*: it has the facts of all segments. Opening a journal costs one listing, a full commit
-and those after it, however long the journal is.
+A commit has a *head*, what holds after it (journal/head.py), and the *facts* of the segments that
+it adds. Every 64th is *full*: it has the facts of all segments. Opening a journal costs one
+listing, a full commit and those after it, however long the journal is.
 """
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import EPOCH_MAX, claimed_by
-from gapless.journal.facts import FACTS, Fact, check, facts_batch, rows_in
-from gapless.journal.layout import FORMAT, NOBODY, Layout
-from gapless.journal.partition import PARTITIONS_MAX
-from gapless.protocol.documents import BYTES_MAX, Document, Fields
-from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.envelope import (
-    decode_document,
-    decode_rows,
-    encode_document,
-    encode_rows,
-    peek_header,
-)
+from gapless.journal.epoch import claimed_by
+from gapless.journal.facts import Fact, facts_batch, rows_in
+from gapless.journal.head import Head as Head  # noqa: PLC0414  # spark_sources has it from here
+from gapless.journal.head import decode, encode
+from gapless.journal.layout import Layout
 from gapless.protocol.errors import DecodeError, Fenced, JournalError
-from gapless.protocol.ipc_guard import ROWS_MAX
 
 FULL_EVERY = 64
 """Commits from one full commit to the next: what opening a journal reads at most, twice over."""
 TRIES_MAX = 100
 """Others that may commit while one tries to: more means that something is wrong."""
-QUERIES_MAX = 256
-"""Spark queries whose last batch is remembered, the latest ones: a batch comes again soon or
-never."""
-NUMBER_MAX = 10**10 - 1
-_BASE = re.compile(r"bases/[0-9]{10}-[0-9]{1,10}")
 
 FOLDER = "commits"
 NEWEST = f"{FOLDER}/newest"
 """Beside the chain: which commit was made last. It may be behind, and then says nothing; where it
 is ahead of the chain, the last commits have been lost."""
 _NEWEST = struct.Struct("<QI")
-
-
-class Base(NamedTuple):
-    """A live table that stands for everything up to a commit."""
-
-    commit: int
-    segment: str
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What holds after a commit."""
-
-    number: int = 0
-    epoch: int = 0
-    live: int = 0
-    """The number of the epoch's live segment: those before are sealed."""
-    full: int = 0
-    """The last full commit."""
-    stable: int = BEGIN
-    rows: tuple[int, ...] = ()
-    """By partition: rows so far, trimmed ones included. The offset of the next."""
-    first: tuple[int, ...] = ()
-    """By partition: the offset of the first row that is still there."""
-    batches: int = 0
-    """Appended by writers without Spark, in sealed segments."""
-    rejected: int = 0
-    """Rows that were not taken, late ones included."""
-    queries: Mapping[str, int] = field(default_factory=dict)
-    """By Spark query: the last batch that is in. The latest query is last."""
-    bases: tuple[Base, ...] = ()
-    at_ms: int = 0
-    """When, by the clock of whoever made it; for people."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing will be added any more."""
-        return self.stable == INF
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +162,7 @@ class Commits:
             facts = pa.concat_batches([before, facts])
         draft = f"{FOLDER}/{epoch:010}.{token}"
         self.disk.unlink(draft)
-        self.disk.append(draft, _encode(head, facts))
+        self.disk.append(draft, encode(head, facts))
         if durable:
             self.disk.sync(draft)
         try:
@@ -257,7 +201,7 @@ def read_commit(disk: Disk, layout: Layout, number: int) -> tuple[Head, pa.Recor
             "without it no later row can be trusted"
         )
     try:
-        head, facts = _decode(data, layout)
+        head, facts = decode(data, layout)
     except DecodeError as e:
         advice = (
             "read it with that release"
@@ -327,96 +271,3 @@ def fenced(disk: Disk, epoch: int, by: int) -> Fenced:
         f"journal over with epoch {by}; what it had said was written is there, and it writes no "
         "more"
     )
-
-
-def _encode(head: Head, facts: pa.RecordBatch) -> bytes:
-    document: Document = {
-        "format": FORMAT,
-        "number": head.number,
-        "epoch": head.epoch,
-        "live": head.live,
-        "full": head.full,
-        "stable": head.stable,
-        "rows": list(head.rows),
-        "first": list(head.first),
-        "batches": head.batches,
-        "rejected": head.rejected,
-        "queries": [[query, batch] for query, batch in list(head.queries.items())[-QUERIES_MAX:]],
-        "bases": [list(base) for base in head.bases],
-        "at_ms": head.at_ms,
-        "facts": facts.num_rows,
-    }
-    parts = [encode_document(document, NOBODY, head.number)]
-    starts = range(0, facts.num_rows, ROWS_MAX)
-    parts += [encode_rows(facts.slice(at, ROWS_MAX), FACTS, NOBODY, at) for at in starts]
-    return b"".join(parts)
-
-
-def _decode(data: bytes, layout: Layout) -> tuple[Head, pa.RecordBatch]:
-    view = memoryview(data)
-    at = peek_header(view).envelope_bytes
-    head, rows = _head(decode_document(view[:at], max_bytes=BYTES_MAX).document, layout)
-    batches = [facts_batch([])]
-    while at < len(view):
-        size = peek_header(view, at).envelope_bytes
-        batches.append(decode_rows(view[at : at + size], FACTS).batch)
-        at += size
-    facts = pa.concat_batches(batches)
-    if facts.num_rows != rows:
-        raise DecodeError("commit.facts", f"{facts.num_rows} of them", rows)
-    check(facts, head.first if head.full == head.number else None, head.rows)
-    return head, facts
-
-
-def _head(document: Document, layout: Layout) -> tuple[Head, int]:
-    """The head, and how many facts come with it."""
-    fields = Fields(document, "commit")
-    written = fields.take("format", int)
-    if written != FORMAT:
-        raise DecodeError("commit.format", f"{written}: a later release made it", FORMAT)
-    head = Head(
-        number=fields.take_int("number", 1, NUMBER_MAX),
-        epoch=fields.take_int("epoch", 0, EPOCH_MAX),
-        live=fields.take_int("live", 0, NUMBER_MAX),
-        full=fields.take_int("full", 1, NUMBER_MAX),
-        stable=fields.take_int("stable", BEGIN, INF),
-        rows=_counts(fields, "rows", layout),
-        first=_counts(fields, "first", layout),
-        batches=fields.take_int("batches", 0, INF),
-        rejected=fields.take_int("rejected", 0, INF),
-        queries=dict(_pairs(fields)),
-        bases=tuple(_bases(fields)),
-        at_ms=fields.take_int("at_ms", 0, INF),
-    )
-    rows = fields.take_int("facts", 0, INF)
-    fields.done()
-    return head, rows
-
-
-def _counts(fields: Fields, name: str, layout: Layout) -> tuple[int, ...]:
-    counts = fields.take_list(name, int, PARTITIONS_MAX)
-    if len(counts) != layout.partitions or any(not 0 <= c <= INF for c in counts):
-        raise DecodeError(f"commit.{name}", f"{len(counts)} counts", layout.partitions)
-    return tuple(counts)
-
-
-def _pairs(fields: Fields) -> list[tuple[str, int]]:
-    pairs = []
-    for pair in fields.take_list("queries", list, QUERIES_MAX):
-        match pair:
-            case [str(query), int(batch)]:
-                pairs.append((query, batch))
-            case _:
-                raise DecodeError("commit.queries", repr(pair), "[query, batch]")
-    return pairs
-
-
-def _bases(fields: Fields) -> list[Base]:
-    bases = []
-    for base in fields.take_list("bases", list, 2):
-        match base:
-            case [int(commit), str(segment), int(size)] if _BASE.fullmatch(segment) and size >= 0:
-                bases.append(Base(commit, segment, size))
-            case _:
-                raise DecodeError("commit.bases", repr(base), "[commit, segment, bytes]")
-    return bases

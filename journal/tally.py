@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from gapless.journal.commit import Head
 from gapless.journal.facts import Fact
+from gapless.journal.head import Head
 from gapless.journal.layout import Layout
 from gapless.journal.segment import Index, headers_crc, read, span
 from gapless.protocol.elements import BEGIN, INF

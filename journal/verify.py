@@ -23,7 +23,6 @@ from gapless.journal.commit import (
     FOLDER,
     NEWEST,
     Commits,
-    Head,
     check_follows,
     live_segment,
     read_commit,
@@ -31,6 +30,7 @@ from gapless.journal.commit import (
 )
 from gapless.journal.disk import Disk
 from gapless.journal.facts import Fact, facts_batch, facts_list
+from gapless.journal.head import Head
 from gapless.journal.layout import NAME, Layout, opened
 from gapless.journal.parts import Ints
 from gapless.journal.takeover import EPOCH_DIGITS

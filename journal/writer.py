@@ -24,10 +24,11 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from gapless.journal import rejects
-from gapless.journal.base import KEPT, write_base
-from gapless.journal.commit import Base, Change, Commits, fenced, live_segment
+from gapless.journal.base import write_base
+from gapless.journal.commit import Change, Commits, fenced, live_segment
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import LiveEnd, is_fenced, put_live_end
+from gapless.journal.head import BASES_MAX, Base
 from gapless.journal.judge import judged, watermark_after
 from gapless.journal.layout import Layout, establish
 from gapless.journal.partition import partitions_of, split
@@ -318,7 +319,7 @@ class Writer:
         head, facts = sealed(commits.head, self._tally)
         number = commits.head.number + 1
         fresh = tuple(base._replace(commit=number) for base in bases)
-        kept = (*commits.head.bases, *fresh)[-KEPT:]
+        kept = (*commits.head.bases, *fresh)[-BASES_MAX:]
         return Change(replace(head, live=head.live + 1, bases=kept, at_ms=self._now_ms()), facts)
 
     def _commit(self, change: Callable[[Commits], Change]) -> None:

@@ -17,8 +17,9 @@ import pyarrow as pa
 from rich.table import Table
 
 from gapless.engine.durations import text as duration_text
-from gapless.journal.commit import Commits, Head, live_segment
+from gapless.journal.commit import Commits, live_segment
 from gapless.journal.epoch import claimed_by
+from gapless.journal.head import Head
 from gapless.journal.partition import partitions_of
 from gapless.journal.parts import Ints, Parts
 from gapless.journal.reader import Reader
