@@ -33,13 +33,17 @@ def write_base(disk: Disk, layout: Layout, name: str, live: Frame, *, durable: b
 def read_base(disk: Disk, layout: Layout, base: Base) -> Frame:
     """The live table of a base: inserts, and the stable behind them."""
     try:
-        data = memoryview(disk.map(base.segment, base.bytes).data)
-    except OSError as e:
-        raise JournalError(f"{disk}: base {base.segment}: {e}; {ADVICE}") from None
+        return _read(disk, layout, base)
+    except (OSError, JournalError) as e:
+        raise JournalError(f"{disk}: {e}") from None
+
+
+def _read(disk: Disk, layout: Layout, base: Base) -> Frame:
+    data = memoryview(disk.map(base.segment, base.bytes).data)
     index = Index(base.segment)
     index.extend(data)
     if index.end != base.bytes:
-        raise JournalError(f"{disk}: base {base.segment} ends at byte {index.end}; {ADVICE}")
+        raise JournalError(f"base {base.segment} ends at byte {index.end}; {ADVICE}")
     frames = [read(base.segment, data[r.at : r.at + r.size], r, layout) for r in index.records]
     return Frame.concat([frame.with_stable(None) for frame in frames]).with_stable(
         frames[-1].stable

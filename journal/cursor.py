@@ -60,7 +60,16 @@ class Cursor(ABC):
         return self._index.name
 
     def next(self) -> Piece | None:
-        """The next record that has rows of our partitions, or promises something."""
+        """The next record that has rows of our partitions, or promises something.
+
+        Raises `JournalError`, which says what is damaged in which segment of which journal.
+        """
+        try:
+            return self._next()
+        except JournalError as e:
+            raise JournalError(f"{self._disk}: {e}") from None
+
+    def _next(self) -> Piece | None:
         while (record := self._next_record()) is not None:
             wanted = record.has_rows and record.partition in self._first
             if wanted:
@@ -123,7 +132,7 @@ class Sealed(Cursor):
         try:
             self._mapped = self._disk.map(self.name, self._size)
         except OSError as e:
-            raise JournalError(f"{self._disk}: segment {self.name}: {e}; {ADVICE}") from None
+            raise JournalError(f"segment {self.name}: {e}; {ADVICE}") from None
         self._data = memoryview(self._mapped.data)
         self._index.extend(self._data)
         if self._index.end != self._size:

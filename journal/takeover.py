@@ -76,15 +76,12 @@ def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
         damage = e
     tally, unread = recount(index, data, commits.layout)
     if not accept_loss and _was_said(commits, tally.bytes):
-        raise (
-            unread
-            or damage
-            or JournalError(
-                f"{disk}: segment {name} ends at byte {tally.bytes}, and rows behind it have been "
-                "read: the machine died before they were safe. Take the journal over with "
-                "accept_loss, and readers start anew"
-            )
+        lost = (
+            f"segment {name} ends at byte {tally.bytes}, and rows behind it have been read: the "
+            "machine died before they were safe. Take the journal over with accept_loss, and "
+            "readers start anew"
         )
+        raise JournalError(f"{disk}: {unread or damage or lost}")
     tally.rejected = rejects.cut(disk, rejects.beside(name), head.batches + tally.batches)
     return tally
 
