@@ -33,6 +33,8 @@ PARTITIONS = 8
 LATENESS = "5s"
 LATENESS_MS = 5_000
 CORES = 2
+MEMORY = "1g"
+"""Spark's, where memory is compared: little enough that both inputs use it all."""
 LARGER = 4
 """How many times as many rows the larger input has, where memory is compared."""
 SAMPLE_S = 0.05
@@ -56,10 +58,11 @@ def preparing(context: Context) -> Iterator[Row]:
             yield Row(f"prepare {rows:,} flows", rows / took, "rows/s")
             yield Row("Spark writes the same as Parquet", rows / their, "rows/s")
             yield Row("time of prepare over Spark's", took / their, "x", bar=1.5, op="<=")
-            peaks = [
-                peak_bytes(partial(_journal, spark, file, path / f"memory-{file.stem}", count))
-                for file, count in ((small, rows), (large, LARGER * rows))
-            ]
+        peaks = []
+        for file, count in ((small, rows), (large, LARGER * rows)):
+            with embedded(cores=CORES, driver_memory=MEMORY) as spark:
+                out = path / f"memory-{file.stem}"
+                peaks.append(peak_bytes(partial(_journal, spark, file, out, count)))
         yield Row("memory of prepare, Spark and all", peaks[0], "bytes")
         grown = peaks[1] / peaks[0]
         yield Row(f"the same, {LARGER} times as many rows", grown, "x", bar=1.25, op="<=")
