@@ -64,13 +64,21 @@ class Job:
     is_new: bool
     """Whether the journal is still to be made."""
 
+    def commits(self) -> Commits | None:
+        """The journal's commits as they are now; None where it is not made yet."""
+        disk = LocalDisk(self.out)
+        return None if layout_of(disk) is None else Commits(disk, self.layout)
+
     def head(self) -> Head:
         """What the journal holds now."""
-        disk = LocalDisk(self.out)
-        if layout_of(disk) is None:
-            zeros = (0,) * self.layout.partitions
-            return Head(rows=zeros, first=zeros)
-        return Commits(disk, self.layout).head
+        commits = self.commits()
+        return self.empty if commits is None else commits.head
+
+    @property
+    def empty(self) -> Head:
+        """What a journal holds that is not made yet."""
+        zeros = (0,) * self.layout.partitions
+        return Head(rows=zeros, first=zeros)
 
     def write_options(self) -> dict[str, str]:
         """What the data source is to know of any write of this job."""

@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 import gapless as gl
+from gapless.journal.disk import LocalDisk
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import BadData, Misuse
 from tests.spark_sources.by_hand import commits_of, rejects_of
@@ -20,7 +21,7 @@ from tests.spark_sources.journal_rows import Row, by_partition, parted, rows_in,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from gapless.spark_sources.prepare import Prepared
+    from gapless.spark_sources.prepared import Prepared
 
 pytestmark = pytest.mark.spark
 
@@ -88,9 +89,11 @@ def test_a_stream_that_is_run_again_goes_on_where_it_was(
     }
 
 
-def test_readers_follow_while_a_directory_grows(spark: SparkSession, tmp_path: Path) -> None:
-    from gapless.spark_sources.job import planned
-    from gapless.spark_sources.prepare import follow
+def test_readers_follow_while_a_directory_grows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gapless.spark_sources.following import follow
+    from gapless.spark_sources.job import Job, planned
 
     folder, out = tmp_path / "in", tmp_path / "j"
     arrive(folder, "0", numbered(0))
@@ -111,13 +114,29 @@ def test_readers_follow_while_a_directory_grows(spark: SparkSession, tmp_path: P
     result: list[Prepared] = []
     reads: list[Row] = []
     reading = threading.Thread(target=read_until, args=(out, FILES * 50, reads), daemon=True)
+    opened, listed = returned(monkeypatch, Job, "commits"), returned(monkeypatch, LocalDisk, "list")
     reading.start()
     result.append(follow(spark, job, trigger_ms=100, watch=watch))
+    assert len([commits for commits, *_ in opened if commits is not None]) == 1, "then read on"
+    assert len([folder for _, *folder in listed if folder == ["rejects"]]) == 2, "begin and end"
     reading.join(WAIT_S)
     assert not reading.is_alive()
     assert sorted(reads) == everything(FILES) == sorted(rows_in(out))
     assert result[0].written == FILES * 50
     assert commits_of(out).head.stable == (FILES - 1) * 1_000 + 49 - 100
+
+
+def returned(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> list[tuple[Any, ...]]:
+    """What a method returns from now on, each with what it was called with."""
+    calls: list[tuple[Any, ...]] = []
+    method = getattr(of, name)
+
+    def noted(self: Any, *given: Any) -> Any:
+        calls.append((method(self, *given), *given))
+        return calls[-1][0]
+
+    monkeypatch.setattr(of, name, noted)
+    return calls
 
 
 def read_until(out: Path, rows: int, reads: list[Row]) -> None:
@@ -152,8 +171,8 @@ def test_bad_lines_of_a_stream_are_rejected_and_dropped_ones_counted(
     with pytest.raises(Misuse, match=r"b\.csv' begins with 'src,ts'"):
         prepare(spark, folder, tmp_path / "j", **options)
     (folder / "b.csv").unlink()
+    from gapless.spark_sources.following import follow
     from gapless.spark_sources.job import planned
-    from gapless.spark_sources.prepare import follow
 
     job = planned(folder, tmp_path / "j", **{k: v for k, v in options.items() if k != "once"})
     (folder / "b.csv").write_text("src,ts\n5,5\n")

@@ -30,7 +30,7 @@ from tests.spark_sources.journal_rows import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from gapless.spark_sources.prepare import Prepared
+    from gapless.spark_sources.prepared import Prepared
 
 pytestmark = pytest.mark.spark
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from gapless.spark_sources.job import Job
-    from gapless.spark_sources.prepare import Prepared
+    from gapless.spark_sources.prepared import Prepared
 
 POLL_S = 0.25
 """How often Spark is asked how far it is."""
@@ -211,7 +211,7 @@ def _follow(
     once: bool,
 ) -> Prepared:
     """A stream, until it is interrupted; that is how it ends."""
-    from gapless.spark_sources.prepare import TRIGGER_MS, follow
+    from gapless.spark_sources.following import TRIGGER_MS, follow
     from gapless.spark_sources.session import embedded
 
     interrupted = threading.Event()
