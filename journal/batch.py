@@ -23,13 +23,14 @@ from gapless.journal import rejects
 from gapless.journal.commit import Change, Commits, fenced
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import claim, epoch_of, is_fenced
-from gapless.journal.judge import judged, watermark_after
+from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout
 from gapless.journal.partition import partitions_of, split
 from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of, writer_of
 from gapless.journal.takeover import begin
 from gapless.journal.tally import Tally, watermark
+from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError, Misuse
 from gapless.protocol.frame import Times
@@ -66,9 +67,13 @@ class TaskWriter:
         batch: int,
         durable: bool,
         by_partition: bool = False,
+        sorts: bool = False,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        """`by_partition`: segments of one partition each, whose records promise for it alone."""
+        """`by_partition`: segments of one partition each, whose records promise for it alone.
+
+        `sorts`: the rows that are cut into records at once are put in the order of their time.
+        """
         self._disk = disk
         self._layout = layout
         self._name = f"{epoch:010}-{token}"
@@ -77,6 +82,7 @@ class TaskWriter:
         self._segment_bytes = segment_bytes
         self._watermark = watermark
         self._by_partition = by_partition
+        self._sorts = sorts
         self._room = Room(disk)
         self._segments = 0
         self._open: dict[int, Tally] = {}  # by partition; under 0 where a segment has several
@@ -96,7 +102,7 @@ class TaskWriter:
         `promises` says of each row what may be promised of its partition behind it: only where
         segments are by partition. `origins` says where each comes from, for those that are late.
         """
-        verdict = judged(batch, self._layout, self._watermark)
+        verdict = parted(batch, self._layout, self._watermark)
         if verdict.mask is not None:
             self._late += verdict.late
             self._rejected += len(verdict.reasons)
@@ -154,6 +160,8 @@ class TaskWriter:
         of_rows = [promises for _, promises in self._waiting if promises is not None]
         promises = np.concatenate(of_rows) if of_rows else None
         self._waiting, self._waiting_rows = [], 0
+        if self._sorts:
+            batch = take_rows(batch, np.argsort(times_of(batch, self._layout), kind="stable"))
         count = self._layout.partitions
         key = [batch.column(name) for name in self._layout.key]
         places = partitions_of(key, count) if count > 1 else np.zeros(batch.num_rows, np.int64)

@@ -181,8 +181,8 @@ BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a batch that comes again is not known": (batches_module, "is_in", lambda *_: False),
     "a task judges by what it likes": (
         batches_module,
-        "judged",
-        lambda rows, shape, _: judge.judged(rows, shape, BEGIN),
+        "parted",
+        lambda rows, shape, _: judge.parted(rows, shape, BEGIN),
     ),
     "who has claimed an epoch does not end the one before": (
         batches_module,
@@ -438,3 +438,14 @@ def test_a_batch_without_rows_is_in_and_moves_no_watermark() -> None:
     assert commit(commits, epoch, [task(commits, epoch, "t1", [])], 1)
     commits.catch_up()
     assert (commits.head.stable, commits.head.queries[QUERY]) == (stable, 1)
+
+
+@pytest.mark.parametrize("sorts", [False, True])
+def test_a_task_may_put_its_rows_in_the_order_of_their_time(sorts: bool) -> None:
+    disk = memory()
+    commits = opened(disk)
+    epoch = epoch_of_run(commits, "r")
+    rows: list[Row] = [(100 + i * 7 % 10, "a", i) for i in range(10)]
+    commit(commits, epoch, [task(commits, epoch, "t", rows, sorts=sorts)], 0)
+    wanted = sorted(rows, key=lambda row: row[0] or 0) if sorts else rows
+    assert read_all(disk) == wanted
