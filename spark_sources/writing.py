@@ -43,9 +43,9 @@ from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout, establish, layout_of
 from gapless.protocol.errors import Bug, Misuse, SchemaError
-from gapless.spark_sources.intake import Intake
 from gapless.spark_sources.options import WriteOptions
 from gapless.spark_sources.spark_types import check_writable, spark_type
+from gapless.spark_sources.task_rows import TaskRows
 
 Messages: TypeAlias = Sequence[WriterCommitMessage | None]
 """What the tasks have said; of one that failed Spark has none."""
@@ -55,7 +55,7 @@ QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.job
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
+class TaskWritten(WriterCommitMessage):
     """What a task tells the driver."""
 
     epoch: int
@@ -124,10 +124,10 @@ class Sink:
         epoch = writing_epoch(commits, who, token, _now_ms(), process=_fresh(), durable=durable)
         return Turn(epoch, commits.head.stable, query, batch)
 
-    def write(self, batches: Iterator[pa.RecordBatch], turn: Turn | None) -> Written:
+    def write(self, batches: Iterator[pa.RecordBatch], turn: Turn | None) -> TaskWritten:
         """Writes one task's rows; where it raises, nothing of them is left."""
         if turn is None:
-            return Written(0, 0, None, None)
+            return TaskWritten(0, 0, None, None)
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         writer = TaskWriter(
@@ -141,14 +141,14 @@ class Sink:
             by_partition=self.options.by_partition is not None,
         )
         try:
-            intake = Intake(self.layout, self.options, self.schema.names, writer)
+            rows = TaskRows(self.layout, self.options, self.schema.names, writer)
             for batch in batches:
-                intake.take(batch)
+                rows.take(batch)
             result = writer.finish()
         except BaseException:
             writer.abandon()
             raise
-        return Written(turn.epoch, turn.batch, turn.query, result)
+        return TaskWritten(turn.epoch, turn.batch, turn.query, result)
 
     def commit(self, messages: Messages) -> None:
         """Makes the batch part of the journal, unless it is that already."""
@@ -263,12 +263,12 @@ def _check_columns(layout: Layout, data: StructType) -> None:
         check_writable(field.name, field.dataType, payload.field(field.name).type)
 
 
-def _written(messages: Messages) -> list[Written]:
+def _written(messages: Messages) -> list[TaskWritten]:
     """Of those tasks that have written; others have failed, or found the batch in."""
-    return [m for m in messages if isinstance(m, Written) and m.result is not None]
+    return [m for m in messages if isinstance(m, TaskWritten) and m.result is not None]
 
 
-def _results(written: Sequence[Written]) -> list[TaskResult]:
+def _results(written: Sequence[TaskWritten]) -> list[TaskResult]:
     return [message.result for message in written if message.result is not None]
 
 

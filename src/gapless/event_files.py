@@ -43,7 +43,7 @@ FILES_MAX = 10_000
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFile:
     """A file that is whole."""
 
     path: str
@@ -76,7 +76,7 @@ class Destination:
         """
         if not 1 <= files <= FILES_MAX:
             raise Misuse(f"files {files}: it is from 1 to {FILES_MAX}")
-        self.files: list[Written] = []
+        self.files: list[WrittenFile] = []
         self._path = Path(out)
         self._overwrite = overwrite
         self.is_stdout = out == STDOUT
@@ -123,7 +123,7 @@ class Destination:
 
     def _fill(
         self, path: str, out: IO[bytes], rest: _Rows, schema: pa.Schema, rows_max: int
-    ) -> Generator[int, None, Written]:
+    ) -> Generator[int, None, WrittenFile]:
         """Writes one file, of so many rows or as many as there are."""
         counted, rows = Counted(out), 0
         encoder = ENCODERS[self.format](counted, schema)
@@ -138,7 +138,7 @@ class Destination:
             counted.forget()
             encoder.close()  # else Arrow does it later, in a file that is closed
             raise
-        return Written(path, rows, counted.bytes)
+        return WrittenFile(path, rows, counted.bytes)
 
     def _look(self) -> None:
         """Finds out early what cannot be."""

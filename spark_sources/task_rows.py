@@ -31,7 +31,7 @@ from gapless.spark_sources.conform import Bad, conformed, either
 from gapless.spark_sources.options import SORTED, WriteOptions
 
 
-class Intake:
+class TaskRows:
     """Gives a writer the rows of Spark's batches, in the journal's columns."""
 
     def __init__(
