@@ -26,7 +26,7 @@ TIME_MAX = INF - 2
 _LATE = "late:"
 
 
-class Judged(NamedTuple):
+class Parted(NamedTuple):
     """The rows of a batch, parted."""
 
     kept: pa.RecordBatch
@@ -44,7 +44,7 @@ class Judged(NamedTuple):
         return sum(reason.startswith(_LATE) for reason in self.reasons)
 
 
-def judged(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Judged:
+def parted(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Parted:
     """The rows that are taken, and those that are not."""
     bad: list[tuple[pa.Array, str]] = []
     for i in layout.schema.required:
@@ -64,7 +64,7 @@ def judged(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Judged:
         bad.append((pa.array(ticks > TIME_MAX), f"{layout.time} is beyond all times"))
     bad = [(mask, why) for mask, why in bad if pc.any(mask).as_py()]
     return (
-        _parted(batch, bad) if bad else Judged(batch, batch.slice(0, 0), [], None, (least, largest))
+        _split(batch, bad) if bad else Parted(batch, batch.slice(0, 0), [], None, (least, largest))
     )
 
 
@@ -73,14 +73,14 @@ def watermark_after(largest: int, layout: Layout, watermark: int) -> int:
     return max(watermark, largest - layout.lateness if largest > BEGIN + layout.lateness else BEGIN)
 
 
-def _parted(batch: pa.RecordBatch, bad: list[tuple[pa.Array, str]]) -> Judged:
+def _split(batch: pa.RecordBatch, bad: list[tuple[pa.Array, str]]) -> Parted:
     why = pa.nulls(batch.num_rows, pa.string())
     for mask, reason in bad:  # the first reason counts
         why = pc.if_else(pc.and_(why.is_null(), pc.fill_null(mask, False)), reason, why)
     rejected = why.is_valid().to_numpy(zero_copy_only=False)
     reasons = take(why, pa.array(rejected)).to_pylist()
     kept = take_rows(batch, ~rejected)
-    return Judged(kept, take_rows(batch, rejected), reasons, ~rejected, None)
+    return Parted(kept, take_rows(batch, rejected), reasons, ~rejected, None)
 
 
 def _has_null(column: pa.Array, field: pa.Field) -> pa.Array:

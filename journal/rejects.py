@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.journal.disk import Disk
-from gapless.journal.judge import Judged
+from gapless.journal.judge import Parted
 
 Origin: TypeAlias = Callable[[int], str]
 """Where row i of a batch comes from."""
@@ -36,7 +36,7 @@ def beside(segment: str) -> str:
     return f"{FOLDER}/{segment.rpartition('/')[2]}.jsonl"
 
 
-def lines_of(batch: int, verdict: Judged, origin: str | Origin) -> bytes:
+def lines_of(batch: int, verdict: Parted, origin: str | Origin) -> bytes:
     """The rejected rows of a verdict as lines; all are from one place, or each from its own."""
     if verdict.mask is None:
         return b""

@@ -29,7 +29,7 @@ from gapless.journal.commit import Change, Commits, fenced, live_segment
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import LiveEnd, is_fenced, put_live_end
 from gapless.journal.head import BASES_MAX, Base
-from gapless.journal.judge import judged, watermark_after
+from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout, establish
 from gapless.journal.partition import partitions_of, split
 from gapless.journal.room import Room
@@ -160,7 +160,7 @@ class Writer:
         if isinstance(rows, Frame):
             kept, stable = self._checked(rows), rows.stable
         else:
-            verdict = judged(self._fitting(rows), self.layout, self.stable)
+            verdict = parted(self._fitting(rows), self.layout, self.stable)
             kept, times, late, stable = verdict.kept, verdict.span, verdict.late, None
             if verdict.reasons:
                 lines += rejects.lines_of(number, verdict, origin or f"batch {number}")

@@ -91,13 +91,13 @@ def test_readers_see_what_the_rules_say(seed: int) -> None:
 def test_a_watermark_that_counts_the_batch_itself_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    judged = judge.judged
+    parted = judge.parted
 
-    def too_soon(rows: Any, shape: Layout, watermark: int) -> judge.Judged:
+    def too_soon(rows: Any, shape: Layout, watermark: int) -> judge.Parted:
         times = [t for t in rows.column(0).to_pylist() if t is not None]
-        return judged(rows, shape, max([watermark, *(t - shape.lateness for t in times)]))
+        return parted(rows, shape, max([watermark, *(t - shape.lateness for t in times)]))
 
-    monkeypatch.setattr(writer_module, "judged", too_soon)
+    monkeypatch.setattr(writer_module, "parted", too_soon)
     assert any(fails(check_readers_see_what_the_rules_say, seed) for seed in range(5))
 
 

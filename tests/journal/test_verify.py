@@ -123,9 +123,9 @@ def lying(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
         of = partition.partitions_of
         monkeypatch.setattr(writer_module, "partitions_of", lambda keys, n: (of(keys, n) + 1) % n)
     elif what == "late":
-        judged = judge.judged
+        parted = judge.parted
         monkeypatch.setattr(
-            writer_module, "judged", lambda rows, shape, _, *more: judged(rows, shape, -INF, *more)
+            writer_module, "parted", lambda rows, shape, _, *more: parted(rows, shape, -INF, *more)
         )
     elif what in ("times", "rows"):
         made = tally.Tally.facts
