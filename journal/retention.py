@@ -36,7 +36,9 @@ from gapless.protocol.errors import Fenced, JournalError, Misuse
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which rows go: those that any of these names."""
+    """Which rows go: those that any of these names; with none of them no row does, and a trim takes
+    away only what others have left.
+    """
 
     before: int | None = None
     """Segments whose rows are all before this time."""
@@ -46,8 +48,6 @@ class Retention:
     """What all registered readers of a partition have read."""
 
     def __post_init__(self) -> None:
-        if self.before is None and self.keep_bytes is None and not self.read:
-            raise Misuse("say what is to go: before a time, down to a size, or what has been read")
         if self.keep_bytes is not None and self.keep_bytes < 0:
             raise Misuse(f"keep_bytes {self.keep_bytes}: it is not negative")
 

@@ -224,7 +224,7 @@ class Verifier:
             path = f"{readers.FOLDER}/{reader.name}"
             if reader.position is None:
                 what = "it does not read: nothing is trimmed until this reader registers again"
-                advice = f"or forget it: a `gapless journal trim` with --forget {reader.name}"
+                advice = f"or forget it: `gapless journal trim {self._disk} --forget {reader.name}`"
                 yield Finding("warning", path, None, what, advice)
                 continue
             for p, offset in reader.position.items():

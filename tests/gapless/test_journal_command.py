@@ -305,6 +305,23 @@ def test_a_reader_is_heeded_until_it_is_forgotten(gapless: Gapless, path: Path) 
     assert "registered are none" in unknown.err
 
 
+@pytest.mark.parametrize("option", [["--forget", "old"], ["--forget-after", "7d"]])
+def test_a_reader_is_forgotten_without_another_rule(
+    option: list[str], gapless: Gapless, path: Path
+) -> None:
+    disk = LocalDisk(path)
+    register(disk, "old", {0: 0, 1: 0, 2: 0}, START)
+    register(disk, "new", {0: 5, 1: 5, 2: 5}, 1 << 42)  # in 2109
+    planned = gapless("journal", "trim", path, *option, "--dry-run", "--json").document
+    assert [r.name for r in registered(disk)] == ["new", "old"]
+    done = gapless("journal", "trim", path, *option, "--json").document
+    assert done == {**planned, "dry_run": False}
+    assert (done["forgotten"], done["rows"]) == (["old"], 0)
+    assert [r.name for r in registered(disk)] == ["new"]
+    assert gapless("journal", "show", path, "--json").document["rows"] == 1_000
+    assert gapless("journal", "trim", path, "--forget-after", "7d").code == 0, "nobody is silent"
+
+
 def test_a_trim_of_nothing_is_wrong_usage(gapless: Gapless, path: Path) -> None:
     outcome = gapless("journal", "trim", path)
     assert outcome.code == 2

@@ -248,9 +248,21 @@ def test_nothing_is_said_to_be_read_where_no_reader_is_registered() -> None:
     assert "no registered reader reads partition 2" in made.stays[0]
 
 
-def test_a_rule_must_be_given_and_make_sense() -> None:
-    with pytest.raises(Misuse, match="say what is to go"):
-        Retention()
+def test_without_a_rule_no_row_goes() -> None:
+    disk = memory()
+    _, rows = filled(disk)
+    register(disk, "dead", {0: 0}, 1)
+    before = files_of(disk)
+    disk.append("commits/0000000000.x", b"a draft that somebody has left")
+    made = trimmed(disk, forget=["dead"])
+    assert (made.rows, made.segments, made.stays) == (0, (), ())
+    assert made == plan(commits_of(disk), Retention())
+    assert files_of(disk) == before
+    assert not disk.exists("commits/0000000000.x")
+    assert by_partition(read_all(disk), 3) == rows
+
+
+def test_a_size_to_keep_must_make_sense() -> None:
     with pytest.raises(Misuse, match="not negative"):
         Retention(keep_bytes=-1)
 

@@ -255,7 +255,8 @@ def trim(
 
     Whole segments go, from the oldest on, and never what a registered reader has not read; of an
     output journal nothing behind its last base. A writer and readers may be at work. What several
-    of --before, --keep-bytes and --read name goes if one of them names it.
+    of --before, --keep-bytes and --read name goes if one of them names it. Without them no row
+    goes: with --forget or --forget-after only readers do.
     """
     from uuid import uuid4
 
@@ -264,6 +265,10 @@ def trim(
     from gapless.journal.readers import registered, unregister
     from gapless.protocol.errors import Misuse
 
+    if not (before or keep_bytes or read or forget or forget_after):
+        raise Misuse(
+            "say what is to go: --before, --keep-bytes, --read, --forget or --forget-after"
+        )
     disk, layout = _opened(path)
     rule = retention.Retention(
         None if before is None else _time("--before", before, layout),
