@@ -26,8 +26,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own documents use
 from pyspark.sql.streaming.query import StreamingQuery
 
-from gapless.journal.commit import Commits, Head
+from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
+from gapless.journal.head import Head
 from gapless.journal.writer import Writer
 from gapless.protocol.errors import Misuse
 from gapless.spark_sources.failures import understood

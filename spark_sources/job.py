@@ -20,15 +20,16 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gapless.journal.commit import Commits, Head
+from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
+from gapless.journal.head import Head
 from gapless.journal.layout import Layout, layout_of
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.schema import StreamSchema
-from gapless.protocol.schema_file import KINDS, parse_schema_text
 from gapless.spark_sources import options
 from gapless.spark_sources.parquet_files import footers, unreadable
 from gapless.spark_sources.rules import Rule, check, parse
+from gapless.spark_sources.schema_file import read_schema, text_of
 from gapless.spark_sources.source_files import (
     SourceFiles,
     csv_header,
@@ -122,7 +123,7 @@ def planned(
     found = layout_of(LocalDisk(journal))
     inputs = [input] if isinstance(input, str | Path) else list(input)
     files = listed(inputs, format, follow=follow)
-    wanted = _schema_file(schema) if isinstance(schema, str | Path) else schema
+    wanted = read_schema(schema) if isinstance(schema, str | Path) else schema
     if wanted is None and found is not None and files.format != "parquet":
         wanted = found.schema.payload
     files, given = _columns(files, wanted, follow=follow)
@@ -133,7 +134,7 @@ def planned(
         raise Misuse(f"{out} is no journal yet: --time says which column has the time of a row")
     else:
         layout = _layout(payload, time, key or (), partitions or 1, lateness or 0, time_unit)
-    read_rules = () if rules is None else parse(_text_of(rules, "--rules"))
+    read_rules = () if rules is None else parse(text_of(rules, "--rules"))
     check(read_rules, payload.names)
     if durability not in ("process", "machine"):
         raise Misuse(f'durability {durability!r}: "process" or "machine"')
@@ -251,20 +252,6 @@ def _ticks(lateness: Lateness, unit: str) -> int:
 
 
 # -- columns --------------------------------------------------------------------------------------
-
-
-def _schema_file(path: str | Path) -> pa.Schema:
-    kind = KINDS.get(Path(path).suffix.lower())
-    if kind is None:
-        raise Misuse(f"--schema {str(path)!r}: its name ends in {' or '.join(KINDS)}")
-    return parse_schema_text(_text_of(path, "--schema"), kind)
-
-
-def _text_of(path: str | Path, option: str) -> str:
-    try:
-        return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise Misuse(f"{option} {str(path)!r} does not read: {e}") from None
 
 
 def _columns(

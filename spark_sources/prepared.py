@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gapless.journal import rejects
-from gapless.journal.commit import Head
 from gapless.journal.disk import LocalDisk
+from gapless.journal.head import Head
 from gapless.journal.partition import PARTITIONS_MAX
 from gapless.spark_sources.job import Job
 

@@ -145,7 +145,7 @@ def test_csv_headers_name_the_columns(tmp_path: Path) -> None:
         ({"lateness": timedelta(seconds=-1)}, "it is not negative"),
         ({"lateness": timedelta(microseconds=1)}, "no whole number of ms"),
         ({"durability": "none"}, '"process" or "machine"'),
-        ({"schema": Path("s.yaml")}, "its name ends in .toml or .json"),
+        ({"schema": Path("s.yaml")}, "its name is to end in .toml or .json"),
         ({"schema": Path("s.toml")}, "--schema 's.toml' does not read"),
         ({"schema": pa.schema({"at": pa.int64()})}, "'at' of the schema is not in the files"),
         ({"rules": Path("r.toml")}, "--rules 'r.toml' does not read"),
