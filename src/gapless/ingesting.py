@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from gapless.event_files import FORMATS, TEXT_FORMATS
 from gapless.journal.rejects import Origin, Rejected
+from gapless.journals import Stop
 from gapless.line_formats import Csv, JsonLines, LineFormat
 from gapless.lines import Block, Lines, spans
 from gapless.protocol.errors import BadData, Misuse
@@ -60,7 +61,7 @@ class Batch:
         return int(self.rows.num_rows) + len(self.rejected)
 
 
-class Stop:
+class StopSignals(Stop):
     """A context in which Ctrl-C and SIGTERM only ask: whoever waits wakes up and may finish.
 
     The second time they end the program as they always do.
@@ -73,6 +74,10 @@ class Stop:
     def is_set(self) -> bool:
         """Whether it was asked."""
         return self._is_set
+
+    def wait(self, timeout: float) -> bool:
+        """Waits so many seconds, or until it is asked."""
+        return bool(select.select([self.wakes], [], [], timeout)[0])
 
     def __enter__(self) -> Self:
         self.wakes, self._ask = os.pipe()
@@ -130,7 +135,7 @@ class Input(ABC):
 
 
 def input_of(
-    path: str, kind: str, schema: pa.Schema, rows: int, wait_s: float, stop: Stop
+    path: str, kind: str, schema: pa.Schema, rows: int, wait_s: float, stop: StopSignals
 ) -> Input:
     """The input at a path, in batches of so many rows; `wait_s` is for standard input."""
     if not 1 <= rows <= BATCH_ROWS_MAX:
@@ -225,7 +230,9 @@ class Arriving(_Text):
     Once it is asked to stop, the lines that have come whole are the last batch.
     """
 
-    def __init__(self, kind: str, schema: pa.Schema, rows: int, wait_s: float, stop: Stop) -> None:
+    def __init__(
+        self, kind: str, schema: pa.Schema, rows: int, wait_s: float, stop: StopSignals
+    ) -> None:
         super().__init__("standard input", kind, schema, rows)
         self._wait_s = wait_s
         self._stop = stop

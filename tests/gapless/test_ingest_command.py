@@ -26,7 +26,7 @@ from pyarrow.json import ParseOptions, read_json
 import gapless as gl
 from gapless import ingesting
 from gapless.commands import terminal
-from gapless.ingesting import READ_ROWS, ColumnFile, Input, Stop
+from gapless.ingesting import READ_ROWS, ColumnFile, Input, StopSignals
 from tests.gapless.command import Gapless
 
 SCHEMA = pa.schema({"ts": pa.timestamp("ms"), "src": pa.int32(), "n": pa.int64()})
@@ -168,8 +168,8 @@ def test_a_journal_can_be_ended(gapless: Gapless, tmp_path: Path) -> None:
     [
         (["nowhere.csv"], "no file 'nowhere.csv'"),
         (["FILE.jsonl"], "lines do not say their types: give --schema"),
-        (["FILE.jsonl", "--schema", "FILE.jsonl"], "ends in none of .toml, .json"),
-        (["FILE.jsonl", "--schema", "none.toml"], "cannot be read"),
+        (["FILE.jsonl", "--schema", "FILE.jsonl"], "its name is to end in .toml or .json"),
+        (["FILE.jsonl", "--schema", "none.toml"], "--schema 'none.toml' does not read"),
         (["FILE.parquet", "--format", "xml"], "one of arrow, csv, jsonl, parquet"),
         (["FILE.bin"], "say --format"),
         (["FILE.bin", "--format", "parquet", "--time", "ts"], "file '.*FILE.bin'"),
@@ -210,8 +210,8 @@ def test_a_damaged_file_ends_it_and_what_was_read_is_in(gapless: Gapless, tmp_pa
 
 def test_memory_has_one_batch_however_long_a_file_is(tmp_path: Path) -> None:
     path = write(table(2_500), tmp_path / "flows.arrow")
-    with Stop() as stop:
-        sizes = [batch.rows.num_rows for batch in ColumnFile(path, "arrow", SCHEMA, 1_000, stop)]
+    given = ColumnFile(path, "arrow", SCHEMA, 1_000, Event())
+    sizes = [batch.rows.num_rows for batch in given]
     assert sizes == [1_000, 1_000, 500]
 
 
@@ -440,6 +440,21 @@ def unread_bytes(pipe: IO[str]) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_whoever_follows_until_he_is_asked_to_stop(
+    number: signal.Signals, gapless: Gapless, tmp_path: Path
+) -> None:
+    source = write(table(10), tmp_path / "flows.parquet")
+    gapless("ingest", source, "--out", tmp_path / "j", *MAKES)
+    with StopSignals() as stop, gl.JournalReader(tmp_path / "j") as reader:
+        assert not stop.wait(0)
+        frames = reader.follow(stop)
+        assert len(next(frames))
+        signal.raise_signal(number)
+        assert stop.wait(60)
+        assert list(frames) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop_it_takes_the_lines_that_it_has_and_says_the_totals(
     number: signal.Signals, tmp_path: Path, schema: Path
 ) -> None:
@@ -513,7 +528,7 @@ def test_what_is_read_at_once_decides_nothing(
     source = write(table(300), tmp_path / "flows.jsonl")
 
     def cuts() -> list[tuple[int, list[Any]]]:
-        with Stop() as stop:
+        with StopSignals() as stop:
             given = ingesting.input_of(str(source), "jsonl", SCHEMA, 70, 0, stop)
             skipped = given.skip(2)
             return [(skipped[1], batch.rows.to_pylist()) for batch in islice(given, 10)]

@@ -26,13 +26,13 @@ from gapless.commands.terminal import AsJson, ExitCode, percent_bar, print_json,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gapless.ingesting import Batch, Input, Stop
-    from gapless.journals import JournalWriter
+    from gapless.ingesting import Batch, Input
+    from gapless.journals import JournalWriter, Stop
 
 
 @dataclass
 class Totals:
-    """What has become of the rows."""
+    """What has become of the rows, and how long it took."""
 
     rows_in: int = 0
     batches: int = 0
@@ -42,6 +42,7 @@ class Totals:
     late: int = 0
     resumed: int = 0
     """Rows of the input that were in the journal before."""
+    seconds: float = 0.0
 
 
 def ingest(
@@ -83,7 +84,7 @@ def ingest(
     Lines that are no rows, and rows that are late, go to the journal's reject files. Ctrl-C and
     SIGTERM end it cleanly: what was appended is in. Of a file --resume then goes on.
     """
-    from gapless.ingesting import STDIN, Stop, input_of, kind_of
+    from gapless.ingesting import STDIN, StopSignals, input_of, kind_of
     from gapless.journals import JournalWriter
     from gapless.protocol.errors import Misuse
 
@@ -96,7 +97,7 @@ def ingest(
     columns = _columns(out, schema, source, kind)
     began, totals = time.perf_counter(), Totals()
     with (
-        Stop() as stop,
+        StopSignals() as stop,
         JournalWriter(
             out,
             columns,
@@ -122,19 +123,8 @@ def ingest(
         if end and not interrupted:
             writer.end()
         stable = writer.stable
-    document = {
-        "input": source,
-        "journal": out,
-        **vars(totals),
-        "seconds": round(time.perf_counter() - began, 3),
-        "stable": stable,
-        "ended": end and not interrupted,
-        "interrupted": interrupted,
-    }
-    if as_json:
-        print_json(document)
-    else:
-        typer.echo(_line(document))
+    totals.seconds = round(time.perf_counter() - began, 3)
+    _tell(_document(source, out, totals, stable, end, interrupted), as_json)
     if interrupted and source != STDIN:
         raise typer.Exit(ExitCode.PROBLEM)
 
@@ -144,18 +134,11 @@ def _columns(out: str, schema: Path | None, source: str, kind: str) -> pa.Schema
     from gapless.ingesting import schema_of
     from gapless.journal.disk import LocalDisk
     from gapless.journal.layout import layout_of
-    from gapless.protocol.errors import Misuse
-    from gapless.protocol.schema_file import KINDS, parse_schema_text
+    from gapless.spark_sources.schema_file import read_schema
 
-    if schema is None:
-        return None if layout_of(LocalDisk(out)) is not None else schema_of(source, kind)
-    if schema.suffix.lower() not in KINDS:
-        raise Misuse(f"--schema {str(schema)!r} ends in none of {', '.join(KINDS)}")
-    try:
-        text = schema.read_text()
-    except (OSError, UnicodeDecodeError) as e:
-        raise Misuse(f"--schema {str(schema)!r} cannot be read: {e}") from None
-    return parse_schema_text(text, KINDS[schema.suffix.lower()])
+    if schema is not None:
+        return read_schema(schema)
+    return None if layout_of(LocalDisk(out)) is not None else schema_of(source, kind)
 
 
 def _pass_over(given: Input, writer: JournalWriter, stop: Stop, totals: Totals) -> None:
@@ -191,6 +174,27 @@ def _shown(given: Input, is_stdin: bool, totals: Totals) -> Iterator[Callable[[]
         return
     with percent_bar(f"ingesting {given.name}") as show:
         yield lambda: show(given.share_read)
+
+
+def _document(
+    source: str, out: str, totals: Totals, stable: int, end: bool, interrupted: bool
+) -> dict[str, Any]:
+    """What was done, as plain data."""
+    return {
+        "input": source,
+        "journal": out,
+        **vars(totals),
+        "stable": stable,
+        "ended": end and not interrupted,
+        "interrupted": interrupted,
+    }
+
+
+def _tell(document: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(_line(document))
 
 
 def _line(document: dict[str, Any]) -> str:
