@@ -39,7 +39,10 @@ from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import decode_document
 from gapless.protocol.errors import DecodeError, JournalError
 
+REJECT_FINDINGS_MAX = 100
+"""Of one file of rejected rows: each of its lines may be one, and they are told in one way."""
 LINE_KEYS = frozenset({"batch", "reason", "origin", "row"})
+_RESTORE_REJECTS = "restore the file, if it is needed"
 
 
 class Verifier:
@@ -211,13 +214,18 @@ class Verifier:
 
     def _rejects(self) -> Iterator[Finding]:
         for name in self._disk.list(rejects.FOLDER):
-            path = f"{rejects.FOLDER}/{name}"
+            path, bad = f"{rejects.FOLDER}/{name}", 0
             for at, line in chain.from_iterable(rejects.read_lines(self._disk, path)):
                 if not line.endswith(b"\n"):
                     yield Finding("note", path, at, "its last line is not whole yet")
                 elif not _is_rejected(line):
-                    what = "a line that is no rejected row; the journal's rows are not touched"
-                    yield Finding("warning", path, at, what, "restore the file, if it is needed")
+                    bad += 1
+                    if bad <= REJECT_FINDINGS_MAX:
+                        what = "a line that is no rejected row; the journal's rows are not touched"
+                        yield Finding("warning", path, at, what, _RESTORE_REJECTS)
+            if bad > REJECT_FINDINGS_MAX:
+                what = f"{bad - REJECT_FINDINGS_MAX} more lines that are no rejected rows"
+                yield Finding("warning", path, None, what, _RESTORE_REJECTS)
 
     def _readers(self, head: Head) -> Iterator[Finding]:
         for reader in readers.registered(self._disk):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from gapless.commands import journal as commands
 from gapless.commands import terminal
 from gapless.commands.journaling import size_of
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.readers import register, registered
+from gapless.journal.verify import Verifier
+from gapless.journal.walk import Finding
 from gapless.journal.writer import Writer
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import JournalError, Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from tests.gapless.command import Gapless
@@ -156,14 +159,35 @@ def test_what_is_left_over_is_no_problem(gapless: Gapless, path: Path) -> None:
     assert "note     segments/0000000000-x-000000: 9 bytes that no commit names" in outcome.out
 
 
-def test_of_many_findings_the_first_are_shown_and_json_has_all(
-    gapless: Gapless, path: Path
+def test_of_many_findings_the_first_of_each_severity_are_shown_and_the_rest_counted(
+    gapless: Gapless, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for i in range(150):
         (path / "segments" / f"0000000000-x-{i:06}").write_bytes(b"")
     assert "note     and 50 more: see --json" in gapless("journal", "verify", path).out
-    findings = gapless("journal", "verify", path, "--json").document["findings"]
-    assert len(findings) == 150
+    document = gapless("journal", "verify", path, "--json").document
+    assert (len(document["findings"]), document["more_findings"]) == (150, {})
+    sorted((path / "segments").iterdir())[-2].unlink()
+    monkeypatch.setattr(commands, "FINDINGS_KEPT_MAX", 120)
+    document = gapless("journal", "verify", path, "--json").document
+    assert document["more_findings"] == {"note": 30}
+    assert [f["severity"] for f in document["findings"]] == ["damage"] + ["note"] * 120
+
+
+def test_findings_are_printed_as_they_come(
+    gapless: Gapless, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Verifier.findings
+
+    def fails(verifier: Verifier) -> Iterator[Finding]:
+        yield from found(verifier)
+        raise JournalError("and then the disk failed")
+
+    sorted((path / "segments").iterdir())[1].unlink()
+    monkeypatch.setattr(Verifier, "findings", fails)
+    outcome = gapless("journal", "verify", path)
+    assert outcome.code == 2
+    assert "it is missing" in outcome.out
 
 
 def test_a_person_sees_how_far_it_is(

@@ -21,7 +21,7 @@ from gapless.journal.reader import Reader
 from gapless.journal.readers import register
 from gapless.journal.retention import Retention, trim
 from gapless.journal.segment import Index
-from gapless.journal.verify import Verifier
+from gapless.journal.verify import REJECT_FINDINGS_MAX, Verifier
 from gapless.journal.walk import Finding
 from gapless.journal.writer import Writer
 from gapless.protocol.elements import INF
@@ -302,6 +302,15 @@ def test_what_is_left_over_or_not_whole_yet_is_noted() -> None:
     assert "commits/0000000001.w1" in notes
     assert "of a writer before, left over" in notes["bases/0000000000-0000000000"]
     assert notes[f"rejects/{live.rpartition('/')[2]}.jsonl"] == "its last line is not whole yet"
+
+
+def test_a_damaged_file_of_rejected_rows_has_so_many_findings_and_no_more() -> None:
+    disk = memory()
+    filled(disk)
+    disk.append("rejects/0000000000-x.jsonl", b"{}\n" * (REJECT_FINDINGS_MAX + 7))
+    found = serious(disk)
+    assert len(found) == REJECT_FINDINGS_MAX + 1
+    assert found[-1].what == "7 more lines that are no rejected rows"
 
 
 def test_a_reader_that_needs_what_was_trimmed_is_named() -> None:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.terminal import AsJson, ExitCode, output, percent_bar, print_json, spinner
+from gapless.commands.terminal import (
+    AsJson,
+    ExitCode,
+    output,
+    percent_bar,
+    print_json,
+    print_line,
+    spinner,
+)
 
 if TYPE_CHECKING:
     from gapless.journal.disk import LocalDisk
@@ -22,7 +31,9 @@ if TYPE_CHECKING:
 journal = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 FINDINGS_SHOWN_MAX = 100
-"""For people, of each severity; --json has all."""
+"""For people, of each severity: what is seen at a glance."""
+FINDINGS_KEPT_MAX = 1_000
+"""With --json, of each severity: one document has them, which is in memory until all is read."""
 
 
 @journal.callback()
@@ -77,29 +88,31 @@ def verify(path: JournalPath, as_json: AsJson = False) -> None:
     """
     from gapless.journal.verify import Verifier
 
-    disk, began = _disk_of(path), time.perf_counter()
+    disk, began, found = _disk_of(path), time.perf_counter(), _Found(as_json)
     with percent_bar(f"verifying {path}") as show:
         verifier = Verifier(disk, lambda done, total: show(done / max(total, 1)))
-        findings = list(verifier.findings())
-    bad = [finding for finding in findings if finding.severity != "note"]
+        for finding in verifier.findings():
+            found.take(finding)
     document = {
         "journal": str(path),
         "segments": verifier.segments,
         "rows": verifier.rows,
         "bytes": verifier.bytes,
         "seconds": round(time.perf_counter() - began, 3),
-        "findings": [finding._asdict() for finding in findings],
+        "findings": found.kept,
+        "more_findings": found.more,
     }
     if as_json:
         print_json(document)
     else:
-        _print_findings(findings)
-        verdict = f"{len(bad):,} findings" if bad else "all is well"
+        for severity, count in found.more.items():
+            typer.echo(f"{severity:<8} and {count:,} more: see --json")
+        verdict = f"{found.bad:,} findings" if found.bad else "all is well"
         typer.echo(
             f"{path}: {verdict}; {verifier.segments:,} segments, {verifier.rows:,} rows, "
             f"{verifier.bytes:,} bytes, {document['seconds']:.2f} s"
         )
-    raise typer.Exit(ExitCode.PROBLEM if bad else ExitCode.DONE)
+    raise typer.Exit(ExitCode.PROBLEM if found.bad else ExitCode.DONE)
 
 
 def _disk_of(path: Path) -> LocalDisk:
@@ -108,18 +121,35 @@ def _disk_of(path: Path) -> LocalDisk:
     return LocalDisk(path)
 
 
-def _print_findings(findings: list[Finding]) -> None:
-    shown: dict[str, int] = {}
-    for finding in findings:
-        shown[finding.severity] = shown.get(finding.severity, 0) + 1
-        if shown[finding.severity] > FINDINGS_SHOWN_MAX:
-            continue
+class _Found:
+    """Findings as they come: the first of each severity are printed or kept, the rest counted."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._max = FINDINGS_KEPT_MAX if as_json else FINDINGS_SHOWN_MAX
+        self._as_json = as_json
+        self._counts: Counter[str] = Counter()
+        self.kept: list[dict[str, Any]] = []
+
+    def take(self, finding: Finding) -> None:
+        self._counts[finding.severity] += 1
+        if self._counts[finding.severity] > self._max:
+            return
+        if self._as_json:
+            self.kept.append(finding._asdict())
+            return
         at = "" if finding.at is None else f" at byte {finding.at}"
         advice = f"; {finding.advice}" if finding.advice else ""
-        typer.echo(f"{finding.severity:<8} {finding.file}{at}: {finding.what}{advice}")
-    for severity, count in shown.items():
-        if count > FINDINGS_SHOWN_MAX:
-            typer.echo(f"{severity:<8} and {count - FINDINGS_SHOWN_MAX:,} more: see --json")
+        print_line(f"{finding.severity:<8} {finding.file}{at}: {finding.what}{advice}")
+
+    @property
+    def more(self) -> dict[str, int]:
+        """By severity: those that were only counted."""
+        return {each: n - self._max for each, n in self._counts.items() if n > self._max}
+
+    @property
+    def bad(self) -> int:
+        """Those that are no notes."""
+        return self._counts.total() - self._counts["note"]
 
 
 # -- export ---------------------------------------------------------------------------------------

@@ -50,6 +50,12 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
+def print_line(text: str) -> None:
+    """Prints a result while a bar is shown: above it, where both go to one window."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def is_watched() -> bool:
     """Whether a person sees stderr."""
     return sys.stderr.isatty()
@@ -80,7 +86,11 @@ def progress_bar(text: str, total: int) -> Iterator[Callable[[], None]]:
     )
 
     columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    one_window = sys.stdout.isatty()  # else results would go to stderr, where the bar is
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, redirect_stdout=one_window
+    ) as progress:
         task = progress.add_task(text, total=total)
         yield lambda: progress.advance(task)
 
