@@ -56,6 +56,7 @@ class Verifier:
         self._disk = disk
         self._progress = progress
         self._layout: Layout | None = None
+        self._by_now: _ByNow | None = None
         self._damage: Finding | None = None
         self.segments = 0
         self.rows = 0
@@ -71,7 +72,7 @@ class Verifier:
             if self._damage is not None:
                 yield self._damage
             return
-        commits = _Chain(self._disk, self._layout)
+        commits, self._by_now = _Chain(self._disk, self._layout), _ByNow(self._disk, self._layout)
         yield from commits.findings()
         yield from self._segments(self._layout, commits.head, commits.facts)
         yield from self._bases(self._layout, commits.head, commits.facts)
@@ -133,13 +134,7 @@ class Verifier:
 
     def _was_trimmed(self, name: str) -> bool:
         """Whether a file went while we looked."""
-        if self._layout is None:
-            return False
-        try:
-            facts = Commits(self._disk, self._layout).facts
-        except JournalError:
-            return False
-        return name not in facts.column("segment").to_pylist()
+        return self._by_now is not None and self._by_now.has_lost(name)
 
     # -- bases, live segment ------------------------------------------------------------------
 
@@ -172,7 +167,7 @@ class Verifier:
             return
         if shown.number > head.live:
             what = f"it is of segment {shown.number}, and {name} is not committed"
-            if live_segment(self._now(layout, head)) == name:
+            if self._by_now is None or not self._by_now.has_sealed(name):
                 advice = f"restore the last file of {FOLDER}/ from a copy"
                 yield Finding("damage", live_end_name, None, what, advice)
             return
@@ -187,12 +182,6 @@ class Verifier:
         if size > shown.end:
             what = f"{size - shown.end} bytes that are not said to be written yet"
             yield Finding("note", name, shown.end, what)
-
-    def _now(self, layout: Layout, head: Head) -> Head:
-        try:
-            return Commits(self._disk, layout).head
-        except JournalError:
-            return head
 
     # -- what lies beside ---------------------------------------------------------------------
 
@@ -311,6 +300,49 @@ class _Chain:
             self.head, self.facts = head, facts
         elif follows:
             self.head, self.facts = head, pa.concat_batches([self.facts, facts])
+
+
+class _ByNow:
+    """The chain as it is by now: opened once, where something is missing, and read on from there.
+
+    Where it does not open, nothing is known to have changed since.
+    """
+
+    def __init__(self, disk: Disk, layout: Layout) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._commits: Commits | None = None
+        self._is_damaged = False
+        self._number = -1
+        self._named: frozenset[str] = frozenset()
+
+    def has_lost(self, segment: str) -> bool:
+        """Whether no commit names it any more."""
+        commits = self._read_on()
+        if commits is None:
+            return False
+        if commits.head.number != self._number:
+            self._number = commits.head.number
+            self._named = frozenset(commits.facts.column("segment").to_pylist())
+        return segment not in self._named
+
+    def has_sealed(self, segment: str) -> bool:
+        """Whether it is not the live one any more."""
+        commits = self._read_on()
+        return commits is not None and live_segment(commits.head) != segment
+
+    def _read_on(self) -> Commits | None:
+        if self._is_damaged:
+            return None
+        try:
+            if self._commits is None:
+                self._commits = Commits(self._disk, self._layout)
+            else:
+                self._commits.catch_up()
+        except JournalError:
+            self._is_damaged = True
+            return None
+        return self._commits
 
 
 def _same(before: pa.RecordBatch, full: pa.RecordBatch, head: Head) -> bool:

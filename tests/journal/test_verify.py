@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gapless.chaos.storage import SimulatedDisk
-from gapless.journal import judge, partition, tally, walk
+from gapless.journal import judge, partition, tally, verify, walk
 from gapless.journal import writer as writer_module
 from gapless.journal.commit import NEWEST, Commits
 from gapless.journal.disk import Disk
@@ -281,6 +281,30 @@ def test_a_mark_of_a_segment_to_come_is_found() -> None:
     out = filled(disk)
     put_live_end(disk, out.epoch, LiveEnd(out._commits.head.live + 1, 64))
     assert "is not committed" in said(disk)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_however_many_segments_are_missing_the_chain_is_opened_once(
+    is_damaged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = memory()
+    filled(disk).seal()
+    if is_damaged:
+        flip(disk, f"commits/{disk.list('commits')[-2]}", 9)
+    names = disk.list("segments")
+    for name in names[1:6]:
+        disk.unlink(f"segments/{name}")
+    opened: list[Disk] = []
+
+    class Counted(Commits):
+        def __init__(self, disk: Disk, shape: Layout) -> None:
+            opened.append(disk)
+            super().__init__(disk, shape)
+
+    monkeypatch.setattr(verify, "Commits", Counted)
+    missing = [f.file for f in findings(disk) if f.what == "it is missing"]
+    assert missing == [f"segments/{name}" for name in names[1:6]]
+    assert len(opened) == 1
 
 
 # -- what is only good to know --------------------------------------------------------------------
