@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from gapless.commands import journal as commands
 from gapless.commands import terminal
-from gapless.commands.journaling import size_of
+from gapless.commands.options import size_of
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.readers import register, registered

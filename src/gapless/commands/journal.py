@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gapless.commands.options import size_of
 from gapless.commands.terminal import (
     AsJson,
     ExitCode,
@@ -23,10 +24,13 @@ from gapless.commands.terminal import (
 )
 
 if TYPE_CHECKING:
+    from gapless.event_files import Destination
     from gapless.journal.disk import LocalDisk
     from gapless.journal.layout import Layout
+    from gapless.journal.readers import Registered
     from gapless.journal.retention import Plan
     from gapless.journal.walk import Finding
+    from gapless.journal_export import Rows
 
 journal = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -205,29 +209,41 @@ def export(
             since=None if since is None else _time("--since", since, layout),
             until=None if until is None else _time("--until", until, layout),
         )
-    count = 0
     try:
-        with spinner(f"exporting {path}") as say, destination, closing(rows.batches):
-            for written in destination.write("out", rows.batches, rows.schema, rows.rows_max):
-                count += written
-                say(f"exporting {path}: {count:,} rows")
+        count = _write(path, rows, destination)
     except BrokenPipeError:  # who reads our output, as `head` does, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    document = {
-        "journal": str(path),
-        "path": out,
-        "rows": count,
-        "bytes": destination.files[0].bytes,
-        "seconds": round(time.perf_counter() - began, 3),
-    }
+    _print_export(path, out, destination, count, time.perf_counter() - began, as_json)
+
+
+def _write(path: Path, rows: Rows, destination: Destination) -> int:
+    """Writes them, and says how far it is; how many there were."""
+    count = 0
+    with spinner(f"exporting {path}") as say, destination, closing(rows.batches):
+        for written in destination.write("out", rows.batches, rows.schema, rows.rows_max):
+            count += written
+            say(f"exporting {path}: {count:,} rows")
+    return count
+
+
+def _print_export(
+    path: Path, out: str, destination: Destination, rows: int, seconds: float, as_json: bool
+) -> None:
+    size = destination.files[0].bytes
     if as_json:
-        print_json(document)
-    else:
-        typer.echo(
-            f"{out}: {count:,} rows, {document['bytes']:,} bytes, {document['seconds']:.2f} s",
-            err=destination.is_stdout,
+        print_json(
+            {
+                "journal": str(path),
+                "path": out,
+                "rows": rows,
+                "bytes": size,
+                "seconds": round(seconds, 3),
+            }
         )
+    else:
+        text = f"{out}: {rows:,} rows, {size:,} bytes, {seconds:.2f} s"
+        typer.echo(text, err=destination.is_stdout)
 
 
 def _numbers(option: str, text: str) -> list[int]:
@@ -302,15 +318,11 @@ def trim(
     disk, layout = _opened(path)
     rule = retention.Retention(
         None if before is None else _time("--before", before, layout),
-        None if keep_bytes is None else _size("--keep-bytes", keep_bytes),
+        None if keep_bytes is None else size_of("--keep-bytes", keep_bytes),
         read,
     )
     now_ms = time.time_ns() // 1_000_000
-    there = {reader.name: reader for reader in registered(disk)}
-    unknown = [name for name in forget or () if name not in there]
-    if unknown:
-        raise Misuse(f"--forget {unknown[0]}: registered are {', '.join(there) or 'none'}")
-    forgotten = set(forget or ()) | _silent(list(there.values()), forget_after, now_ms)
+    forgotten = _forgotten(registered(disk), forget or [], forget_after, now_ms)
     commits = Commits(disk, layout)
     if dry_run:
         made = retention.plan(commits, rule, forgotten)
@@ -318,7 +330,27 @@ def trim(
         made = retention.trim(commits, rule, token=uuid4().hex, now_ms=now_ms, forget=forgotten)
         for name in forgotten:
             unregister(disk, name)
-    document = {
+    if as_json:
+        print_json(_trim_document(path, made, forgotten, dry_run))
+    else:
+        _print_trim(path, made, forgotten, dry_run)
+
+
+def _forgotten(
+    readers: list[Registered], named: list[str], after: str | None, now_ms: int
+) -> set[str]:
+    """The readers to forget: those named, and those not heard of for so long."""
+    from gapless.protocol.errors import Misuse
+
+    there = [reader.name for reader in readers]
+    unknown = [name for name in named if name not in there]
+    if unknown:
+        raise Misuse(f"--forget {unknown[0]}: registered are {', '.join(there) or 'none'}")
+    return {*named, *_silent(readers, after, now_ms)}
+
+
+def _trim_document(path: Path, made: Plan, forgotten: set[str], dry_run: bool) -> dict[str, Any]:
+    return {
         "journal": str(path),
         "dry_run": dry_run,
         "rows": made.rows,
@@ -329,10 +361,6 @@ def trim(
         "forgotten": sorted(forgotten),
         "stays": list(made.stays),
     }
-    if as_json:
-        print_json(document)
-    else:
-        _print_trim(path, made, forgotten, dry_run)
 
 
 def _print_trim(path: Path, made: Plan, forgotten: set[str], dry_run: bool) -> None:
@@ -346,7 +374,7 @@ def _print_trim(path: Path, made: Plan, forgotten: set[str], dry_run: bool) -> N
     )
 
 
-def _silent(readers: list[Any], after: str | None, now_ms: int) -> set[str]:
+def _silent(readers: list[Registered], after: str | None, now_ms: int) -> set[str]:
     """Those not heard of for so long; of one whose file does not read nobody knows that."""
     from gapless.engine.durations import ticks
 
@@ -354,9 +382,3 @@ def _silent(readers: list[Any], after: str | None, now_ms: int) -> set[str]:
         return set()
     least_ms = now_ms - ticks(after, "ms", "--forget-after")
     return {r.name for r in readers if r.position is not None and r.at_ms < least_ms}
-
-
-def _size(option: str, text: str) -> int:
-    from gapless.commands.journaling import size_of
-
-    return size_of(option, text)

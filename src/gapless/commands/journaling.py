@@ -8,7 +8,6 @@ table    registered readers: how many rows each has still to read
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,25 +25,12 @@ from gapless.journal.reader import Reader
 from gapless.journal.readers import Registered, registered
 from gapless.journal.rejects import FOLDER as REJECTS
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import Misuse
 
 if TYPE_CHECKING:
     from gapless.journal.disk import Disk
     from gapless.journal.layout import Layout
 
-_SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,3}))?\s*([kKMGT]?)(i?)[bB]?")
-_POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 _FRAME_ROWS = 1 << 16
-
-
-def size_of(option: str, text: str) -> int:
-    """The bytes that `500MB`, `1.5GiB` or `4096` says."""
-    form = _SIZE.fullmatch(text)
-    if form is None:
-        raise Misuse(f"{option} {text[:50]!r}: write a size as 500MB, 10GB or 4GiB")
-    whole, part, power, binary = form.groups()
-    unit: int = (1024 if binary else 1000) ** _POWERS[power]
-    return int(whole) * unit + int((part or "").ljust(3, "0") or 0) * unit // 1000
 
 
 # -- the document ---------------------------------------------------------------------------------

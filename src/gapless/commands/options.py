@@ -41,6 +41,8 @@ class DurabilityChoice(StrEnum):
 
 _COUNT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?([kMG]?)")
 _ZEROS = {"": 0, "k": 3, "M": 6, "G": 9}
+_SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,3}))?\s*([kKMGT]?)(i?)[bB]?")
+_POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def count(option: str, text: str) -> int:
@@ -52,6 +54,18 @@ def count(option: str, text: str) -> int:
     if form is None or len(decimals) > _ZEROS[form[3]]:
         raise Misuse(f"{option} {text[:50]!r}: write a whole number such as 200, 10k, 1.5M or 2G")
     return int(form[1] + decimals + "0" * (_ZEROS[form[3]] - len(decimals)))
+
+
+def size_of(option: str, text: str) -> int:
+    """The bytes that `500MB`, `1.5GiB` or `4096` says."""
+    from gapless.protocol.errors import Misuse
+
+    form = _SIZE.fullmatch(text)
+    if form is None:
+        raise Misuse(f"{option} {text[:50]!r}: write a size as 500MB, 10GB or 4GiB")
+    whole, part, power, binary = form.groups()
+    unit: int = (1024 if binary else 1000) ** _POWERS[power]
+    return int(whole) * unit + int((part or "").ljust(3, "0") or 0) * unit // 1000
 
 
 def ms(option: str, text: str) -> int:
