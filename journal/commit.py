@@ -27,8 +27,7 @@ import pyarrow as pa
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import claimed_by
 from gapless.journal.facts import Fact, facts_batch, rows_in
-from gapless.journal.head import Head as Head  # noqa: PLC0414  # spark_sources has it from here
-from gapless.journal.head import decode, encode
+from gapless.journal.head import Head, decode, encode
 from gapless.journal.layout import Layout
 from gapless.protocol.errors import DecodeError, Fenced, JournalError
 

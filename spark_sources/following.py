@@ -9,9 +9,9 @@ Spark notes in its checkpoint which files a micro-batch has, before it begins; t
 says which micro-batches are in. So a stream that goes on from its checkpoint has each row in once.
 Without the checkpoint it is another query, and begins anew.
 
-In a micro-batch rows are neither sorted nor gathered by key: each task writes its files' rows as
-they come, so a partition has them in order of arrival. A row is late by the watermark before its
-micro-batch, never by a row that came with it.
+Spark sorts no stream. Each task puts the rows of its files in the order of their time, as many at
+once as it gathers for a record (65,536); with `--keep-order` it writes them as they come. A row is
+late by the watermark before its micro-batch, never by a row that came with it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,11 @@ def _stream(spark: SparkSession, job: Job) -> Any:
     if rows.may_drop:
         frame = frame.where(~F.col(DROPPED))
     beside = [REJECT, _ORIGIN] if rows.may_reject else [_ORIGIN]
-    options = {**job.write_options(), "by_partition": "false", "origin_column": _ORIGIN}
+    options = {
+        **job.write_options(),
+        "sort": str(not job.keep_order).lower(),
+        "origin_column": _ORIGIN,
+    }
     if rows.may_reject:
         options["reject_column"] = REJECT
     frame = frame.select(*data_columns(job), *beside)

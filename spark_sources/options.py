@@ -45,6 +45,7 @@ WRITING = frozenset(
         "reject_column",
         "origin_column",
         "durability",
+        "sort",
         "ends",
     }
 )
@@ -75,6 +76,8 @@ class WriteOptions:
     reject_column: str | None
     origin_column: str | None
     durable: bool
+    sorts: bool
+    """Whether a task puts the rows that it gathers for a record in the order of their time."""
     ends: bool
 
     @staticmethod
@@ -84,6 +87,8 @@ class WriteOptions:
         given = {name: options[name] for name in WRITING if name in options}
         key, columns = given.get("key"), given.get("columns")
         batch = given.get("batch")
+        if given.get("sort") == "true" and given.get("by_partition") not in (None, "false"):
+            raise Misuse("sort= is for rows in any order, by_partition= for rows in theirs")
         if ("query" in given) != (batch is not None):
             raise Misuse("query= and batch= together name a batch: give both, or none")
         return WriteOptions(
@@ -103,6 +108,7 @@ class WriteOptions:
             reject_column=given.get("reject_column"),
             origin_column=given.get("origin_column"),
             durable=_one_of(given, "durability", ("process", "machine")) == "machine",
+            sorts=_one_of(given, "sort", ("false", "true")) == "true",
             ends=_one_of(given, "ends", ("false", "true")) == "true",
         )
 

@@ -139,6 +139,7 @@ class Sink:
             batch=turn.batch,
             durable=self.options.durable,
             by_partition=self.options.by_partition is not None,
+            sorts=self.options.sorts,
         )
         try:
             rows = TaskRows(self.layout, self.options, self.schema.names, writer)

@@ -164,6 +164,8 @@ def test_a_time_is_ticks_or_iso_and_never_before_what_was_said() -> None:
     ("options", "said"),
     [
         ({}, "no path"),
+        ({"path": "j", "sort": "true", "by_partition": "sorted"}, "rows in any order"),
+        ({"path": "j", "sort": "yes"}, "sort"),
         ({"path": "j", "latness": "5s"}, "option 'latness' is none of batch, by_partition"),
         ({"path": "j", "partitions": "many"}, "partitions='many' is no whole number"),
         ({"path": "j", "query": "q"}, "give both, or none"),

@@ -181,6 +181,20 @@ def test_bad_lines_of_a_stream_are_rejected_and_dropped_ones_counted(
     assert len(rows_in(tmp_path / "j")) == 1
 
 
+@pytest.mark.parametrize("keep_order", [False, True])
+def test_a_task_sorts_its_rows_unless_their_order_is_kept(
+    spark: SparkSession, tmp_path: Path, keep_order: bool
+) -> None:
+    from gapless.spark_sources.prepare import prepare
+
+    folder, out = tmp_path / "in", tmp_path / "j"
+    backwards = numbered(0).take(list(range(49, -1, -1)))
+    arrive(folder, "0", backwards)
+    prepare(spark, folder, out, once=True, keep_order=keep_order, **KEYED)
+    table = backwards if keep_order else numbered(0)
+    assert by_partition(out) == parted(table, ["src"], 3)
+
+
 def test_what_a_stream_cannot_promise_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     from gapless.spark_sources.prepare import prepare
 
