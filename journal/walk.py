@@ -65,6 +65,10 @@ class Walk:
     rows: int = 0
     _rows: dict[int, int] = field(default_factory=dict)
     _spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _own: dict[int, int] = field(default_factory=dict)
+    """By partition, what its records have promised in this segment: where each partition has its
+    own stables that may be more than the commit's, at which readers stop.
+    """
     _crc: int = 0
     _is_broken: bool = False
 
@@ -143,12 +147,11 @@ class Walk:
         least, largest = span(frame.vs)
         seen = self._spans.get(p, (INF, BEGIN))
         self._spans[p] = min(least, seen[0]), max(largest, seen[1])
-        late = _below(frame, int(self.promised[p]))
+        promised = max(int(self.promised[p]), self._own.get(p, BEGIN))
+        late = _below(frame, promised)
         if late is not None:
-            promised = format_time(int(self.promised[p]))
-            yield self._damage(
-                at, f"row {offset + late} of partition {p} is below {promised}, promised before"
-            )
+            said = f"is below {format_time(promised)}, promised before"
+            yield self._damage(at, f"row {offset + late} of partition {p} {said}")
         if self.layout.has_rows and self.layout.partitions > 1:
             keys = [frame.payload.column(name) for name in self.layout.key]
             elsewhere = partitions_of(keys, self.layout.partitions) != p
@@ -160,7 +163,10 @@ class Walk:
         stable = record.stable
         if stable is None:
             return
-        if stable > self.stable:
+        if self.by_partition:
+            self._own[record.partition] = stable
+            stable = min(stable, self.stable)
+        elif stable > self.stable:
             said = f"{format_time(stable)}, its commit {format_time(self.stable)}"
             yield self._damage(record.at, f"it promises {said}")
         mine = slice(record.partition, record.partition + 1) if self.by_partition else slice(None)

@@ -13,14 +13,15 @@ import pytest
 from gapless.chaos.storage import SimulatedDisk
 from gapless.journal import judge, partition, tally, verify, walk
 from gapless.journal import writer as writer_module
+from gapless.journal.batch import TaskWriter, commit_batch, writing_epoch
 from gapless.journal.commit import NEWEST, Commits
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import LiveEnd, put_live_end
-from gapless.journal.layout import Layout
+from gapless.journal.layout import Layout, establish
 from gapless.journal.reader import Reader
 from gapless.journal.readers import register
 from gapless.journal.retention import Retention, trim
-from gapless.journal.segment import Index
+from gapless.journal.segment import Index, times_of
 from gapless.journal.verify import REJECT_FINDINGS_MAX, Verifier
 from gapless.journal.walk import Finding
 from gapless.journal.writer import Writer
@@ -355,3 +356,45 @@ def test_verify_changes_nothing() -> None:
     drain(reader)
     out.append(batch([(10_000, "a", 1)]))
     assert drain(reader) == [(10_000, "a", 1)]
+
+
+# -- partitions with stables of their own ---------------------------------------------------------
+
+
+def by_partition(disk: Disk, *, promise_ahead: int = 0) -> None:
+    """A batch as Spark sorts it: each partition in a segment of its own, promising what comes."""
+    rows = sorted(
+        (
+            row
+            for rows in random_batches(random.Random(4), 40)
+            for row in rows
+            if row[0] is not None
+        ),
+        key=lambda row: row[0] or 0,
+    )
+    establish(disk, layout(), "t")
+    commits = Commits(disk, layout())
+    epoch = writing_epoch(commits, "a run", "r", 7, process="p", durable=False)
+    task = TaskWriter(
+        disk, layout(), epoch, "t", commits.head.stable, batch=0, durable=False, by_partition=True
+    )
+    for start in range(0, len(rows), 20):
+        some = batch(rows[start : start + 20])
+        task.add(some, times_of(some, layout()) + promise_ahead)
+        task._write()
+    commit_batch(commits, epoch, "t", [task.finish()], query="q", batch=0, now_ms=7, durable=False)
+
+
+def test_partitions_may_promise_more_than_their_commit_where_readers_stop() -> None:
+    disk = memory()
+    by_partition(disk)
+    reader = Reader(disk)
+    assert drain(reader)
+    assert reader.stable == Commits(disk, layout()).head.stable
+    assert serious(disk) == []
+
+
+def test_a_partition_that_breaks_its_own_promise_is_found() -> None:
+    disk = memory()
+    by_partition(disk, promise_ahead=3)
+    assert "promised before" in said(disk)
