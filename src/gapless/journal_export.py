@@ -44,7 +44,6 @@ class Rows:
 
     schema: pa.Schema
     batches: Generator[pa.RecordBatch, None, None]
-    rows_max: int = ROWS_MAX
 
 
 def exported(
