@@ -46,9 +46,12 @@ class Registered(NamedTuple):
 def register(disk: Disk, name: str, position: Mapping[int, int], now_ms: int) -> None:
     """Keeps from now on what a reader at this position still needs."""
     path = _path(name)
+    if type(now_ms) is not int or not 0 <= now_ms <= INF:
+        raise Misuse(f"reader {name}: now_ms {now_ms!r}: whole milliseconds since 1970")
     for partition, offset in position.items():
-        if not 0 <= partition < PARTITIONS_MAX or not 0 <= offset <= INF:
-            raise Misuse(f"reader {name}: row {offset} of partition {partition} is no position")
+        is_whole = type(partition) is int and type(offset) is int
+        if not is_whole or not 0 <= partition < PARTITIONS_MAX or not 0 <= offset <= INF:
+            raise Misuse(f"reader {name}: row {offset!r} of partition {partition!r} is no position")
     if not position:
         raise Misuse(f"reader {name}: a position of no partition")
     document: Document = {

@@ -578,3 +578,15 @@ def test_a_writer_that_takes_over_in_the_middle_of_a_trim_changes_nothing() -> N
     assert made.rows > 0
     assert commits.head.epoch == 3
     assert by_partition(read_all(disk), 3) == {p: rows[p][made.first[p] :] for p in range(3)}
+
+
+@pytest.mark.parametrize("position", [{"0": 1}, {0: 1.0}, {0: None}, {0: -1}])
+def test_a_position_that_would_not_read_is_refused(position: Any) -> None:
+    with pytest.raises(Misuse, match="is no position"):
+        register(memory(), "r", position, 7)
+
+
+@pytest.mark.parametrize("now_ms", [1.5, "7", None, -1, True])
+def test_a_time_of_a_reader_that_would_not_read_is_refused(now_ms: Any) -> None:
+    with pytest.raises(Misuse, match="whole milliseconds"):
+        register(memory(), "r", {0: 1}, now_ms)
