@@ -75,6 +75,13 @@ def is_fenced(disk: Disk, epoch: int) -> bool:
     return disk.exists(marker(epoch + 1))
 
 
+def is_claimed(disk: Disk, epoch: int, token: str) -> bool:
+    """Whether the marker that a writer has made is still there, and not another writer's: people
+    remove a journal, and make a new one, while an old writer is at work. A damaged one counts.
+    """
+    return disk.exists(marker(epoch)) and _claimant(disk, epoch)[1] in (token, "")
+
+
 def claimed_by(disk: Disk, epoch: int) -> str:
     """Who has made an epoch's marker, as far as the marker says."""
     return _claimant(disk, epoch)[0]

@@ -29,6 +29,7 @@ from gapless.journal.disk import Disk
 from gapless.journal.epoch import is_fenced, live_end_name, read_live_end
 from gapless.journal.facts import Fact
 from gapless.journal.lane import Lane, lanes_of
+from gapless.journal.layout import NAME as LAYOUT
 from gapless.journal.layout import opened
 from gapless.journal.readers import register
 from gapless.journal.segment import ADVICE
@@ -347,6 +348,8 @@ class Reader:
             moved = True
         self._looks += 1
         is_due = self._looks % LOOKS_PER_LISTING == 0
+        if is_due and not self._disk.exists(LAYOUT):
+            raise JournalError(f"{self._disk} was removed while it was read: nothing more comes")
         if is_due or read_newest(self._disk) > self._commits.head.number:
             moved = self._commits.catch_up() or moved  # the next commit was taken away
         return moved

@@ -27,7 +27,7 @@ from gapless.journal import rejects
 from gapless.journal.base import write_base
 from gapless.journal.commit import Change, Commits, fenced, live_segment
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import LiveEnd, is_fenced, put_live_end
+from gapless.journal.epoch import LiveEnd, is_claimed, is_fenced, marker, put_live_end
 from gapless.journal.head import BASES_MAX, Base
 from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout, establish
@@ -263,7 +263,16 @@ class Writer:
         if is_fenced(self._disk, self.epoch):
             self._ended_by = "another writer has taken over"
             raise fenced(self._disk, self.epoch, self.epoch + 1)
+        if not self._disk.exists(marker(self.epoch)):
+            raise self._gone()
         self._show()
+
+    def _gone(self) -> JournalError:
+        self._ended_by = (
+            "the journal was removed, or made anew, while it was written, and what was appended "
+            "behind its last commit is lost; open the journal anew, and send those rows again"
+        )
+        return JournalError(f"{self._disk}: {self._ended_by}")
 
     def _show(self) -> None:
         if self._unshown:
@@ -323,6 +332,8 @@ class Writer:
         return Change(replace(head, live=head.live + 1, bases=kept, at_ms=self._now_ms()), facts)
 
     def _commit(self, change: Callable[[Commits], Change]) -> None:
+        if not is_claimed(self._disk, self.epoch, self._token):  # else we damaged what is not ours
+            raise self._gone()
         sealed_segment = self._tally.name
         try:
             self._commits.add(self.epoch, self._token, change, durable=self._durable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import shutil
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -402,3 +403,39 @@ def test_the_first_stable_is_none_at_all(disk: Disk) -> None:
     reader = Reader(disk)
     assert drain(reader) == [(-100, "a", 1)]
     assert reader.stable == BEGIN
+
+
+def test_a_writer_whose_journal_was_removed_says_so_and_makes_nothing_anew(tmp_path: Path) -> None:
+    first = writer(LocalDisk(tmp_path / "j"))
+    first.append(batch([(100, "a", 1)]))
+    shutil.rmtree(tmp_path / "j")
+    with pytest.raises(JournalError, match="was removed, or made anew"):
+        first.append(batch([(101, "a", 2)]))
+    with pytest.raises(Misuse, match="writes no more"):
+        first.append(batch([(102, "a", 3)]))
+    first.close()
+    assert not (tmp_path / "j").exists()
+
+
+def test_a_writer_does_not_commit_into_a_journal_that_was_made_anew(tmp_path: Path) -> None:
+    first = writer(LocalDisk(tmp_path / "j"), "w1")
+    first.append(batch([(100, "a", 1)]))
+    shutil.rmtree(tmp_path / "j")
+    disk = LocalDisk(tmp_path / "j")
+    second = writer(disk, "w2")  # of the same epoch: no later one tells the first
+    second.append(batch([(102, "a", 2)]))
+    with pytest.raises(JournalError, match="was removed, or made anew"):
+        first.close()
+    second.append(batch([(103, "a", 3)]))
+    second.close()
+    assert [r[2] for r in read_all(disk)] == [2, 3]
+
+
+def test_a_reader_that_follows_a_journal_that_was_removed_is_told(tmp_path: Path) -> None:
+    first = writer(LocalDisk(tmp_path / "j"))
+    first.append(batch([(100, "a", 1)]))
+    reader = Reader(LocalDisk(tmp_path / "j"))
+    assert [r[2] for r in drain(reader)] == [1]
+    shutil.rmtree(tmp_path / "j")
+    with pytest.raises(JournalError, match="was removed while it was read"):
+        list(iter(reader.read, "never"))
