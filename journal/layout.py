@@ -93,7 +93,10 @@ def layout_of(disk: Disk) -> Layout | None:
 
 def opened(disk: Disk) -> Layout:
     """The layout of a journal that must be there."""
-    layout = layout_of(disk)
+    try:
+        layout = layout_of(disk)
+    except OSError as e:  # it is a file, its name is too long, it may not be read
+        raise Misuse(f"{disk} is no journal that can be read: {e}") from None
     if layout is None:
         _refuse_without(disk)
         raise Misuse(f"{disk} is no journal: it has no file {NAME!r}; `gapless prepare` makes one")

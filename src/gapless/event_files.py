@@ -76,12 +76,16 @@ class Destination:
         """
         if not 1 <= files <= FILES_MAX:
             raise Misuse(f"files {files}: it is from 1 to {FILES_MAX}")
+        if not out:
+            raise Misuse("the output has no name: say a file, a folder, or - for standard output")
+        if out == STDOUT and sys.stdout is None:
+            raise Misuse("standard output is closed: name a file or a folder for the rows")
         self.files: list[WrittenFile] = []
         self._path = Path(out)
         self._overwrite = overwrite
         self.is_stdout = out == STDOUT
         known = FORMATS.get(self._path.suffix.lower())
-        self.is_folder = not self.is_stdout and (self._path.is_dir() or known is None)
+        self.is_folder = not self.is_stdout and (_is_dir(self._path) or known is None)
         self.format = _format(out, known, format_, self.is_stdout, self.is_folder)
         if not self.is_folder and len(streams) > 1:
             raise Misuse(
@@ -190,6 +194,13 @@ class Destination:
                 part.replace(path)
         for path in self._stale:
             path.unlink(missing_ok=True)
+
+
+def _is_dir(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as e:  # a name that is too long
+        raise Misuse(f"{str(path)[:50]!r} cannot be looked at: {e.strerror}") from None
 
 
 def _format(out: str, known: str | None, asked: str | None, stdout: bool, folder: bool) -> str:

@@ -153,10 +153,16 @@ def kind_of(path: str, asked: str | None) -> str:
     if asked is not None and asked not in kinds:
         raise Misuse(f"--format {asked!r}: one of {', '.join(kinds)}")
     if path == STDIN:
+        if sys.stdin is None:
+            raise Misuse("standard input is closed: name a file, or send it lines")
         if asked is not None and asked not in TEXT_FORMATS:
             raise Misuse(f"standard input gives {' or '.join(TEXT_FORMATS)}, not {asked}")
         return asked or TEXT_FORMATS[0]
-    if not Path(path).is_file():
+    try:
+        is_file = Path(path).is_file()
+    except OSError as e:  # a name that is too long
+        raise Misuse(f"file {path[:50]!r} cannot be looked at: {e.strerror}") from None
+    if not is_file:
         raise Misuse(f"there is no file {path!r}")
     kind = asked or FORMATS.get(Path(path).suffix.lower())
     if kind is None:
@@ -244,7 +250,10 @@ class Arriving(_Text):
             left = None if due is None else max(0.0, due - monotonic())
             ready = select.select([read, self._stop.wakes], [], [], left)[0]
             if read in ready:
-                chunk = os.read(read, READ_BYTES)
+                try:
+                    chunk = os.read(read, READ_BYTES)
+                except OSError as e:  # it is open for writing only, or a terminal has gone
+                    raise BadData(f"standard input cannot be read on: {e}") from None
                 if not chunk:
                     self._lines.finish()
                     break

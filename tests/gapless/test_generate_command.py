@@ -376,3 +376,15 @@ def test_what_json_cannot_say_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="column 'a': JSON lines have no form for binary"):
         write(Destination(str(tmp_path / "a.jsonl")), [batch], batch.schema, 1)
     assert names(tmp_path) == []
+
+
+def test_an_output_without_a_name_or_with_one_too_long_is_refused(gapless: Gapless) -> None:
+    for out, said in (("", "has no name"), ("x" * 300, "cannot be looked at")):
+        outcome = gapless("generate", "quotes", out, "--events", "1")
+        assert (outcome.code, said in outcome.err) == (2, True)
+
+
+def test_a_standard_output_that_is_closed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(Misuse, match="standard output is closed"):
+        Destination("-")

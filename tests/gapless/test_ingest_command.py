@@ -537,3 +537,28 @@ def test_what_is_read_at_once_decides_nothing(
     monkeypatch.setattr(ingesting, "READ_BYTES", 37)
     assert cuts() == whole
     assert [len(rows) for _, rows in whole] == [70, 70, 20]
+
+
+def test_an_input_that_is_closed_or_has_too_long_a_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(gl.Misuse, match="cannot be looked at"):
+        ingesting.kind_of("x" * 300, None)
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(gl.Misuse, match="standard input is closed"):
+        ingesting.kind_of("-", None)
+
+
+def test_an_input_that_cannot_be_read_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA_TOML)
+    with (tmp_path / "in").open("w") as write_only:
+        ran = subprocess.run(
+            [sys.executable, "-c", PROGRAM, "ingest", "--out", "j", "--schema", "s.toml", *MAKES],
+            cwd=tmp_path,
+            stdin=write_only,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("gapless: standard input cannot be read")
