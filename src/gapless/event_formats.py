@@ -18,7 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.parquet_sink import GROUP_ROWS
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import BadData, Misuse
+
+TEXT_YEARS_MAX = 30_000
+"""From 1970, of a time in a text: near 32,767 Arrow's own texts end, and it writes an excuse for a
+time. A time that far off was as a rule counted in another unit."""
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_YEAR_SECONDS = 31_556_952
+_DAY_SECONDS = 86_400
 
 
 class Counted:
@@ -110,8 +117,39 @@ class Arrow(Encoder):
 class Text(Encoder):
     """Lines."""
 
+    def write(self, group: pa.RecordBatch) -> None:
+        """A line a row."""
+        for field, column in zip(self._schema, group.columns, strict=True):
+            _check_times(field, column)
+        self._write(group)
+
+    @abstractmethod
+    def _write(self, group: pa.RecordBatch) -> None:
+        """A line a row; texts can say all of its times."""
+
     def close(self) -> None:
         """Nothing stands after the last line."""
+
+
+def _check_times(field: pa.Field, column: pa.Array) -> None:
+    """Raises `BadData` where a time has no text."""
+    t = field.type
+    if pa.types.is_timestamp(t):
+        ticks, limit = column.view(pa.int64()), _YEAR_SECONDS * _TICKS[t.unit]
+    elif pa.types.is_date32(t):
+        ticks, limit = column.view(pa.int32()), _YEAR_SECONDS // _DAY_SECONDS
+    elif pa.types.is_date64(t):
+        ticks, limit = column.view(pa.int64()), _YEAR_SECONDS * _TICKS["ms"]
+    else:
+        return
+    ends = pc.min_max(ticks)
+    for end in (ends["min"].as_py(), ends["max"].as_py()):
+        if end is not None and abs(end) > TEXT_YEARS_MAX * limit:
+            raise BadData(
+                f"column {field.name!r}: {end} as {t} is more than {TEXT_YEARS_MAX:,} years from "
+                "1970, for which there is no text: take Parquet or Arrow, and see whether it was "
+                "counted in another unit"
+            )
 
 
 class Csv(Text):
@@ -121,8 +159,7 @@ class Csv(Text):
         super().__init__(file, schema)
         self._put(pa.RecordBatch.from_pylist([], schema), with_names=True)
 
-    def write(self, group: pa.RecordBatch) -> None:
-        """A line a row."""
+    def _write(self, group: pa.RecordBatch) -> None:
         self._put(group, with_names=False)
 
     def _put(self, group: pa.RecordBatch, with_names: bool) -> None:
@@ -137,8 +174,7 @@ class Csv(Text):
 class JsonLines(Text):
     """An object a line, with the columns in their order; times as ISO 8601 has them."""
 
-    def write(self, group: pa.RecordBatch) -> None:
-        """A line a row."""
+    def _write(self, group: pa.RecordBatch) -> None:
         parts: list[Any] = []
         for i, field in enumerate(self._schema):
             name = _quoted(pa.array([field.name]))[0].as_py()

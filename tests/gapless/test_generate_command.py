@@ -388,3 +388,25 @@ def test_a_standard_output_that_is_closed_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(Misuse, match="standard output is closed"):
         Destination("-")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("type_", "count"),
+    [
+        (pa.timestamp("ms"), 1_700_000_000_000_000),  # microseconds, taken for milliseconds
+        (pa.timestamp("s"), -(1 << 60)),
+        (pa.date32(), 1 << 30),
+        (pa.date64(), 86_400_000 << 30),
+    ],
+)
+def test_a_time_that_texts_cannot_say_is_refused_and_not_replaced(
+    type_: pa.DataType, count: int, kind: str, tmp_path: Path
+) -> None:
+    width = pa.int32() if type_ == pa.date32() else pa.int64()
+    column = pa.array([0, None, count], width).view(type_)
+    rows = pa.record_batch({"t": column})
+    path = tmp_path / f"o.{kind}"
+    with pytest.raises(gl.BadData, match=r"'t': -?\d+ as .* years from 1970"):
+        write(Destination(str(path)), [rows], rows.schema, 3)
+    assert not list(tmp_path.iterdir())
