@@ -38,6 +38,8 @@ from gapless.protocol.errors import BadData, Misuse
 STDIN = "-"
 BATCH_ROWS_MAX = 1 << 20
 """Of one batch: what one record of a journal holds."""
+SELECT_S_MAX = 3600.0
+"""Of one wait: the system refuses those of many years."""
 READ_BYTES = 1 << 20
 """Bytes read at once: much less than a batch may have, much more than a call costs."""
 READ_ROWS = 1 << 16
@@ -163,6 +165,8 @@ def kind_of(path: str, asked: str | None) -> str:
     except OSError as e:  # a name that is too long
         raise Misuse(f"file {path[:50]!r} cannot be looked at: {e.strerror}") from None
     if not is_file:
+        if Path(path).exists():
+            raise Misuse(f"{path!r} is no file: send what a pipe gives to standard input, with <")
         raise Misuse(f"there is no file {path!r}")
     kind = asked or FORMATS.get(Path(path).suffix.lower())
     if kind is None:
@@ -247,7 +251,7 @@ class Arriving(_Text):
         read = sys.stdin.fileno()
         due: float | None = None  # when what is there has waited long enough
         while not self._stop.is_set():
-            left = None if due is None else max(0.0, due - monotonic())
+            left = None if due is None else min(max(0.0, due - monotonic()), SELECT_S_MAX)
             ready = select.select([read, self._stop.wakes], [], [], left)[0]
             if read in ready:
                 try:

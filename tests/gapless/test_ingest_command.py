@@ -544,6 +544,8 @@ def test_an_input_that_is_closed_or_has_too_long_a_name_is_refused(
 ) -> None:
     with pytest.raises(gl.Misuse, match="cannot be looked at"):
         ingesting.kind_of("x" * 300, None)
+    with pytest.raises(gl.Misuse, match="'/' is no file: send"):
+        ingesting.kind_of("/", None)
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(gl.Misuse, match="standard input is closed"):
         ingesting.kind_of("-", None)
@@ -562,3 +564,12 @@ def test_an_input_that_cannot_be_read_is_said_to_be_so(tmp_path: Path) -> None:
         )
     assert ran.returncode == 2
     assert ran.stderr.startswith("gapless: standard input cannot be read")
+
+
+def test_a_row_may_wait_for_longer_than_the_system_counts(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA_TOML)
+    wait = ("--max-wait", "99999999d", "--schema", tmp_path / "s.toml")
+    with ingest("--out", tmp_path / "j", *MAKES, *wait) as child:
+        out, err = child.communicate(text_lines(table(1))[0] + "\n", timeout=60)
+    assert (child.returncode, err) == (0, "")
+    assert "1 written" in out
