@@ -8,8 +8,12 @@ problem.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -65,10 +69,61 @@ def gapless(
     """
 
 
+class _Output(io.TextIOWrapper):
+    """Standard output that goes on when nobody reads it any more, as behind `| head`: a command
+    then ends with its own verdict. What writes bytes, to `buffer`, is still told, and may stop.
+    """
+
+    def write(self, text: str) -> int:
+        """Writes, or lets it be."""
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            self._go_nowhere()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flushes, or lets it be."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._go_nowhere()
+
+    def _go_nowhere(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+
+
+@contextmanager
+def _read_or_not() -> Iterator[None]:
+    """While inside, nobody has to read standard output."""
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper):  # closed, or a test's
+        yield
+        return
+    out.flush()
+    ours = _Output(
+        out.buffer,
+        out.encoding,
+        out.errors,
+        line_buffering=out.line_buffering,
+        write_through=out.write_through,
+    )
+    sys.stdout = ours
+    try:
+        yield
+    finally:
+        sys.stdout = out
+        ours.flush()
+        ours.detach()
+
+
 def main() -> None:
     """The entry point. Never returns: ends the process with an exit code."""
     try:
-        app()
+        with _read_or_not():
+            app()
     except GaplessError as error:
         sys.stderr.write(f"gapless: {error}\n")
         sys.exit(ExitCode.COULD_NOT_RUN)

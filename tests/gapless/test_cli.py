@@ -457,3 +457,29 @@ def test_a_long_line_of_the_doctor_is_not_broken(
 ) -> None:
     checks(Verdict("ok", "x" * 500))
     assert len(gapless("doctor").out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("findings", "code"), [(0, 0), (1, 1)])
+def test_a_command_whose_output_nobody_reads_ends_with_its_own_verdict(
+    findings: int, code: int
+) -> None:
+    program = f"""
+import sys, time, typer
+from gapless import cli
+from gapless.commands.terminal import output, print_json
+def command():
+    typer.echo("x" * 100_000)
+    output().print("y" * 100_000)
+    print_json(["z"])
+    raise typer.Exit({findings})
+cli.app.command()(command)
+sys.argv = ["gapless", "command"]
+sys.stdin.read()
+cli.main()
+"""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.close()
+        assert (child.communicate()[1], child.returncode) == ("", code)
