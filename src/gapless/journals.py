@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from time import time_ns
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
@@ -89,6 +89,8 @@ class JournalWriter(Writer):
         "machine". `on_alarm` is told when the disk fills up (by default the log is).
         `accept_loss` opens a journal whose last segment is damaged, and cuts it there.
         """
+        self._process = os.getpid()
+        self._appending = Lock()
         keys = (key,) if isinstance(key, str) else tuple(key)
         with _on_disk(path) as disk:
             if schema is None:
@@ -127,6 +129,8 @@ class JournalWriter(Writer):
         are rows of the batch that somebody else has found bad: reason, origin, row.
         """
         self._check_usable()
+        if not self._appending.acquire(blocking=False):
+            raise Misuse("another thread is appending: a writer is for one at a time, take a lock")
         try:
             if isinstance(rows, Frame) or not self.layout.has_rows:
                 return super().append(rows, synced=synced, origin=origin, rejected=rejected)
@@ -142,6 +146,13 @@ class JournalWriter(Writer):
         except BaseException:  # a signal, say, in the midst of it: what is there is not counted
             self._ended_by = "an append was interrupted; open the journal anew"
             raise
+        finally:
+            self._appending.release()
+
+    def _check_usable(self) -> None:
+        super()._check_usable()
+        if os.getpid() != self._process:  # what one writes the other does not count
+            raise Misuse("this writer is of the process that was forked: open one here")
 
     def __enter__(self) -> Self:
         return self

@@ -612,3 +612,30 @@ def test_the_examples_run_one_beside_the_other(tmp_path: Path) -> None:
     told = example("follow.py").splitlines()
     assert sum(int(line.split()[0]) for line in told[:-1]) == 2_000
     assert told[-1].startswith("the end, at {0: ")
+
+
+def test_a_writer_is_of_one_thread_at_a_time(tmp_path: Path) -> None:
+    writer = made(tmp_path)
+
+    def origin(_: int) -> str:  # while the first append goes on
+        with pytest.raises(gl.Misuse, match="another thread is appending"):
+            writer.append(TABLE)
+        return "here"
+
+    written = writer.append({"ts": [NOON, None], "src": [1, 2], "len": [1, 2]}, origin=origin)
+    assert (written.rows, written.rejected) == (1, 1)
+    assert writer.append(TABLE).rows == 3
+    writer.close()
+    assert len(rows(tmp_path)) == 4
+
+
+def test_a_writer_is_of_the_process_that_opened_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = made(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.getpid", lambda: -1)  # as in a fork
+        for call in (lambda: writer.append(TABLE), writer.sync, writer.close):
+            with pytest.raises(gl.Misuse, match="of the process that was forked"):
+                call()
+    assert writer.append(TABLE).rows == 3
