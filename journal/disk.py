@@ -113,6 +113,8 @@ class LocalDisk:
 
     def __init__(self, root: str | Path) -> None:
         self._opened: OrderedDict[str, int] = OrderedDict()  # descriptors, the last used last
+        if not str(root):
+            raise Misuse("a journal's directory has a name; '.' is the one that you are in")
         if "://" in str(root):
             raise Misuse(
                 f"{root}: commit and fencing need a POSIX file system; give a directory, and copy "

@@ -55,11 +55,12 @@ def parted(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Parted:
         bad.append((time.is_null(), f"{layout.time} is null: no time"))
         time = pc.fill_null(time.view(pa.int64()), INF).view(time.type)
     ticks = time.view(pa.int64()).to_numpy()
-    first = max(watermark, BEGIN + 1)
     least, largest = span(ticks)
-    if least < first:
+    if least == BEGIN:
+        bad.append((pa.array(ticks == BEGIN), f"{layout.time} is before all times"))
+    if least < watermark:
         said = f"{_LATE} below the watermark {_text(watermark, time.type)}"
-        bad.append((pa.array(ticks < first), said))
+        bad.append((pa.array(ticks < watermark), said))
     if largest > TIME_MAX:
         bad.append((pa.array(ticks > TIME_MAX), f"{layout.time} is beyond all times"))
     bad = [(mask, why) for mask, why in bad if pc.any(mask).as_py()]

@@ -133,7 +133,14 @@ def planned(
     elif time is None:
         raise Misuse(f"{out} is no journal yet: --time says which column has the time of a row")
     else:
-        layout = _layout(payload, time, key or (), partitions or 1, lateness or 0, time_unit)
+        layout = _layout(
+            payload,
+            time,
+            key or (),
+            1 if partitions is None else partitions,
+            lateness or 0,
+            time_unit,
+        )
     read_rules = () if rules is None else parse(text_of(rules, "--rules"))
     check(read_rules, payload.names)
     if durability not in ("process", "machine"):
@@ -238,7 +245,7 @@ def _layout_again(
         payload,
         time or found.time or "",
         found.key if key is None else key,
-        partitions or found.partitions,
+        found.partitions if partitions is None else partitions,
         found.lateness if lateness is None else lateness,
         time_unit or (found.schema.time_unit if counts else None),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -121,6 +122,7 @@ def _read_or_not() -> Iterator[None]:
 
 def main() -> None:
     """The entry point. Never returns: ends the process with an exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # cleans up as Ctrl-C does
     try:
         with _read_or_not():
             app()

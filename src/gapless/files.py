@@ -48,7 +48,10 @@ def is_file_input(given: Any) -> bool:
 
 def is_journal(given: Any) -> bool:
     """Whether an input is the path of a journal."""
-    return isinstance(given, str | PathLike) and (Path(given) / layout.NAME).is_file()
+    try:
+        return isinstance(given, str | PathLike) and (Path(given) / layout.NAME).is_file()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def journal_rows(path: str | PathLike[str], source: Source, frame_rows: int) -> Iterator[Judged]:

@@ -93,10 +93,7 @@ class JournalWriter(Writer):
         self._appending = Lock()
         keys = (key,) if isinstance(key, str) else tuple(key)
         with _on_disk(path) as disk:
-            if schema is None:
-                layout = _there(disk, time, keys, partitions, lateness)
-            else:
-                layout = layout_from(schema, time, keys, partitions, lateness, time_unit)
+            layout = _layout(disk, schema, time, keys, partitions, lateness, time_unit)
             self._rows_in = RowsIn(layout.schema.payload, f"journal {disk}")
             super().__init__(
                 disk,
@@ -190,23 +187,31 @@ def layout_from(
     return Layout(typed, time, tuple(key), partitions, late)
 
 
-def _there(
-    disk: LocalDisk, time: str | None, key: tuple[str, ...], partitions: int, lateness: Duration
+def _layout(
+    disk: LocalDisk,
+    schema: Schema | None,
+    time: str | None,
+    key: tuple[str, ...],
+    partitions: int,
+    lateness: Duration,
+    time_unit: str | None,
 ) -> Layout:
-    """The layout of the journal on a disk, which is not to differ from what was said of it."""
-    layout = layout_of(disk)
-    if layout is None:
+    """What was said of a journal; where nothing was, and it is there, what it has."""
+    found = layout_of(disk)
+    if found is not None:
+        time, key = time or found.time, key or found.key
+        partitions = found.partitions if partitions == 1 else partitions
+        late = ticks(lateness, found.schema.time_unit, "lateness")
+        lateness = late or found.lateness
+    if schema is not None:
+        said = layout_from(schema, time, key, partitions, lateness, time_unit)
+    elif found is not None:
+        said = Layout(found.schema, time, key, partitions, ticks(lateness, "ms", "lateness"))
+    else:
         raise Misuse(f"{disk} is no journal yet: a schema makes it one")
-    said = Layout(
-        layout.schema,
-        time or layout.time,
-        key or layout.key,
-        layout.partitions if partitions == 1 else partitions,
-        ticks(lateness, layout.schema.time_unit, "lateness") or layout.lateness,
-    )
-    if said != layout:
-        raise Misuse(f"{disk} is there, and has {'; '.join(layout.differences(said))}")
-    return layout
+    if found is not None and said != found:
+        raise Misuse(f"{disk} is there, and has {'; '.join(found.differences(said))}")
+    return said
 
 
 def _who() -> str:

@@ -639,3 +639,17 @@ def test_a_writer_is_of_the_process_that_opened_it(
             with pytest.raises(gl.Misuse, match="of the process that was forked"):
                 call()
     assert writer.append(TABLE).rows == 3
+
+
+def test_what_is_not_said_of_a_journal_that_is_there_is_what_it_has(tmp_path: Path) -> None:
+    schema = {"ts": "timestamp[ms]", "src": "int32"}
+    gl.JournalWriter(
+        tmp_path / "j", schema, time="ts", key="src", partitions=3, lateness="5s"
+    ).close()
+    with gl.JournalWriter(tmp_path / "j", schema) as writer:
+        assert (writer.layout.time, writer.layout.partitions) == ("ts", 3)
+        assert writer.layout.lateness == 5_000
+    with pytest.raises(gl.Misuse, match="lateness 5000, not 9000"):
+        gl.JournalWriter(tmp_path / "j", schema, lateness="9s")
+    with pytest.raises(gl.Misuse, match="a journal's directory has a name"):
+        gl.JournalWriter("", schema, time="ts")

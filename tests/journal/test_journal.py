@@ -439,3 +439,10 @@ def test_a_reader_that_follows_a_journal_that_was_removed_is_told(tmp_path: Path
     shutil.rmtree(tmp_path / "j")
     with pytest.raises(JournalError, match="was removed while it was read"):
         list(iter(reader.read, "never"))
+
+
+def test_the_smallest_time_there_is_is_no_time_of_a_row(disk: Disk) -> None:
+    out = writer(disk)
+    made = out.append(batch([(BEGIN, "a", 1), (100, "a", 2)]))
+    assert (made.rows, made.rejected, made.late) == (1, 1, 0)
+    assert read_all(disk) == [(100, "a", 2)]

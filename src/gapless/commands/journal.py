@@ -187,7 +187,7 @@ def export(
     its name once it is whole.
     """
     from gapless.event_files import Destination
-    from gapless.journal_export import ROWS_MAX, exported, rejected_rows
+    from gapless.journal_export import exported, rejected_rows
     from gapless.protocol.errors import Misuse
 
     disk, layout = _opened(path)
@@ -219,6 +219,8 @@ def export(
 
 def _write(path: Path, rows: Rows, destination: Destination) -> int:
     """Writes them, and says how far it is; how many there were."""
+    from gapless.journal_export import ROWS_MAX
+
     count = 0
     with spinner(f"exporting {path}") as say, destination, closing(rows.batches):
         for written in destination.write("out", rows.batches, rows.schema, ROWS_MAX):
