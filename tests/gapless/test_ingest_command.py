@@ -570,6 +570,6 @@ def test_a_row_may_wait_for_longer_than_the_system_counts(tmp_path: Path) -> Non
     (tmp_path / "s.toml").write_text(SCHEMA_TOML)
     wait = ("--max-wait", "99999999d", "--schema", tmp_path / "s.toml")
     with ingest("--out", tmp_path / "j", *MAKES, *wait) as child:
-        out, err = child.communicate(text_lines(table(1))[0] + "\n", timeout=60)
+        out, err = child.communicate(text_lines(table(1))[0] + "\n")
     assert (child.returncode, err) == (0, "")
     assert "1 written" in out
