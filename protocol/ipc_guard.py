@@ -39,6 +39,9 @@ METADATA_BYTES_MAX = 4 << 20
 NESTING_MAX = 32
 """Levels of fields inside fields: twice what a stream schema allows, for schemas of tools."""
 
+STREAM_END = bytes.fromhex("ffffffff00000000")
+"""What comes after the last message."""
+
 _CONTINUATION = 0xFFFFFFFF
 _PREFIX_BYTES = 8
 _VERSION_V5 = 4
@@ -220,8 +223,14 @@ class BatchReader:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._ours = schema.serialize().to_pybytes()
+        self.schema_message = schema.serialize().to_pybytes()
+        """How a stream of the schema begins."""
         self._dictionaries = sum(_dictionaries(field.type) for field in schema)
+
+    @property
+    def has_dictionaries(self) -> bool:
+        """Whether a stream has dictionaries between its schema and its batch."""
+        return self._dictionaries > 0
 
     def read(self, body: pa.Buffer, rows_max: int = ROWS_MAX) -> pa.RecordBatch:
         """The one record batch in `body`, checked whole, of exactly the schema. Copies nothing.
@@ -253,7 +262,7 @@ class BatchReader:
             if before == _RECORDS:
                 raise DecodeError("stream", f"a {_NAMES[kind]} after the record batch", "one batch")
             if kind == _SCHEMA:
-                if bytes(view[: len(self._ours)]) != self._ours:
+                if bytes(view[: len(self.schema_message)]) != self.schema_message:
                     _check_schema(header)
             elif kind == _DICTIONARY:
                 dictionaries += 1
