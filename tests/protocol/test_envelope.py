@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gapless.protocol import envelope, ipc_guard
+from gapless.protocol.columns import compact
 from gapless.protocol.documents import Document, pack
 from gapless.protocol.elements import BEGIN, INF, Adjust, Insert
 from gapless.protocol.envelope import (
@@ -150,6 +151,16 @@ def test_rows_of_every_type_come_back_as_they_went(
     assert peek_header(data).place == place
     with pytest.raises(DecodeError, match="kind: rows"):
         decode_frame(data, frame.schema)
+
+
+@pytest.mark.parametrize("start", [0, 1, 3])
+def test_a_body_is_what_arrows_own_writer_makes(start: int) -> None:
+    for frame in (PLAIN_FRAME, RICH_FRAME):
+        part = frame.slice(start)
+        size = peek_header(data := encode_frame(part, SENDER, 5)).body_bytes
+        columns = [compact(column) for column in part.batch.columns]
+        whole = pa.RecordBatch.from_arrays(columns, schema=frame.schema.arrow)
+        assert data[HEADER_BYTES : HEADER_BYTES + size] == stream(whole)
 
 
 def test_what_has_no_rows_has_no_body() -> None:
