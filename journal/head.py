@@ -147,7 +147,7 @@ def _head(document: Document, layout: Layout) -> tuple[Head, int]:
         rejected=fields.take_int("rejected", 0, INF),
         queries=dict(_pairs(fields)),
         bases=tuple(_bases(fields)),
-        at_ms=fields.take_int("at_ms", 0, INF),
+        at_ms=fields.take_int("at_ms", -INF, INF),
     )
     rows = fields.take_int("facts", 0, INF)
     fields.done()

@@ -106,7 +106,7 @@ def _decoded(name: str, data: bytes) -> Registered:
         raise DecodeError("reader.format", f"{written}: a later release made it", FORMAT)
     partitions = fields.take_list("partitions", int, PARTITIONS_MAX)
     offsets = fields.take_list("offsets", int, PARTITIONS_MAX)
-    at_ms = fields.take_int("at_ms", 0, INF)
+    at_ms = fields.take_int("at_ms", -INF, INF)
     fields.done()
     if not partitions or len(partitions) != len(offsets):
         raise DecodeError("reader.offsets", f"{len(offsets)} of them", len(partitions))

@@ -446,3 +446,11 @@ def test_the_smallest_time_there_is_is_no_time_of_a_row(disk: Disk) -> None:
     made = out.append(batch([(BEGIN, "a", 1), (100, "a", 2)]))
     assert (made.rows, made.rejected, made.late) == (1, 1, 0)
     assert read_all(disk) == [(100, "a", 2)]
+
+
+def test_a_clock_that_stands_before_1970_makes_a_journal_that_reads(disk: Disk) -> None:
+    out = Writer(disk, layout(), who="w", token="w", now_ms=lambda: -1)
+    out.append(batch([(100, "a", 1)]))
+    out.close()
+    assert read_all(disk) == [(100, "a", 1)]
+    assert Commits(disk, layout()).head.at_ms == -1
