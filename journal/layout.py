@@ -1,7 +1,7 @@
 """What a journal is: said once, when it is made, in a file that never changes.
 
     layout        rows of {ts, src, len}, time ts, key (src), 8 partitions, lateness 5 s
-    commits/      0000000016, 0000000017: what was added when (commit.py)
+    commits/      0000000016, 0000000017: what was added when; newest: the last of them (commit.py)
     epochs/       00000003: who has been the writer (epoch.py)
     live/         00000003: how far that writer's unsealed segment may be read
     segments/     00000003-00000041: records (segment.py)
