@@ -11,9 +11,9 @@ all readers: what is late goes to the reject file and to no partition.
 When `append` returns, the batch is in the journal, and survives this process ("process") or this
 machine ("machine"). When it raises, the batch is not there, but for two cases: `Fenced` says that
 whoever took over has maybe found it, and `JournalError` that the disk has failed while it was made
-safe. Then the journal, opened anew, says by `batches` whether it is in. `batches` counts them, also those of writers before: a
-producer that cuts its rows in the same way each time goes on with that one after a restart, and has
-every row in the journal exactly once.
+safe. Then the journal, opened anew, says by `batches` whether it is in. That counts all batches,
+also those of writers before: a producer that cuts its rows in the same way each time goes on with
+batch `batches` after a restart, and has every row in the journal exactly once.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Writer:
         origin: rejects.Origin | None = None,
         rejected: Sequence[rejects.Rejected] = (),
     ) -> Written:
-        """Adds one batch: all of it or, where this raises, nothing.
+        """Adds one batch: all of it or, where this raises, nothing (but see the module's header).
 
         With `synced=False` a machine-durable journal leaves the batch to the next `sync`, unseen by
         readers until then, so that several batches share one. `origin` says where a row comes from
