@@ -28,7 +28,8 @@ from gapless.journal.disk import Disk
 from gapless.journal.epoch import claimed_by
 from gapless.journal.facts import Fact, facts_batch, rows_in
 from gapless.journal.head import Head, decode, encode
-from gapless.journal.layout import Layout
+from gapless.journal.layout import NAME as LAYOUT
+from gapless.journal.layout import Layout, identity
 from gapless.protocol.errors import DecodeError, Fenced, JournalError
 
 FULL_EVERY = 64
@@ -69,6 +70,7 @@ class Commits:
         """Reads the newest full commit and what follows it."""
         self.disk = disk
         self.layout = layout
+        self._identity = identity(disk)
         zeros = (0,) * layout.partitions
         self.head = Head(rows=zeros, first=zeros)
         self.facts = facts_batch([])
@@ -108,6 +110,7 @@ class Commits:
         number = self.head.number + 1
         if not self.disk.exists(_name(number)):
             return False
+        self.check_identity()
         head, facts = read_commit(self.disk, self.layout, number)
         check_follows(self.disk, self.head, head, facts)
         if head.full == number:
@@ -116,6 +119,14 @@ class Commits:
             self.facts = pa.concat_batches([self.facts, facts]) if facts.num_rows else self.facts
         self.head = head
         return True
+
+    def check_identity(self) -> None:
+        """Raises `JournalError` where another journal stands in the place of the one we know."""
+        if identity(self.disk) != self._identity:
+            raise JournalError(
+                f"{self.disk}: its file {LAYOUT} is not the one that it had: the journal was made "
+                "anew, or the file is damaged; open it anew, and read it from its begin"
+            )
 
     def catch_up(self) -> bool:
         """Reads all that there is, also where retention has taken the next ones away."""

@@ -91,6 +91,13 @@ def layout_of(disk: Disk) -> Layout | None:
         ) from None
 
 
+def identity(disk: Disk) -> bytes:
+    """What no two journals share, also of those made alike in one place one after the other:
+    the bytes of the layout, which have the token of who made it.
+    """
+    return disk.read(NAME, 0, disk.size(NAME))
+
+
 def opened(disk: Disk) -> Layout:
     """The layout of a journal that must be there."""
     try:
@@ -112,7 +119,7 @@ def establish(disk: Disk, layout: Layout, token: str) -> None:
     if found is None:
         _refuse_without(disk)
         draft = f"{NAME}.{token}"
-        disk.append(draft, encode_document(_to_document(layout), NOBODY, 0))
+        disk.append(draft, encode_document(_to_document(layout, token), NOBODY, 0))
         disk.sync(draft)
         try:
             disk.link(draft, NAME)
@@ -141,8 +148,9 @@ def _check_time(time: str, schema: StreamSchema) -> None:
         raise Misuse(f"time {time!r} is {t}: it is to be int64 or timestamp[{schema.time_unit}]")
 
 
-def _to_document(layout: Layout) -> Document:
+def _to_document(layout: Layout, token: str) -> Document:
     return {
+        "made": token,
         "format": FORMAT,
         "columns": [
             [field.name, plain.type_to_plain(field.type), field.nullable]
@@ -166,6 +174,7 @@ def _from_document(document: Document) -> Layout:
         if len(column) != 3 or type(column[0]) is not str or type(column[2]) is not bool:
             raise DecodeError("layout.columns", repr(column), "[name, type, nullable]")
         columns.append(pa.field(column[0], plain.type_from_plain(column[1]), column[2]))
+    fields.take("made", str)  # no part of what it says: see `identity`
     schema = StreamSchema(pa.schema(columns), fields.take("time_unit", str))
     layout = Layout(
         schema,

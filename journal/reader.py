@@ -367,7 +367,9 @@ class Reader:
         if growing is None:
             self._before = {p: head.rows[p] for p in self._wanted}
             growing = Growing(self._disk, self.layout, live_segment(head), self._before)
-        growing.end = max(growing.end, shown.end)
+        if shown.end > growing.end:
+            self._commits.check_identity()
+            growing.end = shown.end
         return growing
 
     def _see_commits(self) -> None:

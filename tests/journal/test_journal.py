@@ -386,6 +386,24 @@ def test_a_base_is_wanted_once_enough_has_come_since_the_last(
     assert wanted == [i % 3 == 0 for i in range(1, 12)]
 
 
+@pytest.mark.parametrize("segment_bytes", [1, 1 << 20], ids=["sealed", "live"])
+def test_a_reader_is_told_of_a_journal_that_was_made_anew_under_it(segment_bytes: int) -> None:
+    disk = memory()
+    reader = None
+    for token in ("w1", "w2"):
+        out = writer(disk, token, shape=layout(1), segment_bytes=segment_bytes)
+        for i in range(5 if reader is None else 9):
+            out.append(batch([(100 + i, "a", i)]))
+        if reader is None:
+            reader = Reader(disk)
+            assert len(drain(reader)) == 5
+            for name in list(disk._files):
+                disk.unlink(name)
+    assert reader is not None
+    with pytest.raises(JournalError, match="the journal was made anew"):
+        drain(reader)
+
+
 def test_a_position_beyond_the_end_says_that_rows_were_lost(disk: Disk) -> None:
     out = writer(disk, shape=layout(1))
     out.append(batch([(100, "a", 1)]))
