@@ -1,52 +1,76 @@
-"""What replicas, mergers and subscribers tell each other, and what their machines ask of the shell.
-
-A machine is a pure function of what happened to it: `on(event, now) -> list[Effect]`. Events and
-effects are the closed sets below. Messages travel over a network that may delay, lose, repeat and
-reorder them; everything that must survive that is in the message itself (session, sequence, epoch).
+"""What the machines tell each other. Everything that must survive the network is in the message.
 
     replica                          merger                         subscriber
-       | Attach(session, join_at, tail) |                                |
-       |------------------------------->| -- Append(output) --> journal  |
-       | Data(session, 1, frame)        |                                |
-       |------------------------------->|      <------ Fetch(token) -----|
-       | Ack(session, 1, durable, ...)  |                                |
-       |<-------------------------------| -- Delivery(frame, token) ---->|
+       | Attach(session, join_at, tail) |      <------ Open(since) -----|  a reset first, or
+       |------------------------------->|------- Opened(frame) -------->|
+       | Data(session, 1, frame)        |                               |
+       |------------------------------->|      <------ Fetch(token) ----|  on from a token
+       | Ack(session, 1, durable, ...)  |-- Delivery(frame, token) ---->|
+       |<-------------------------------|
+
+    replica, merger -- ReplicaStatus, MergerStatus --> supervisor -- orders --> replica, merger
+    replica -- SnapshotRequest --> replica -- SnapshotReply --> replica
+
+A network may delay, lose, repeat and reorder them. A *slot* is a place in the job ("r0.2" is
+replica 2 of shard 0, "m0.1" a merger), a *life* one process in that slot. Messages go to a life, or
+to a slot, and then to its newest life. Orders carry the supervisor's term: of two supervisors the
+one with the lower term is not obeyed any more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 
+if TYPE_CHECKING:
+    from gapless.failover.checkpoint import Checkpoint
+
+SUPERVISOR = "supervisor"
+"""The slot of the job's root."""
+
+
+class Life(NamedTuple):
+    """One process in a slot. Of two lives in a slot the larger is the later."""
+
+    slot: str
+    incarnation: Incarnation
+
+    def __str__(self) -> str:
+        return f"{self.slot}/{self.incarnation}"
+
 
 class Session(NamedTuple):
-    """One attachment of one life of one replica. Sequence numbers count within it."""
+    """One attachment of one life of a replica to one merger. Sequence numbers count within it."""
 
-    replica: str
-    incarnation: Incarnation
-    """Which life: a higher one replaces, a lower one is a zombie."""
+    life: Life
+    merger: str
+    """The merger's slot."""
     attempt: int
-    """Which attachment within that life."""
+    """Which attachment of that life to that merger."""
 
 
 class Token(NamedTuple):
-    """Where a subscriber stands in the output; handing it back resumes exactly there."""
+    """Where a subscriber stands in the output of one shard; handing it back resumes there.
+
+    With a merger: exactly at an offset of that merger's journal, and of no other's. Without (""):
+    at a time; what is at or behind it comes as a reset, from any merger.
+    """
 
     merger: str
     epoch: int
-    """The life of the merger that gave it."""
+    """The life of the journal's writer that gave it."""
     offset: int
-    """Bytes of the output journal that have been delivered."""
+    """Rows of the output journal that have been delivered."""
     stable: int
     """The last stable delivered."""
 
 
-# -- messages ---------------------------------------------------------------------------------
+# -- replica and merger -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +111,11 @@ class Ack:
     sequence: int
     """Everything up to this number has been taken in."""
     durable_stable: int
-    """The output is durable up to here: the tail below it is of no more use."""
+    """The output is durable up to here: the tail below it is of no more use to this merger."""
     feedback: int
-    """Events with `ve` below it are settled: they need not be made."""
+    """Events with `ve` below it are settled: for this merger they need not be made."""
+    throttled: bool = False
+    """What follows `sequence` was not taken in, for the merger holds too much; send it later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +125,34 @@ class Refused:
     session: Session
     epoch: int
     reason: str
+    fenced: bool = False
+    """Whether the whole life is over: another one has taken its slot."""
+
+
+# -- replica and replica ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequest:
+    """A joining replica asks a live one for all that it is."""
+
+    life: Life
+    """Who asks, and gets the answer."""
+    plan: str
+    """The asker's plan: a snapshot fits no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotReply:
+    """The answer: a checkpoint that was never on a disk, or why there is none."""
+
+    life: Life
+    """Who answers."""
+    checkpoint: Checkpoint | None
+    reason: str = ""
+
+
+# -- subscriber and merger --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +160,7 @@ class Fetch:
     """Subscriber to merger: asks for what comes after `token`."""
 
     subscriber: str
+    """Whom to answer."""
     token: Token
 
     def __post_init__(self) -> None:
@@ -115,107 +170,201 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Merger to subscriber: the frame behind offset `after`, and the token behind the frame."""
+    """Merger to subscriber: the rows behind offset `after`, and the token behind them.
+
+    Without rows, only a stable has come.
+    """
 
     after: int
     frame: Frame
     token: Token
 
     def __post_init__(self) -> None:
-        if not 0 <= self.after < self.token.offset:
+        if not 0 <= self.after == self.token.offset - len(self.frame):
             raise Misuse(
-                f"delivery: from offset {self.after} to {self.token.offset}; a frame takes bytes"
+                f"delivery: {len(self.frame)} rows from offset {self.after} to {self.token.offset}"
             )
 
 
-Message = Attach | Data | Ack | Refused | Fetch | Delivery
-
-
-# -- events that are not messages -------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
-class Start:
-    """The first event of every life."""
+class Open:
+    """Subscriber to merger: asks for the table of all events with `ve >= since`, as a reset.
 
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time has passed. Comes every so often as long as the machine lives."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceRead:
-    """The answer to `ReadSource`: a frame and the position behind it; None: nothing new yet."""
-
-    frame: Frame | None
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """The answer to `Append`: the frame is durable, and the output journal ends at `offset`."""
-
-    offset: int
-    stable: int
-    """The output's stable at that offset."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputRead:
-    """The answer to `ReadOutput`: the frame behind offset `after`, and where it ends."""
+    None: since the merger's own stable. Answered once the output is stable up to `since`.
+    """
 
     subscriber: str
-    after: int
+    attempt: int
+    """Which question of this subscriber it is; the answer says it, too."""
+    since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Merger to subscriber: the reset, and the token behind it."""
+
+    attempt: int
+    since: int
+    """Every event with `ve` from here on is in the frame."""
     frame: Frame
-    offset: int
-
-
-Event = Message | Start | Tick | SourceRead | Appended | OutputRead
-
-
-# -- effects ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Put a message on the network, to a machine by name. It may get lost."""
-
-    to: str
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSource:
-    """Read the source frame at `position`; None: the first that has rows of `since` or later."""
-
-    position: int | None
-    since: int = BEGIN
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Append a frame to the output journal; say `Appended` once it is durable, in order."""
-
-    frame: Frame
-    stable: int
-    """The output's stable behind this frame."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOutput:
-    """Read the output journal's next frame for a subscriber. There is one."""
-
-    subscriber: str
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Emit:
-    """Hand a frame to the subscriber's program; the token resumes behind it."""
-
-    frame: Frame
+    """As inserts, followed by the output's stable."""
     token: Token
 
 
-Effect = Send | ReadSource | Append | ReadOutput | Emit
+Why = Literal["trimmed", "future", "elsewhere"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """Merger to subscriber: a question that cannot be answered here, now or ever.
+
+    "trimmed": that part of the output is gone. "future": nobody has given such a token.
+    "elsewhere": the token is of another merger's journal.
+    """
+
+    merger: str
+    asked: Token | int
+    """The token of the `Fetch`, or the attempt of the `Open`."""
+    why: Why
+    reason: str
+
+
+# -- supervisor -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """Replica to supervisor, every heartbeat."""
+
+    life: Life
+    plan: str
+    """Which plan it runs."""
+    since: int
+    """Its tail has every event with `ve` from here on."""
+    stable: int
+    """How far its output is."""
+    assigned: int
+    """The version of the last `Assign` that it obeys."""
+    tail_rows: int
+    is_joining: bool
+    """Whether it still waits for the state that it starts from."""
+    is_drained: bool
+    """Whether it was told to drain, and has read and sent all there was."""
+    held_at: int
+    """It promises no stable beyond this time; INF where nothing holds it."""
+
+
+class InputStatus(NamedTuple):
+    """One input of a merger, as the merger sees it."""
+
+    life: Life
+    stable: int
+    """The last stable that it promised."""
+    qualifies: bool
+    """Whether it may act: the output has reached its join time."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergerStatus:
+    """Merger to supervisor, every heartbeat."""
+
+    life: Life
+    epoch: int
+    stable: int
+    durable_stable: int
+    inputs: tuple[InputStatus, ...]
+    waiting_for: str | None
+    """Why the output cannot advance; None where it can."""
+    divergences: int
+    is_drained: bool
+    """Whether all that was merged is durable, and it was told to close and has closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTaken:
+    """Replica to supervisor: a checkpoint is there, or why not."""
+
+    life: Life
+    name: str
+    plan: str
+    join_at: int
+    reason: str = ""
+    """Why there is none; empty where there is."""
+
+
+# -- orders -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """To a replica: these are the shard's mergers; its tail is trimmed by the slowest of them."""
+
+    term: int
+    version: int
+    """Later ones replace earlier ones."""
+    mergers: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.mergers:
+            raise Misuse("assign: the last merger is never taken away")
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """To a merger: lives before this one in its slot are detached, and refused from now on."""
+
+    term: int
+    life: Life
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """To any life: exit by yourself."""
+
+    term: int
+    life: Life
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeCheckpoint:
+    """To a replica: write a checkpoint of this name."""
+
+    term: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """To a replica: read what is there now, send it, read no more. To a merger: close the output
+    once all that its replicas have said is durable.
+    """
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """To a replica: promise no stable beyond `at`, until another hold says otherwise."""
+
+    term: int
+    at: int
+
+
+Order = Assign | Fence | Retire | TakeCheckpoint | Drain | Hold
+Status = ReplicaStatus | MergerStatus | CheckpointTaken
+Message = (
+    Attach
+    | Data
+    | Ack
+    | Refused
+    | SnapshotRequest
+    | SnapshotReply
+    | Fetch
+    | Delivery
+    | Open
+    | Opened
+    | Declined
+    | Status
+    | Order
+)
