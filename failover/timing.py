@@ -1,0 +1,66 @@
+"""How long the machines wait: all that depends on a deployment, in one place, in milliseconds.
+
+    a message and its answer      resend_ms > a round trip, else everything is said twice
+    a life                        start_ms, heartbeat_ms << hang_ms < absent_ms
+    trying again                  backoff_ms, doubled up to backoff_max_ms
+
+The defaults suit a small network and the simulator. No promise of the output depends on them: wrong
+ones make a job slow, or make it replace what was alive, but never make it say something wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from gapless.protocol.errors import Misuse
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Every wait of every machine."""
+
+    heartbeat_ms: int = 250
+    """Replica and merger say how they are: a few times within `hang_ms`, as some get lost."""
+    resend_ms: int = 200
+    """Without progress for that long what was sent is sent again: a few round trips."""
+    reattach_ms: int = 100
+    """A replica that was refused attaches again, no sooner: it may be refused for good."""
+    snapshot_ms: int = 1000
+    """A joining replica waits that long for a peer's snapshot, then tries its next origin."""
+    fetch_ms: int = 200
+    """A subscriber that has heard nothing for that long asks again."""
+    backfill_ms: int = 500
+    """A merger that cannot go on waits that long for its replicas, then reads its peer's journal.
+    """
+    disk_retry_ms: int = 500
+    """After a disk was full it is tried again: room is made by people and by retention, slowly."""
+    drain_ms: int = 500
+    """A merger that is to close does so after that long without data: longer than a resend."""
+    hang_ms: int = 2000
+    """A life without a heartbeat for that long is suspected: several were lost, not one."""
+    lag_ms: int = 5000
+    """A replica that is behind and has not advanced for that long is suspected."""
+    absent_ms: int = 30_000
+    """A merger that is away for longer is no more waited for: until then the tails grow."""
+    adopt_ms: int = 2000
+    """A new supervisor listens for that long for lives that it did not start: some heartbeats."""
+    start_ms: int = 30_000
+    """A life that has not reported within that time of its start counts as dead: the import of the
+    libraries, and the state that it starts from, included.
+    """
+    backoff_ms: int = 200
+    """Before the first restart of a life that died; doubled with each that follows."""
+    backoff_max_ms: int = 30_000
+    """Where the doubling ends: soon enough for whoever repairs what makes it die."""
+    steady_ms: int = 10_000
+    """A life that has run for that long was no failure: the back-off begins anew."""
+    checkpoint_ms: int = 10_000
+    """Between two checkpoints of a shard: what a replay from the newest has to make up for."""
+    kill_ms: int = 2000
+    """A life that was asked to go, and has not gone after that long, is ended by force."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int or value < 1:
+                raise Misuse(f"{field.name} {value!r}: a number of milliseconds, 1 or more")
