@@ -3,7 +3,7 @@
     positions   what it has read of each source
     given       the last stable that it gave its plan, of each source
     state       what the plan remembers
-    tail        its output with ve >= since, as inserts, and the stable behind: what mergers may lack
+    tail        its output with ve >= since, as inserts: what mergers may lack
 
 All of it is of the same moment: rows up to the positions are in the state and in the tail, and
 none behind them is. A live replica hands one to a joining peer; now and then one goes to the disk.

@@ -64,6 +64,8 @@ class MergerStart:
     shard: int
     peers: tuple[str, ...]
     """The slots of the other mergers of its shard."""
+    fences: tuple[Life, ...] = ()
+    """What it obeys from its first moment: a zombie must not be let in by a merger that is new."""
 
 
 Start = ReplicaStart | MergerStart

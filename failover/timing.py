@@ -56,6 +56,10 @@ class Timing:
     """A life that has run for that long was no failure: the back-off begins anew."""
     checkpoint_ms: int = 10_000
     """Between two checkpoints of a shard: what a replay from the newest has to make up for."""
+    cutover_ms: int = 60_000
+    """A cutover to another answer that is not done after that long is given up: as long as starts,
+    with what they begin from, may take, twice. The output may wait that long at its time.
+    """
     kill_ms: int = 2000
     """A life that was asked to go, and has not gone after that long, is ended by force."""
 
