@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from gapless.failover.messages import Life, Session, Token
+from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import BadData
 from gapless.protocol.frame import Frame
 
@@ -57,6 +58,29 @@ class Written(NamedTuple):
 
     source: str
     stable: int
+
+
+class Joined(NamedTuple):
+    """A replica has got what it starts from. Said before any `Trimmed` of that life."""
+
+    replica: Life
+    since: int
+    """It holds every event with `ve` from here on."""
+
+
+class Recovered(NamedTuple):
+    """A new life of a merger has taken its journal over and read it back: that is the cut.
+
+    Said as soon as the journal is opened, before anything else that this life does. Rows may be
+    in the journal of which no `Durable` was said, as their writer died before it heard so.
+    """
+
+    merger: Life
+    epoch: int
+    offset: int
+    """Rows of the journal."""
+    live: Frame
+    """Every event with `ve` of the journal's stable or later, and that stable."""
 
 
 class TookIn(NamedTuple):
@@ -105,6 +129,12 @@ class Resumed(NamedTuple):
 
     subscriber: str
     tokens: Mapping[str, Token] | None
+    deliver: Literal["changes", "final"] = "changes"
+    """What it asked for."""
+    since: int | None = BEGIN
+    """It is owed every event that may still change from here on; None: from "now" on, wherever
+    that was.
+    """
 
 
 class Forwarded(NamedTuple):
@@ -122,7 +152,9 @@ class Trimmed(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A replica obeys a list of mergers from now on."""
+    """A replica obeys a list of mergers from now on. Said before any `Trimmed` or `Forwarded` that
+    follows from it.
+    """
 
     replica: Life
     mergers: tuple[str, ...]
@@ -134,6 +166,9 @@ class Obeyed(NamedTuple):
     life: Life
     term: int
     order: str
+    """The name of its class."""
+    about: Life | None = None
+    """The life that the order names: of a `Fence` the first one that is let in."""
 
 
 Fact = (
@@ -142,6 +177,8 @@ Fact = (
     | Struck
     | Healed
     | Written
+    | Joined
+    | Recovered
     | TookIn
     | Durable
     | Delivered
