@@ -165,8 +165,7 @@ class Cutover:
         return self._lift(_lives(shards, new=self.is_committed), now)
 
     def give_up(self, shards: Sequence[ShardView], reason: str, now: int) -> list[Effect]:
-        """A person, or the end of the job, wants it no more; nothing happens where it is too late.
-        """
+        """Somebody wants it no more. Nothing happens where it is committed."""
         if self.state not in ("joining", "holding"):
             return []
         return self._give_up(shards, reason, now)

@@ -9,6 +9,7 @@ class and four kinds below it:
         FrameError         rows that break a frame's own rules (vs < ve, no nulls, ...)
         ParseError         text notation that does not parse
         ExpressionError    an expression that is malformed or does not fit its input
+        NotEquivalent      a plan that cannot take the place of another: says what differs
       BadData          a peer, a file, a stream: drop it, detach it, repair it
         DecodeError        bytes that are not what they claim to be: names the field and the bound
           Truncated          bytes that are right as far as they go, and too few: a torn tail
@@ -16,7 +17,9 @@ class and four kinds below it:
         RowError           a row that a query cannot process: shows the row and the reason
         JournalError       a journal that does not read back
           Trimmed            a part of it that retention has taken away: read from where it begins
-      Fenced           nobody: another writer has taken the journal over
+        CheckpointError    a checkpoint that does not read back: start from another, or replay
+        JobError           a job's directory that does not read back, or is of another version
+      Fenced           nobody: another writer has taken the journal, or the job, over
       DiskFull         nobody: a journal needs more room than its disk has
       MemoryLimit      nobody: a query needs more memory than it was given
       Bug              us: a broken invariant; report it
@@ -58,6 +61,10 @@ class ParseError(Misuse):
 
 class ExpressionError(Misuse):
     """An expression that is malformed, or does not fit the rows that it was given."""
+
+
+class NotEquivalent(Misuse):
+    """A plan that cannot take the place of another one: the message says what differs."""
 
 
 class DecodeError(BadData):
@@ -110,8 +117,21 @@ class Trimmed(JournalError):
     """Rows that were asked for are gone: retention has trimmed them, as it was told to."""
 
 
+class CheckpointError(BadData):
+    """A checkpoint that is not there whole, or is not what it claims to be.
+
+    Nothing is lost: whoever starts from it tries its next origin.
+    """
+
+
+class JobError(BadData):
+    """A job's directory that does not read back as it was written, or whose format is another."""
+
+
 class Fenced(GaplessError):
-    """A later writer has taken the journal over; nothing more of this one will show in it."""
+    """A later writer has taken the journal, or the job, over; nothing more of this one will show
+    in it.
+    """
 
 
 class DiskFull(GaplessError):
