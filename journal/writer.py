@@ -289,6 +289,11 @@ class Writer:
         """Whether enough was appended that a base is worth it: seal with one."""
         return not self.layout.has_rows and self._since_base >= BASE_BYTES
 
+    @property
+    def bytes_since_base(self) -> int:
+        """What rebuilding reads of frames: for whoever wants bases at another distance."""
+        return self._since_base
+
     def seal(self, base: Frame | None = None) -> None:
         """Commits the live segment; what comes goes into a new one.
 

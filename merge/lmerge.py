@@ -403,6 +403,14 @@ class LMerge:
             self._history.put_out([rows])
             self._history.settle(stable)
 
+    def live(self) -> Frame:
+        """What the output still holds, as inserts, and its stable: what `resume` takes.
+
+        Rows that a step to another case has put out count, though only the next push gives them.
+        """
+        rows = (self._history or self._case).live()
+        return rows.with_stable(None if self.stable == BEGIN else self.stable)
+
     def snapshot(self) -> Snapshot:
         """All of it as data. Samples of divergences and open questions stay behind."""
         return take(self)
