@@ -404,12 +404,14 @@ class LMerge:
             self._history.settle(stable)
 
     def live(self) -> Frame:
-        """What the output still holds, as inserts, and its stable: what `resume` takes.
+        """What of the output is not settled, as inserts, and its stable: what `resume` takes.
 
         Rows that a step to another case has put out count, though only the next push gives them.
         """
-        rows = (self._history or self._case).live()
-        return rows.with_stable(None if self.stable == BEGIN else self.stable)
+        rows, stable = (self._history or self._case).live(), self.stable
+        if stable == BEGIN:
+            return rows
+        return rows.take(rows.ve >= stable if stable < INF else np.zeros(len(rows), bool), stable)
 
     def snapshot(self) -> Snapshot:
         """All of it as data. Samples of divergences and open questions stay behind."""

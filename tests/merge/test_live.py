@@ -1,4 +1,4 @@
-"""`LMerge.live()` is the output's table, and a merger that takes it up goes on as if nothing were."""
+"""`LMerge.live()` is what the output still holds: another merger takes it up where it was left."""
 
 import random
 
