@@ -1,22 +1,100 @@
-"""A disk in memory that loses what was not synced: the simulator's side of `journal.disk`."""
+"""A disk in memory that fails as disks do: the simulator's side of `journal.disk`.
+
+    append, append, sync, append       crash
+    [ synced          ][ unsynced ]    [ synced          ][ uns      some prefix is left, often torn
+    put 17, put 18, put 19             17, or 18, or 18 and half of 19
+    a name that was not synced         may be gone;  one that was taken away may be back
+
+A fault never breaks more than the interface says (journal/disk.py): what was synced survives a
+crash, and what could not be appended is not there in part. Only a flipped bit is beyond it: damage,
+which a journal has to name. One disk has the files of a whole simulated job; who works in a part
+of it, as every journal does, is given a `View`.
+"""
 
 from __future__ import annotations
 
+import errno
 import random
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from gapless.journal.disk import Mapped
 
-CAPACITY_BYTES = 1 << 30
-"""What fits on a simulated disk: more than any run writes."""
+CAPACITY_BYTES = 1 << 34
+"""What fits on a simulated disk: more than any run writes, and enough that no alarm is raised."""
+PUTS_MAX = 4
+"""Overwrites of one small file that a crash may still undo: the system has written older ones."""
+VANISHES = 0.5
+"""How likely a crash takes a name that was not synced, and brings one back that was taken away."""
+SPARED = 0.25
+"""How likely all unsynced bytes of a file survive a crash, and how likely none: systems write back
+in large pieces, so these two are as common as a torn end."""
 
 
-@dataclass(slots=True)
 class _File:
-    data: bytearray
-    synced: int = 0
+    """The bytes of one file, under however many names. A file that was mapped has become `bytes`,
+    which maps share; the first change after that makes a copy.
+    """
+
+    __slots__ = ("base", "data", "links", "puts", "synced")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data: bytearray | bytes = bytearray(data)
+        self.synced = 0
+        """So many of its bytes survive a crash."""
+        self.links = 0
+        self.base = b""
+        """What it was before `puts`."""
+        self.puts: list[bytes] = []
+        """What was laid over its start since it was synced."""
+
+    def changed(self) -> bytearray:
+        """The bytes, to be changed."""
+        if isinstance(self.data, bytes):
+            self.data = bytearray(self.data)
+        return self.data
+
+    def put(self, data: bytes) -> None:
+        """Lays bytes over the start."""
+        if not self.puts:
+            self.base = bytes(self.data)
+        elif len(self.puts) == PUTS_MAX:
+            self.base = _over(self.base, self.puts.pop(0))
+        self.puts.append(data)
+        self.changed()[: len(data)] = data
+
+    def sync(self) -> None:
+        """From now on all of it survives."""
+        self.synced = len(self.data)
+        if self.puts:
+            self.puts.clear()
+
+    def crash(self, rng: random.Random) -> None:
+        """Loses what may be lost."""
+        if self.puts:
+            self._undo_puts(rng)
+        end = len(self.data)
+        if self.synced < end:
+            fate = rng.random()
+            if fate >= SPARED:
+                end = self.synced if fate < 2 * SPARED else rng.randint(self.synced, end)
+            del self.changed()[end:]
+        self.sync()
+
+    def _undo_puts(self, rng: random.Random) -> None:
+        """Goes back to one of the puts, with a part of the one after it."""
+        kept = rng.randint(0, len(self.puts))
+        image = self.base
+        for data in self.puts[:kept]:
+            image = _over(image, data)
+        if kept < len(self.puts):
+            torn = self.puts[kept]
+            image = _over(image, torn[: rng.randint(0, len(torn))])
+        self.changed()[: max(len(image), *(len(data) for data in self.puts))] = image
+
+
+def _over(image: bytes, data: bytes) -> bytes:
+    return data + image[len(data) :]
 
 
 class SimulatedDisk:
@@ -24,10 +102,20 @@ class SimulatedDisk:
 
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
+        self._folders: dict[str, dict[str, None]] = {}  # a folder's entries; folders stay
+        self._named: set[str] = set()  # names that survive a crash
+        self._gone: dict[str, _File] = {}  # those of them that a crash may bring back
+        self._used = 0
+        self._rooms: dict[str, int] = {}
+        self.reads = 0
+        """How often something was read or mapped."""
+
+    # -- the interface ------------------------------------------------------------------------
 
     def size(self, name: str) -> int:
         """Bytes in the file; 0 where there is none."""
-        return len(self._files[name].data) if name in self._files else 0
+        file = self._files.get(name)
+        return 0 if file is None else len(file.data)
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
@@ -36,71 +124,279 @@ class SimulatedDisk:
     def create(self, name: str, data: bytes) -> None:
         """Makes a file that is not there."""
         if name in self._files:
-            raise FileExistsError(name)
-        self._files[name] = _File(bytearray(data))
+            raise FileExistsError(errno.EEXIST, "there is such a file", name)
+        self._grow(name, len(data))
+        self._enter(name, _File(data))
 
     def append(self, name: str, data: bytes) -> int:
-        """Adds bytes at the end; returns the new size."""
-        file = self._files.setdefault(name, _File(bytearray()))
-        file.data += data
-        return len(file.data)
+        """Adds bytes at the end, all or none; returns the new size."""
+        self._grow(name, len(data))
+        file = self._files.get(name)
+        if file is None:
+            file = self._enter(name, _File())
+        held = file.changed()
+        held += data
+        return len(held)
 
     def sync(self, name: str) -> None:
-        """Nothing appended so far can be lost any more."""
-        file = self._files[name]
-        file.synced = len(file.data)
+        """Nothing appended so far can be lost any more, nor the name."""
+        self._file(name).sync()
+        if name not in self._named:
+            self._named.add(name)
+            if self._gone:  # its folder was synced, so what was taken away there stays away
+                folder = _split(name)[0]
+                for gone in [n for n in self._gone if _split(n)[0] == folder]:
+                    del self._gone[gone]
 
     def put(self, name: str, data: bytes) -> None:
         """Overwrites the start of a file."""
-        self._files.setdefault(name, _File(bytearray())).data[: len(data)] = data
+        file = self._files.get(name)
+        added = len(data) - (0 if file is None else len(file.data))
+        if added > 0:
+            self._grow(name, added)
+        if file is None:
+            file = self._enter(name, _File())
+        file.put(data)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """Up to `length` bytes from `offset` on."""
-        return (
-            bytes(self._files[name].data[offset : offset + length]) if name in self._files else b""
-        )
+        """Up to `length` bytes from `offset` on: a copy of those alone."""
+        file = self._files.get(name)
+        if file is None:
+            return b""
+        self.reads += 1
+        data = file.data
+        if isinstance(data, bytes):
+            return data[offset : offset + length]
+        return bytes(memoryview(data)[offset : offset + length])
 
     def map(self, name: str, length: int) -> Mapped:
-        """A copy of the first bytes."""
-        if self.size(name) < length or not self.exists(name):
-            raise OSError(f"{name} has {self.size(name)} bytes, not {length}")
-        return Mapped(pa.py_buffer(self.read(name, 0, length)))
+        """The first bytes; nothing is copied but, once, a file that was changed before."""
+        file = self._file(name)
+        if len(file.data) < length:
+            raise OSError(errno.EIO, f"has {len(file.data)} bytes, not {length}", name)
+        self.reads += 1
+        file.data = bytes(file.data)  # the same object where it is one already
+        return Mapped(pa.py_buffer(file.data).slice(0, length))
 
     def expect(self, name: str) -> None:
         """Memory is as near as it gets."""
 
+    def truncate(self, name: str, size: int) -> None:
+        """Cuts the file to `size` bytes."""
+        file = self._file(name)
+        held = file.changed()
+        if size < len(held):
+            self._grow(name, size - len(held))
+            del held[size:]
+            file.synced = min(file.synced, size)
+
     def link(self, source: str, name: str) -> None:
         """Both names mean one file from now on."""
+        file = self._file(source)
         if name in self._files:
-            raise FileExistsError(name)
-        self._files[name] = self._files[source]
+            raise FileExistsError(errno.EEXIST, "there is such a file", name)
+        self._enter(name, file)
 
     def unlink(self, name: str) -> None:
-        """Takes a name away."""
-        self._files.pop(name, None)
+        """Takes a name away; nothing happens where it is none."""
+        if name in self._files:
+            was_safe = name in self._named
+            file = self._leave(name)
+            if was_safe:
+                self._gone[name] = file
 
     def list(self, folder: str) -> list[str]:
-        """The names in a folder, in order."""
-        start = f"{folder}/"
-        return sorted(name[len(start) :] for name in self._files if name.startswith(start))
+        """The names in a folder, those of folders in it as well, in order."""
+        return sorted(self._folders.get(folder, ()))
 
     def free_bytes(self) -> int:
         """What fits beside what is there."""
-        files = {id(file): len(file.data) for file in self._files.values()}
-        return CAPACITY_BYTES - sum(files.values())
+        return self.free_under("")
 
     def close(self, name: str) -> None:
         """Nothing is kept open."""
 
+    # -- faults -------------------------------------------------------------------------------
+
+    def limit(self, prefix: str, room_bytes: int | None) -> None:
+        """From now on so many bytes more fit under a prefix, a folder or "" for all; None: as many
+        as the disk has. What is taken away there makes room again.
+        """
+        if room_bytes is None:
+            self._rooms.pop(prefix, None)
+        else:
+            self._rooms[prefix] = room_bytes
+
+    def crash(self, prefix: str, rng: random.Random) -> None:
+        """The machine dies that writes under a prefix (a folder, a file, "" for all): bytes and
+        names that were not synced may be lost. Nobody who had files open there may go on.
+        """
+        for name in [n for n in self._gone if _is_under(n, prefix)]:
+            file = self._gone.pop(name)
+            if name not in self._files and rng.random() < VANISHES:
+                if not file.links:
+                    self._used += len(file.data)
+                self._enter(name, file)
+                self._named.add(name)
+        for name in self.under(prefix):
+            if name not in self._named and rng.random() < VANISHES:
+                self._leave(name)
+        for name in self.under(prefix):
+            file = self._files[name]
+            before = len(file.data)
+            file.crash(rng)
+            self._grow(name, len(file.data) - before)
+            self._named.add(name)
+
+    def flip_bit(self, name: str, rng: random.Random) -> int | None:
+        """Damages one byte that was synced, and says which; None where there is none."""
+        file = self._files.get(name)
+        if file is None or not file.synced:
+            return None
+        at = rng.randrange(file.synced)
+        file.changed()[at] ^= 1 << rng.randrange(8)
+        return at
+
+    # -- looking at it ------------------------------------------------------------------------
+
+    def under(self, prefix: str) -> tuple[str, ...]:
+        """The files of a folder and of all folders in it, in the order in which they were made."""
+        return tuple(name for name in self._files if _is_under(name, prefix))
+
+    def free_under(self, prefix: str) -> int:
+        """What may still be written under a prefix; a few steps, however many files there are."""
+        free = CAPACITY_BYTES - self._used
+        for limited, room in self._rooms.items():
+            if _is_under(prefix, limited):
+                free = min(free, room)
+        return free
+
+    def unsynced_bytes(self, name: str) -> int:
+        """What a crash may take of a file."""
+        file = self._files.get(name)
+        return 0 if file is None else len(file.data) - file.synced
+
+    # -- names and room -----------------------------------------------------------------------
+
+    def _file(self, name: str) -> _File:
+        file = self._files.get(name)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no such file", name)
+        return file
+
+    def _grow(self, name: str, by: int) -> None:
+        """So many bytes more, or less, under a name; raises where they do not fit."""
+        if self._rooms:
+            limited = [prefix for prefix in self._rooms if _is_under(name, prefix)]
+            if by > 0 and any(self._rooms[prefix] < by for prefix in limited):
+                raise OSError(errno.ENOSPC, "the disk is full", name)
+            for prefix in limited:
+                self._rooms[prefix] -= by
+        if self._used + by > CAPACITY_BYTES:
+            raise OSError(errno.ENOSPC, "the disk is full", name)
+        self._used += by
+
+    def _enter(self, name: str, file: _File) -> _File:
+        self._files[name] = file
+        self._gone.pop(name, None)
+        file.links += 1
+        folder, entry = _split(name)
+        while entry and entry not in (entries := self._folders.setdefault(folder, {})):
+            entries[entry] = None
+            folder, entry = _split(folder)
+        return file
+
+    def _leave(self, name: str) -> _File:
+        file = self._files.pop(name)
+        self._named.discard(name)
+        folder, entry = _split(name)
+        del self._folders[folder][entry]
+        file.links -= 1
+        if not file.links:
+            self._grow(name, -len(file.data))
+        return file
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Its folder, and what it is called there; twice "" of the disk itself."""
+    folder, _, entry = name.rpartition("/")
+    return folder, entry
+
+
+def _is_under(name: str, prefix: str) -> bool:
+    return not prefix or name == prefix or name.startswith(f"{prefix}/")
+
+
+class View:
+    """A folder of a simulated disk, as a disk of its own: what a journal takes for its root."""
+
+    __slots__ = ("_start", "disk", "prefix")
+
+    def __init__(self, disk: SimulatedDisk, prefix: str) -> None:
+        self.disk = disk
+        self.prefix = prefix
+        """As the disk's faults take it."""
+        self._start = f"{prefix}/"
+
+    def __repr__(self) -> str:
+        return self.prefix
+
+    def size(self, name: str) -> int:
+        """Bytes in the file; 0 where there is none."""
+        return self.disk.size(self._start + name)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return self.disk.exists(self._start + name)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Makes a file that is not there."""
+        self.disk.create(self._start + name, data)
+
+    def append(self, name: str, data: bytes) -> int:
+        """Adds bytes at the end, all or none; returns the new size."""
+        return self.disk.append(self._start + name, data)
+
+    def sync(self, name: str) -> None:
+        """Nothing appended so far can be lost any more, nor the name."""
+        self.disk.sync(self._start + name)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Overwrites the start of a file."""
+        self.disk.put(self._start + name, data)
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """Up to `length` bytes from `offset` on."""
+        return self.disk.read(self._start + name, offset, length)
+
+    def map(self, name: str, length: int) -> Mapped:
+        """The first bytes, not copied."""
+        return self.disk.map(self._start + name, length)
+
+    def expect(self, name: str) -> None:
+        """Memory is as near as it gets."""
+        self.disk.expect(self._start + name)
+
     def truncate(self, name: str, size: int) -> None:
         """Cuts the file to `size` bytes."""
-        file = self._files[name]
-        del file.data[size:]
-        file.synced = min(file.synced, size)
+        self.disk.truncate(self._start + name, size)
 
-    def crash(self, name: str, rng: random.Random) -> None:
-        """The machine dies: of what was not synced, some prefix survives, often a torn one."""
-        if name in self._files:
-            file = self._files[name]
-            self.truncate(name, rng.randint(file.synced, len(file.data)))
-            file.synced = len(file.data)
+    def link(self, source: str, name: str) -> None:
+        """Both names mean one file from now on."""
+        self.disk.link(self._start + source, self._start + name)
+
+    def unlink(self, name: str) -> None:
+        """Takes a name away."""
+        self.disk.unlink(self._start + name)
+
+    def list(self, folder: str) -> list[str]:
+        """The names in a folder, in order."""
+        return self.disk.list(self._start + folder if folder else self.prefix)
+
+    def free_bytes(self) -> int:
+        """What may still be written in this folder."""
+        return self.disk.free_under(self.prefix)
+
+    def close(self, name: str) -> None:
+        """Nothing is kept open."""
+        self.disk.close(self._start + name)
