@@ -1,0 +1,58 @@
+"""Files that are there whole or not at all, and that no two processes can both make.
+
+    drafts/desired-0000000007-7f3a    written, synced
+              | link                  of several takers one gets the name
+    desired/0000000007                whole; the draft's name goes
+
+A death in the middle leaves a draft, which means nothing to anybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gapless.journal.disk import Disk
+from gapless.protocol.errors import Misuse
+
+DRAFTS = "drafts"
+NAME_CHARS_MAX = 100
+"""Of what people name: plans. What is made of such a name may be twice as long."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def check_name(what: str, name: str, chars_max: int = NAME_CHARS_MAX) -> str:
+    """The name, if files may have it: no separators, nothing that is hidden."""
+    if not _NAME.fullmatch(name) or len(name) > chars_max:
+        raise Misuse(
+            f"{what} {name[:chars_max]!r}: a name has {chars_max} characters at most, letters, "
+            "digits, dots, dashes and underscores, and begins with one of the first two"
+        )
+    return name
+
+
+def write_whole(disk: Disk, path: str, records: Sequence[bytes], token: str = "") -> None:
+    """Makes a file of these bytes, durably. Raises `FileExistsError` where the name is taken, and
+    `OSError` where the disk does not take the bytes; nothing is left of it then.
+
+    `token` tells apart those who may write the same file at the same time.
+    """
+    draft = f"{DRAFTS}/{path.replace('/', '-')}{token and '-'}{token}"
+    disk.unlink(draft)  # of one that died here before
+    try:
+        for record in records:
+            disk.append(draft, record)
+        disk.sync(draft)
+        disk.close(draft)
+        disk.link(draft, path)
+    finally:
+        disk.unlink(draft)
+    disk.sync(path)
+
+
+def drop_drafts(disk: Disk) -> None:
+    """Takes away what the dead have left. Whoever is writing at this moment finds its draft gone,
+    and fails as if its disk had refused it.
+    """
+    for name in disk.list(DRAFTS):
+        disk.unlink(f"{DRAFTS}/{name}")
