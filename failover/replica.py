@@ -1,187 +1,363 @@
-"""A replica: reads the source, runs the plan, sends what comes out, and can say it all again.
+"""A replica: reads the sources, runs the plan, sends what comes out, and can say it all again.
 
-    source --ReadSource/SourceRead--> plan --> tail and outbox --Attach, Data--> merger
-                                                       <------Ack, Refused------
+    sources --ReadSource/SourceRead--> executor --> tail --+--> link --Attach, Data--> merger 0
+                                                           +--> link --Attach, Data--> merger 1
+                                                                  <-----Ack, Refused-----
 
-A life starts at a join time: the plan sees the source from `join_at - reach` on, so its output is
-right for every event with `ve >= join_at`, and it attaches with that promise.
+A life begins with a live peer's state, with a checkpoint, or with nothing (jumpstart.py). It holds
+every event with `ve >= tail.since`, and attaches to each of its mergers with that promise. What a
+merger has made durable it will never need again; so the tail is trimmed by the slowest merger of
+those that are assigned, and what all of them call settled the plan need not make.
 
-Delivery is go-back-n within a session: frames are numbered, kept in the outbox until acked, and
-sent again after silence. When the merger does not know the session (it restarted, or it detached
-this input) the replica opens a new one, with the folded tail as its first frame. So does an ack
-from another epoch: the merger that gave the old acks is gone, and with it what it had taken in.
+It stops reading, and nothing else, while nobody takes what it has: at the tail's limit, while every
+open link lags, and while it holds its promise back for a cutover.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable
+from typing import Any
 
-from gapless.failover.messages import (
-    Ack,
-    Attach,
-    Data,
+from gapless.failover.checkpoint import Checkpoint
+from gapless.failover.effects import (
+    CheckpointLoaded,
+    CheckpointWritten,
     Effect,
     Event,
-    ReadSource,
-    Refused,
+    Exit,
+    OpenSources,
     Send,
-    Session,
+    SkipSource,
+    SourceFailed,
     SourceRead,
     Start,
     Tick,
 )
+from gapless.failover.executor import Executor
+from gapless.failover.jumpstart import Jumpstart
+from gapless.failover.messages import (
+    SUPERVISOR,
+    Ack,
+    Assign,
+    Drain,
+    Hold,
+    Life,
+    Refused,
+    ReplicaStatus,
+    Retire,
+    SnapshotReply,
+    SnapshotRequest,
+    TakeCheckpoint,
+)
+from gapless.failover.reading import Reading
+from gapless.failover.sending import Sending
+from gapless.failover.snapshots import Snapshots
+from gapless.failover.starting import Replay, ReplicaStart
 from gapless.failover.tail import Tail
-from gapless.operators.operator import Operator
-from gapless.protocol.elements import BEGIN
-from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import Bug
+from gapless.failover.timing import Timing
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import BadData, Bug, GaplessError, SchemaError
 from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
 
-OUTBOX_FRAMES_MAX = 8
-"""Frames sent and not yet acked; the source is not read while the outbox is full."""
 TAIL_ROWS_MAX = 1_000_000
-"""Rows of output that no merger has made durable; beyond it the source is not read. Folded, they
-are the first frame of the next session, so they have to fit into one."""
-REATTACH_AFTER_MS = 100
-"""A refused replica attaches again, but no more often than this: it may be refused for good."""
-RESEND_AFTER_MS = 200
-"""Without progress for that long, the outbox is sent again: a few round trips."""
+"""Rows of output that some merger has not made durable; beyond it the sources are not read. Folded,
+they are the first frame of the next session, so they have to fit into one."""
+
+Order = Assign | TakeCheckpoint | Drain | Hold | Retire
 
 
-class Replica:
+class Replica(Sending):
     """One life of one replica of a query. Pure: the shell does what the effects say."""
 
     def __init__(
-        self,
-        name: str,
-        incarnation: Incarnation,
-        plan: Operator,
-        merger: str,
-        join_at: int = BEGIN,
+        self, life: Life, start: ReplicaStart, executor: Executor, timing: Timing | None = None
     ) -> None:
-        self.name = name
-        self.tail = Tail(plan.schema, join_at)
-        self._incarnation = incarnation
-        self._plan = plan
-        self._merger = merger
-        self._attempt = 0
-        self._epoch: int | None = None  # of the merger, once the session's first ack has come
-        self._outbox: deque[Frame] = deque()
-        self._acked = -1
-        self._progress_at = 0
-        self._opened_at = 0
-        self._refused = False
-        self._position: int | None = None
-        self._reading = False
+        super().__init__(life, start.mergers, executor.schema, timing or Timing())
+        self.executor = executor
+        self.forwarded = BEGIN
+        """Outputs that end before it are not made any more."""
+        self.held_at = start.held_at
+        """No stable beyond it is promised."""
+        self.is_drained = False
+        """Whether it was told to drain, and has read and sent all there was."""
+        self._jumpstart = Jumpstart(life, start, self._timing)
+        self._reading = Reading(executor.sources)
+        self._snapshots = Snapshots(life, executor.name, self._checkpoint)
+        self._skipped = dict.fromkeys(executor.sources, BEGIN)
+        self._term = life.incarnation.term
+        self._version = start.version
+        self._said_at = 0
+        self._is_over = False
+        self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
+            Start: self._on_start,
+            Tick: self._on_tick,
+            SourceRead: self._on_source,
+            SourceFailed: self._on_source_failed,
+            Ack: self._on_ack,
+            Refused: self._on_refused,
+            SnapshotReply: self._on_jumpstart,
+            CheckpointLoaded: self._on_jumpstart,
+            SnapshotRequest: lambda event, _: self._snapshots.on_request(event),
+            CheckpointWritten: lambda event, _: self._snapshots.on_written(event),
+            Assign: self._on_order,
+            TakeCheckpoint: self._on_order,
+            Drain: self._on_order,
+            Hold: self._on_order,
+            Retire: self._on_order,
+        }
+
+    # -- what it is ---------------------------------------------------------------------------
 
     @property
-    def session(self) -> Session:
-        """The present attachment."""
-        return Session(self.name, self._incarnation, self._attempt)
+    def schema(self) -> StreamSchema:
+        """Of the output."""
+        return self.executor.schema
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether it still waits for the state that it starts from."""
+        return not self._jumpstart.has_begun
+
+    def obeys(self, term: int) -> bool:
+        """Whether it would follow an order of this term."""
+        return term >= self._term
 
     def on(self, event: Event, now: int) -> list[Effect]:
         """What follows from `event` at time `now`, in milliseconds."""
-        match event:
-            case Start():
-                self._plan.fast_forward(self.tail.since)
-                return [*self._open_session(now), *self._read_on()]
-            case SourceRead():
-                self._reading = False
-                return self._on_source(event, now)
-            case Ack() if event.session == self.session:
-                return self._on_ack(event, now)
-            case Refused() if event.session == self.session:
-                self._refused = True
-                return self._attach_again(now)
-            case Tick():
-                return [*self._attach_again(now), *self._resend(now), *self._read_on()]
-        return []  # addressed to a session that is over
-
-    # -- the plan -----------------------------------------------------------------------------
-
-    def _read_on(self) -> list[Effect]:
-        """Asks for the next source frame, where there is credit for its output."""
-        if (
-            self._reading
-            or len(self._outbox) >= OUTBOX_FRAMES_MAX
-            or len(self.tail) >= TAIL_ROWS_MAX
-        ):
-            return []
-        self._reading = True
-        since = self.tail.since
-        first = since if since == BEGIN else since - self._plan.reach
-        return [ReadSource(self._position, first)]
-
-    def _on_source(self, event: SourceRead, now: int) -> list[Effect]:
-        if event.frame is None:
-            self._position = event.position
-            return []  # the next tick asks again
-        frame = self._plan.push(0, event.frame).frame
-        self._position = event.position  # a frame that the plan refuses is never passed over
-        if not frame:
-            return self._read_on()
-        self.tail.add(frame)
-        if not self._outbox:
-            self._progress_at = now
-        self._outbox.append(frame)
-        sequence = self._acked + len(self._outbox)
-        return [Send(self._merger, Data(self.session, sequence, frame)), *self._read_on()]
-
-    # -- the session --------------------------------------------------------------------------
-
-    def _open_session(self, now: int) -> list[Effect]:
-        """A new attachment: everything a merger may lack goes in its first message."""
-        self._attempt += 1
-        self._refused = False
-        self._opened_at = now
-        self._epoch = None
-        self._acked = -1
-        self._progress_at = now
-        self._outbox = deque([self.retell()])
-        return [self._message(0)]
-
-    def _attach_again(self, now: int) -> list[Effect]:
-        """A new session in place of a refused one, as soon as it is time."""
-        if not self._refused or now - self._opened_at < REATTACH_AFTER_MS:
-            return []
-        return self._open_session(now)
-
-    def retell(self) -> Frame:
-        """All output that a merger may lack."""
-        return self.tail.fold()
+        handler = self._handlers.get(type(event))
+        if handler is None or self._is_over:
+            return []  # meant for another kind of machine, or for a life that is over
+        return handler(event, now)
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
-        self._plan.validate()
-        self.tail.validate()
-        if len(self._outbox) > OUTBOX_FRAMES_MAX or self._acked < -1:
-            raise Bug(f"{len(self._outbox)} frames in the outbox behind {self._acked}")
+        super().validate()
+        self.executor.validate()
+        if self.tail.stable > self.executor.stable:
+            raise Bug(f"promised {self.tail.stable}, the plan only {self.executor.stable}")
 
-    def _message(self, index: int) -> Send:
-        """The outbox's frame at `index`, ready to be sent (again)."""
-        sequence = self._acked + 1 + index
-        frame = self._outbox[index]
-        if sequence == 0:
-            return Send(self._merger, Attach(self.session, self.tail.since, frame))
-        return Send(self._merger, Data(self.session, sequence, frame))
+    # -- beginning ----------------------------------------------------------------------------
 
-    def _resend(self, now: int) -> list[Effect]:
-        if self._refused or not self._outbox or now - self._progress_at < RESEND_AFTER_MS:
+    def _on_start(self, _: Start, now: int) -> list[Effect]:
+        effects = self._jumpstart.choose(now)
+        effects += self._begun(now)
+        if self.is_joining:
+            effects.append(self._status(now))
+        return effects
+
+    def _on_jumpstart(self, event: SnapshotReply | CheckpointLoaded, now: int) -> list[Effect]:
+        if not self.is_joining:
             return []
-        self._progress_at = now
-        return [self._message(i) for i in range(len(self._outbox))]
+        if isinstance(event, SnapshotReply):
+            effects = self._jumpstart.on_reply(event, now)
+        else:
+            effects = self._jumpstart.on_loaded(event, now)
+        return effects + self._begun(now)
+
+    def _begun(self, now: int) -> list[Effect]:
+        """Goes on from what was found, if it was; from the next origin where that does not fit."""
+        if self.is_joining:
+            return []
+        found = self._jumpstart.found
+        if found is None:
+            effects = self._begin_anew()
+        else:
+            try:
+                effects = self._take_over(found)
+            except (BadData, SchemaError):
+                return self._jumpstart.give_up(now) + self._begun(now)
+        effects += self._go_on(now)
+        effects.append(self._status(now))
+        return effects
+
+    def _begin_anew(self) -> list[Effect]:
+        """A replay: reads as far back as outputs with `ve >= join_at` need."""
+        origin = self._jumpstart.origin
+        join_at = origin.join_at if isinstance(origin, Replay) else BEGIN
+        self.tail = Tail(self.schema, join_at)
+        since = {}
+        for name, reach in self.executor.reach.items():
+            reads_all = join_at == BEGIN or reach == INF
+            since[name] = BEGIN if reads_all else max(BEGIN, join_at - reach)
+        effects: list[Effect] = [OpenSources(None, since)]
+        if join_at > BEGIN:
+            effects += self._forward(join_at)
+        return effects
+
+    def _take_over(self, found: Checkpoint) -> list[Effect]:
+        """Becomes what the checkpoint was. Raises `BadData` where it does not fit the plan."""
+        sources = self.executor.sources
+        if found.tail.schema != self.schema or found.positions.keys() != sources.keys():
+            raise BadData(f"checkpoint of {found.plan}: of other columns or sources")
+        if not found.tail.insert_only:
+            raise BadData(f"checkpoint of {found.plan}: its tail is no table")
+        self.executor.restore(found.state, found.given)
+        self._reading.go_on_at(found.positions, found.given)
+        promised = min(self.executor.stable, self.held_at)
+        self.tail = Tail.of(found.tail, found.since, promised)
+        return [OpenSources(dict(found.positions), dict.fromkeys(sources, BEGIN))]
+
+    def _go_on(self, now: int) -> list[Effect]:
+        """Sends what can be sent, reads what can be read."""
+        effects: list[Effect] = []
+        for link in self.links.values():
+            self._send_over(link, effects, now)
+        if self._may_read():
+            effects += self._reading.ask()
+        if self._reading.is_draining and not self.is_drained and self._has_drained:
+            self.is_drained = True
+            effects.append(self._status(now))
+        return effects
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _may_read(self) -> bool:
+        """Whether what comes of a read has a place to go."""
+        return len(self.tail) < TAIL_ROWS_MAX and not self._is_held and self._has_room
+
+    @property
+    def _has_drained(self) -> bool:
+        """Whether all that was there is read, and every merger that can be reached has it."""
+        return self._reading.has_drained and self._all_acked
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether the plan has gone further than may be told."""
+        return self.executor.stable > self.held_at <= self.tail.stable
+
+    def _on_source(self, event: SourceRead, now: int) -> list[Effect]:
+        if not self._reading.expects(event):
+            return []
+        if event.frame is not None:
+            try:
+                out = self.executor.push(event.source, event.frame)
+            except GaplessError as e:
+                return self._exit(f"{type(e).__name__}: {e}")
+            self._put_out(out)
+        self._reading.answered(event)
+        return self._go_on(now)
+
+    def _put_out(self, frame: Frame) -> None:
+        """Output goes into the tail, its stable no further than may be promised."""
+        stable = frame.stable
+        if stable is not None and stable > self.held_at:
+            frame = frame.with_stable(self.held_at if self.held_at > self.tail.stable else None)
+        if frame:
+            self._keep(frame)
+
+    def _on_source_failed(self, event: SourceFailed, _: int) -> list[Effect]:
+        return self._exit(f"source {event.source}: {event.reason}")
+
+    # -- hearing from mergers -----------------------------------------------------------------
 
     def _on_ack(self, ack: Ack, now: int) -> list[Effect]:
-        if self._epoch is None:
-            self._epoch = ack.epoch
-        if ack.epoch < self._epoch:
-            return []  # a late word of a merger that is gone
-        if ack.epoch > self._epoch or ack.sequence > self._acked + len(self._outbox):
-            return self._open_session(now)  # whoever acks this does not know what we have sent
-        while self._acked < ack.sequence:
-            self._outbox.popleft()
-            self._acked += 1
-            self._progress_at = now
-        self.tail.trim(ack.durable_stable)
-        self._plan.fast_forward(ack.feedback)
-        return self._read_on()
+        return self._go_on(now) if self._hear_ack(ack, now) else []
+
+    def _on_refused(self, event: Refused, now: int) -> list[Effect]:
+        if event.fenced and event.session.life == self.life:
+            return self._exit(f"{event.session.merger} has fenced this life: {event.reason}")
+        return self._go_on(now) if self._hear_refused(event) else []
+
+    def _forward(self, t: int) -> list[Effect]:
+        """Outputs that end before t are not made any more, rows for them not read."""
+        self.forwarded = t
+        effects: list[Effect] = []
+        for source, before in self.executor.fast_forward(t).items():
+            if before > self._skipped[source]:
+                self._skipped[source] = before
+                effects.append(SkipSource(source, before))
+        return effects
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def _on_tick(self, _: Tick, now: int) -> list[Effect]:
+        if self.is_joining:
+            effects = self._jumpstart.on_tick(now) + self._begun(now)
+        else:
+            effects = self._on_time(now)
+        if now - self._said_at >= self._timing.heartbeat_ms:
+            effects.append(self._status(now))
+        return effects
+
+    def _on_time(self, now: int) -> list[Effect]:
+        """What is due for a replica that has begun. The plan is told here what is settled, and not
+        with every ack: all operators look at their state for it.
+        """
+        effects: list[Effect] = []
+        settled = self._forward_to()
+        if settled > self.forwarded:
+            effects += self._forward(settled)
+        effects += self._say_again(now)
+        self._reading.ask_again()
+        effects += self._go_on(now)
+        effects += self._probe(now)
+        return effects
+
+    def _status(self, now: int) -> Send:
+        self._said_at = now
+        status = ReplicaStatus(
+            self.life,
+            self.executor.name,
+            self.tail.since,
+            self.tail.stable,
+            self._version,
+            len(self.tail),
+            self.is_joining,
+            self.is_drained,
+            self.held_at,
+        )
+        return Send(SUPERVISOR, status)
+
+    def _exit(self, reason: str) -> list[Effect]:
+        self._is_over = True
+        return [Exit(reason)]
+
+    # -- snapshots and orders -----------------------------------------------------------------
+
+    def _checkpoint(self) -> Checkpoint | str:
+        """All that it is at this moment, or why it cannot say."""
+        if self.is_joining:
+            return "it is joining itself"
+        if self._reading.unread:
+            return f"it has not read {self._reading.unread[0]} yet"
+        return Checkpoint(
+            self.executor.name,
+            dict(self._reading.positions),
+            dict(self.executor.given),
+            self.tail.since,
+            self.executor.stable,
+            self.retell(),
+            self.executor.snapshot(),
+        )
+
+    def _on_order(self, order: Order, now: int) -> list[Effect]:
+        if not self.obeys(order.term):
+            return []
+        self._term = order.term
+        match order:
+            case TakeCheckpoint():
+                return self._snapshots.on_order(order, self.tail.since)
+            case Retire():
+                is_mine = order.life == self.life
+                return self._exit(f"retired: {order.reason}") if is_mine else []
+            case Assign():
+                if order.version <= self._version:
+                    return []
+                self._version = order.version
+                self._assign(order.mergers)
+                self.tail.trim(self._trim_to())
+            case Hold():
+                self._hold(order.at)
+            case Drain():
+                self._reading.drain()
+        effects = [] if self.is_joining else self._go_on(now)
+        effects.append(self._status(now))
+        return effects
+
+    def _hold(self, at: int) -> None:
+        """Promises nothing beyond `at`, and at once what another hold had kept back."""
+        self.held_at = at
+        promised = min(self.executor.stable, at)
+        if promised > self.tail.stable:
+            self._put_out(self._nothing.with_stable(promised))

@@ -1,0 +1,118 @@
+"""The executor: one running plan, fed with what readers of journals give.
+
+    a reader's frame                 what goes into the graph
+    ts, src, len   stable 17         ts, len   stable 10       the plan's columns; grid 10
+    ts, src, len   stable 19         ts, len                   10 was given before
+    (no rows)      stable 19         nothing at all
+
+Stables are thinned to the times at which an answer can change, and one that says no more than the
+last is dropped: a reader that begins again at a position promises again what it promised before.
+That memory, `given`, is a part of every checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from gapless.engine.graph import Graph
+from gapless.engine.plan import Plan
+from gapless.operators.state import State
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import DecodeError, Misuse
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+
+class Executor:
+    """One instance of a plan. After an error that `push` raised it is of no more use."""
+
+    def __init__(self, plan: Plan | Callable[[], Graph], name: str) -> None:
+        """`plan`: a plan, or what makes its graph, a new one with each call (for spliced plans)."""
+        self.name = name
+        """The plan's, by which snapshots fit or do not."""
+        self._make: Callable[[], Graph] = plan.compile if isinstance(plan, Plan) else plan
+        self._graph = self._make()
+        self.schema: StreamSchema = self._graph.schema
+        """Of the output."""
+        self.sources: Mapping[str, StreamSchema] = self._graph.sources
+        """What it reads, and the columns that it needs."""
+        self.reach: Mapping[str, int] = self._graph.reach
+        """For each source, how much time before t it must be read for outputs with `ve >= t`."""
+        self.given: dict[str, int] = dict.fromkeys(self.sources, BEGIN)
+        """The last stable that the graph was given, of each source."""
+        self._nothing = Frame.empty(self.schema)
+
+    @property
+    def stable(self) -> int:
+        """The last that was put out."""
+        return self._graph.stable
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of state."""
+        return self._graph.nbytes
+
+    def push(self, source: str, frame: Frame) -> Frame:
+        """Takes the next frame of a source; all output that follows, maybe nothing."""
+        wanted = self.sources.get(source)
+        if wanted is None:
+            raise Misuse(f"no source {source!r}: this plan reads {', '.join(self.sources)}")
+        if frame.schema is not wanted and frame.schema != wanted:
+            frame = _projected(frame, wanted)
+        stable = frame.stable
+        if stable is not None:
+            thinned = self._thinned(source, stable)
+            if thinned != stable:
+                frame = frame.with_stable(thinned)
+        if not frame:
+            return self._nothing
+        out = self._graph.push(source, frame)
+        if frame.stable is not None:
+            self.given[source] = frame.stable
+        return out
+
+    def _thinned(self, source: str, t: int) -> int | None:
+        """The stable that says as much to the plan; None where that was said before."""
+        if t != INF:
+            grid = self._graph.grids[source]
+            t = t // grid * grid
+        return t if t > self.given[source] else None
+
+    def fast_forward(self, t: int) -> dict[str, int]:
+        """Outputs with a final `ve < t` need not be made. For each source the time before which its
+        rows are of no more use; BEGIN where all are.
+        """
+        return self._graph.fast_forward(t)
+
+    def snapshot(self) -> State:
+        """What the plan remembers; with `given`, all that another instance needs to go on."""
+        return self._graph.snapshot()
+
+    def restore(self, state: State, given: Mapping[str, int]) -> None:
+        """Becomes what gave the snapshot. Raises `DecodeError`, and is then as new, where the
+        snapshot is of another plan, or damaged.
+        """
+        if given.keys() != self.sources.keys():
+            raise DecodeError("checkpoint.given", f"is of {sorted(given)}", sorted(self.sources))
+        graph = self._make()
+        graph.restore(state)
+        self._graph = graph
+        self.given = dict(given)
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        self._graph.validate()
+
+
+def _projected(frame: Frame, wanted: StreamSchema) -> Frame:
+    """Only the columns that a source of the plan has: a journal may hold more."""
+    payload = frame.payload
+    missing = [name for name in wanted.names if name not in payload.schema.names]
+    if missing:
+        raise DecodeError(
+            f"column {missing[0]}", "is not in the journal's frame", "prepare the journal with it"
+        )
+    columns: list[pa.Array] = [payload.column(name) for name in wanted.names]
+    return frame.with_payload(wanted, columns)

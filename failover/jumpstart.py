@@ -1,0 +1,103 @@
+"""A jumpstart: how a life gets what it begins with. It tries its origins in order, the best first.
+
+    live peer     its snapshot, over the network            asked once, waited for snapshot_ms
+    stored        a checkpoint from the disk                None where it does not verify
+    replay        nothing: the plan begins as new           always works
+
+What does not fit (another plan's checkpoint, an answer of a life that was not asked) is not used.
+"""
+
+from __future__ import annotations
+
+from gapless.failover.checkpoint import Checkpoint
+from gapless.failover.effects import CheckpointLoaded, Effect, LoadCheckpoint, Send
+from gapless.failover.lifecycle import Lifecycle
+from gapless.failover.messages import Life, SnapshotReply, SnapshotRequest
+from gapless.failover.starting import LivePeer, Origin, ReplicaStart, Stored
+from gapless.failover.timing import Timing
+
+JUMPSTART = Lifecycle(
+    "a replica's start",
+    {
+        "choosing": {"a live peer": "asking", "a checkpoint": "loading", "a replay": "begun"},
+        "asking": {"a snapshot": "begun", "none": "choosing", "silence": "choosing"},
+        "loading": {"a checkpoint": "begun", "none": "choosing"},
+        "begun": {"does not fit": "choosing"},
+    },
+)
+
+
+class Jumpstart:
+    """Goes through the origins of one life until there is one to begin with."""
+
+    def __init__(self, life: Life, start: ReplicaStart, timing: Timing) -> None:
+        self.state = JUMPSTART.first
+        self.found: Checkpoint | None = None
+        """What to begin with, once it has begun; None for a replay."""
+        self._life = life
+        self._plan = start.plan
+        self._left = list(start.origins)
+        self._timing = timing
+        self._origin: Origin | None = None
+        self._asked_at = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it is known what to begin with."""
+        return self.state == "begun"
+
+    @property
+    def origin(self) -> Origin | None:
+        """The one that it is at."""
+        return self._origin
+
+    def choose(self, now: int) -> list[Effect]:
+        """Goes on with the next origin."""
+        origin = self._origin = self._left.pop(0)
+        self._asked_at = now
+        self.found = None
+        match origin:
+            case LivePeer(life):
+                self.state = JUMPSTART.after(self.state, "a live peer")
+                return [Send(str(life), SnapshotRequest(self._life, self._plan))]
+            case Stored(name):
+                self.state = JUMPSTART.after(self.state, "a checkpoint")
+                return [LoadCheckpoint(name)]
+        self.state = JUMPSTART.after(self.state, "a replay")
+        return []
+
+    def on_reply(self, reply: SnapshotReply, now: int) -> list[Effect]:
+        """A peer has answered."""
+        if self.state != "asking" or not self._is_of(reply.life):
+            return []
+        return self._got(reply.checkpoint, "a snapshot", now)
+
+    def on_loaded(self, loaded: CheckpointLoaded, now: int) -> list[Effect]:
+        """A checkpoint was read, or could not be."""
+        if self.state != "loading" or self._origin != Stored(loaded.name):
+            return []
+        return self._got(loaded.checkpoint, "a checkpoint", now)
+
+    def on_tick(self, now: int) -> list[Effect]:
+        """Gives a peer up that says nothing."""
+        if self.state != "asking" or now - self._asked_at < self._timing.snapshot_ms:
+            return []
+        self.state = JUMPSTART.after(self.state, "silence")
+        return self.choose(now)
+
+    def give_up(self, now: int) -> list[Effect]:
+        """What was found does not fit after all: on with the next."""
+        self.state = JUMPSTART.after(self.state, "does not fit")
+        return self.choose(now)
+
+    def _is_of(self, life: Life) -> bool:
+        """Whether it is this life that was asked."""
+        return self._origin == LivePeer(life)
+
+    def _got(self, checkpoint: Checkpoint | None, cause: str, now: int) -> list[Effect]:
+        if checkpoint is None or checkpoint.plan != self._plan:
+            self.state = JUMPSTART.after(self.state, "none")
+            return self.choose(now)
+        self.state = JUMPSTART.after(self.state, cause)
+        self.found = checkpoint
+        return []

@@ -1,0 +1,205 @@
+"""A link: a replica's way to one merger. It is a cursor on the tail, with go-back-n behind it.
+
+    tail      | f3 | f4 | f5 | f6 | f7 |          f7: the next to be sent over this link
+                              ^ cursor
+    window    Data 2 (f4)   Data 3 (f5)           sent and not acked, CREDITS at most
+    acked     0 = Attach, 1 = f3
+
+Sequence numbers count what was sent in this session; 0 is the attach, with the folded tail. What
+is not acked is sent again after silence, all of it and ever more seldom. The window holds its own
+references: what the tail drops or folds stays here until the merger has it.
+
+A session ends when the merger does not know it (it restarted, or it detached this input), when an
+ack comes from another life of the merger, or when frames that went unsent are not in the tail any
+more. Then the link attaches anew, with all that the merger may lack as its first message.
+
+A link on which nothing happens asks now and then whether its session is still there, with an empty
+frame: a merger that restarted would else hear nothing of a replica that has nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gapless.failover.effects import Effect, Send
+from gapless.failover.lifecycle import Lifecycle
+from gapless.failover.messages import Ack, Attach, Data, Life, Session
+from gapless.failover.timing import Timing
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Frame
+
+LINK = Lifecycle(
+    "a replica's link to a merger",
+    {
+        "closed": {"attach": "opening"},
+        "opening": {"ack": "open", "refused": "closed", "lost": "closed"},
+        "open": {"ack": "open", "refused": "closed", "lost": "closed"},
+    },
+)
+"""`lost`: the link has lost its place, in the tail or, with a new life of the merger, there."""
+
+CREDITS = 8
+"""Frames sent and not acked: some round trips' worth, so that the path stays busy."""
+DOUBLINGS_MAX = 3
+"""Of the time until all is said again, and until a refused link attaches again: up to 8 times."""
+PROBE_HEARTBEATS = 2
+"""An idle link asks after so many heartbeats: a merger that restarted gets its inputs back about as
+soon as the supervisor sees it.
+"""
+
+CLOSED, OPENING, OPEN = LINK.table
+
+
+class Link:
+    """The sessions of one life of a replica with one merger, one after the other."""
+
+    __slots__ = (
+        "_attempt",
+        "_failures",
+        "_heard_at",
+        "_life",
+        "_opened_at",
+        "_progress_at",
+        "_silences",
+        "_timing",
+        "acked",
+        "cursor",
+        "durable",
+        "epoch",
+        "feedback",
+        "join_at",
+        "merger",
+        "session",
+        "skipped",
+        "state",
+        "told",
+        "window",
+    )
+
+    def __init__(self, life: Life, merger: str, timing: Timing) -> None:
+        self.merger = merger
+        self.state = LINK.first
+        self.session: Session | None = None
+        """The present attachment; None before the first."""
+        self.epoch: int | None = None
+        """The merger's life that this session belongs to, once its first ack has come."""
+        self.cursor = 0
+        """The number, in the tail, of the next frame."""
+        self.window: deque[Attach | Data] = deque()
+        """Sent and not acked."""
+        self.acked = -1
+        """The last sequence number that the merger has taken in."""
+        self.told = BEGIN
+        """The last stable that was sent."""
+        self.join_at = BEGIN
+        """What this session has promised every event from."""
+        self.skipped = BEGIN
+        """The largest end in settled frames that were never sent: no adjust may go back to them."""
+        self.durable = BEGIN
+        """The merger's output is durable up to here, whatever becomes of it."""
+        self.feedback = BEGIN
+        """For this merger, events that end before it need not be made."""
+        self._life = life
+        self._timing = timing
+        self._attempt = 0
+        self._opened_at: int | None = None
+        self._progress_at = 0
+        self._heard_at = 0
+        self._silences = 0
+        self._failures = 0
+
+    @property
+    def sent(self) -> int:
+        """The last sequence number that was sent."""
+        return self.acked + len(self.window)
+
+    # -- the session --------------------------------------------------------------------------
+
+    def may_attach(self, now: int) -> bool:
+        """Whether it is closed, and has not been opened just before."""
+        if self.state != CLOSED:
+            return False
+        wait = self._timing.reattach_ms << min(self._failures, DOUBLINGS_MAX)
+        return self._opened_at is None or now - self._opened_at >= wait
+
+    def attach(self, join_at: int, tail: Frame, cursor: int, now: int) -> Send:
+        """Opens a session with the folded tail; what follows it begins at the cursor."""
+        self.state = LINK.after(self.state, "attach")
+        self._attempt += 1
+        self.session = Session(self._life, self.merger, self._attempt)
+        message = Attach(self.session, join_at, tail)
+        self.epoch = None
+        self.window.append(message)
+        self.acked = -1
+        self.cursor = cursor
+        self.join_at = join_at
+        self.told = BEGIN if tail.stable is None else tail.stable
+        self.skipped = BEGIN
+        self._opened_at = self._progress_at = self._heard_at = now
+        return Send(self.merger, message)
+
+    def close(self, cause: str) -> None:
+        """Ends the session: `refused`, or its place is `lost`."""
+        self.state = LINK.after(self.state, cause)
+        self.window.clear()
+        if cause == "refused":
+            self._failures += 1
+
+    # -- sending ------------------------------------------------------------------------------
+
+    def send(self, frame: Frame, now: int) -> Send:
+        """Sends the next frame."""
+        assert self.session is not None  # noqa: S101  # for the type checker: it is open
+        message = Data(self.session, self.acked + len(self.window) + 1, frame)
+        if not self.window:
+            self._progress_at = now
+        self.window.append(message)
+        if frame.stable is not None:
+            self.told = frame.stable
+        return Send(self.merger, message)
+
+    def resend(self, now: int) -> list[Effect]:
+        """All that is not acked, where nothing has happened for too long."""
+        if not self.window or now - self._progress_at < self._timing.resend_ms << self._silences:
+            return []
+        self._progress_at = now
+        self._silences = min(self._silences + 1, DOUBLINGS_MAX)
+        return [Send(self.merger, message) for message in self.window]
+
+    def wants_probe(self, now: int) -> bool:
+        """Whether it is time to ask if the session is still there."""
+        quiet_ms = PROBE_HEARTBEATS * self._timing.heartbeat_ms
+        return self.state == OPEN and not self.window and now - self._heard_at >= quiet_ms
+
+    # -- hearing ------------------------------------------------------------------------------
+
+    def hear(self, ack: Ack, now: int) -> None:
+        """Takes an ack of this session, of something that was sent."""
+        self.epoch = ack.epoch
+        self._heard_at = now
+        if self.state == OPENING:
+            self.state = LINK.after(self.state, "ack")
+        if ack.durable_stable > self.durable:
+            self.durable = ack.durable_stable
+        if ack.feedback > self.feedback:
+            self.feedback = ack.feedback
+        if ack.throttled:
+            self._progress_at = now  # it is there, and asks to be left in peace
+        while self.acked < ack.sequence:
+            self.window.popleft()
+            self.acked += 1
+            self._progress_at = now
+            self._silences = 0
+            if self.acked:
+                self._failures = 0
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        if len(self.window) > CREDITS or self.acked < -1:
+            raise Bug(f"{self.merger}: {len(self.window)} frames sent behind {self.acked}")
+        numbers = [m.sequence if isinstance(m, Data) else 0 for m in self.window]
+        if self.state != CLOSED and numbers != list(range(self.acked + 1, self.sent + 1)):
+            raise Bug(f"{self.merger}: {numbers} are sent behind {self.acked}")
+        if self.state == CLOSED and self.window:
+            raise Bug(f"{self.merger}: a closed link has frames on the way")

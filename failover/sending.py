@@ -1,0 +1,196 @@
+"""Sending: a replica's tail, and the links over which its mergers get it.
+
+    output --> tail | f3 | f4 | f5 | f6 |           trimmed by what both have made durable
+                            ^         ^
+                          m0.0      m0.1            each link is somewhere else in it
+
+A link that lags is passed the frames in order; what was settled meanwhile is left out, as the
+merger calls that settled, too. Where frames were folded that a link had still to send, it begins
+anew with the fold: a merger never misses anything that it could still need.
+"""
+
+from __future__ import annotations
+
+from gapless.failover.effects import Effect
+from gapless.failover.link import CLOSED, CREDITS, OPEN, Link
+from gapless.failover.messages import Ack, Life, Refused
+from gapless.failover.tail import Tail
+from gapless.failover.timing import Timing
+from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+BACKLOG_FRAMES_MAX = 4
+"""Frames not yet sent over any open link until reading stops: enough to fill a link the moment that
+it has credit again."""
+KEPT_FRAMES_MAX = 4 * BACKLOG_FRAMES_MAX
+"""A link with more unsent frames than that loses its place when the tail is folded: attaching anew
+costs less then than keeping them apart."""
+
+
+class Sending:
+    """The part of a replica that mergers see."""
+
+    def __init__(
+        self, life: Life, mergers: tuple[str, ...], schema: StreamSchema, timing: Timing
+    ) -> None:
+        self.life = life
+        self.tail = Tail(schema)
+        self.links: dict[str, Link] = {}
+        """By merger's slot: of those that are assigned."""
+        self._timing = timing
+        self._nothing = Frame.empty(schema)
+        self._assign(mergers)
+
+    @property
+    def mergers(self) -> tuple[str, ...]:
+        """The slots of the mergers that it is assigned."""
+        return tuple(self.links)
+
+    def _assign(self, mergers: tuple[str, ...]) -> None:
+        """Links that are there stay as they are."""
+        self.links = {
+            merger: self.links.get(merger) or Link(self.life, merger, self._timing)
+            for merger in mergers
+        }
+
+    # -- the tail -----------------------------------------------------------------------------
+
+    def _keep(self, frame: Frame) -> None:
+        """Takes the next frame of the output, which says something."""
+        self.tail.add(frame)
+        if self.tail.is_heavy:
+            self.tail.compact(self._kept_from())
+
+    def _kept_from(self) -> int:
+        """The first frame that some link is soon to send."""
+        kept = end = self.tail.end
+        for link in self.links.values():
+            if link.state != CLOSED and end - link.cursor <= KEPT_FRAMES_MAX:
+                kept = min(kept, link.cursor)
+        return kept
+
+    def _trim_to(self) -> int:
+        """What the slowest of the mergers has made durable."""
+        return min([link.durable for link in self.links.values()])
+
+    def _forward_to(self) -> int:
+        """What all mergers call settled."""
+        return min([link.feedback for link in self.links.values()])
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether some open link has sent nearly all; also where none is open, for then whoever
+        comes gets all at once.
+        """
+        end, is_open = self.tail.end, False
+        for link in self.links.values():
+            if link.state == OPEN:
+                if end - link.cursor < BACKLOG_FRAMES_MAX:
+                    return True
+                is_open = True
+        return not is_open
+
+    @property
+    def _all_acked(self) -> bool:
+        """Whether there is an open link, and the merger behind each has everything."""
+        links = [link for link in self.links.values() if link.state == OPEN]
+        return bool(links) and all(
+            not link.window and link.cursor >= self.tail.end and link.told >= self.tail.stable
+            for link in links
+        )
+
+    # -- sending ------------------------------------------------------------------------------
+
+    def retell(self) -> Frame:
+        """All output that a merger may lack."""
+        return self.tail.fold()
+
+    def _may_send(self, link: Link) -> bool:
+        """Whether a link has credit."""
+        return link.state == OPEN and len(link.window) < CREDITS
+
+    def _send_over(self, link: Link, effects: list[Effect], now: int) -> None:
+        tail = self.tail
+        if link.state == CLOSED:
+            self._attach(link, effects, now)
+        while self._may_send(link):
+            if link.cursor < tail.end and not self._has_place(link):
+                link.close("lost")
+                self._attach(link, effects, now)
+            elif link.cursor < tail.end:
+                effects.append(link.send(tail[link.cursor].frame, now))
+                link.cursor += 1
+            elif link.told < tail.stable:  # that of a frame which was dropped unsent
+                effects.append(link.send(self._nothing.with_stable(tail.stable), now))
+            else:
+                return
+
+    def _has_place(self, link: Link) -> bool:
+        """Whether what is next in the tail is what comes next over this link. Settled frames that
+        went unsent are passed over; frames that were folded, or are taken back in part, are not.
+        """
+        tail = self.tail
+        if link.cursor < tail.compacted:
+            return False
+        if link.cursor < tail.first:
+            settled = max(link.feedback, link.join_at)
+            if tail.lost_adjusts >= link.cursor or tail.lost_end >= settled:
+                return False
+            link.skipped = tail.lost_end
+            link.cursor = tail.first
+        return link.cursor == tail.end or tail[link.cursor].was > link.skipped
+
+    def _attach(self, link: Link, effects: list[Effect], now: int) -> None:
+        """A new session, with everything that the merger may lack in its first message."""
+        if link.may_attach(now):
+            effects.append(link.attach(self.tail.since, self.retell(), self.tail.end, now))
+
+    def _say_again(self, now: int) -> list[Effect]:
+        """What was sent and has not been acked for too long."""
+        effects: list[Effect] = []
+        for link in self.links.values():
+            effects += link.resend(now)
+        return effects
+
+    def _probe(self, now: int) -> list[Effect]:
+        """Over links where nothing happens: whether the session is still there."""
+        return [
+            link.send(self._nothing, now) for link in self.links.values() if link.wants_probe(now)
+        ]
+
+    # -- hearing ------------------------------------------------------------------------------
+
+    def _takes_ack(self, link: Link, ack: Ack) -> bool:
+        """Whether it is of the life of the merger that this session is with."""
+        return link.epoch is None or ack.epoch == link.epoch
+
+    def _hear_ack(self, ack: Ack, now: int) -> bool:
+        """Whether the ack says anything."""
+        link = self.links.get(ack.session.merger)
+        if link is None or ack.session != link.session or link.state == CLOSED:
+            return False
+        if self._takes_ack(link, ack) and ack.sequence <= link.sent:
+            link.hear(ack, now)
+            self.tail.trim(self._trim_to())
+        elif link.epoch is None or ack.epoch >= link.epoch:
+            link.close("lost")  # who says so cannot know what we have sent
+        return True
+
+    def _hear_refused(self, event: Refused) -> bool:
+        """Whether a session has ended with it."""
+        link = self.links.get(event.session.merger)
+        if link is None or event.session != link.session or link.state == CLOSED:
+            return False
+        if link.epoch is not None and event.epoch < link.epoch:
+            return False  # a late word of a life of the merger that is over
+        link.close("refused")
+        return True
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        self.tail.validate()
+        for link in self.links.values():
+            link.validate()
+            if link.cursor > self.tail.end:
+                raise Bug(f"{link.merger} is sent frame {link.cursor} of {self.tail.end}")
