@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -29,6 +30,11 @@ VANISHES = 0.5
 SPARED = 0.25
 """How likely all unsynced bytes of a file survive a crash, and how likely none: systems write back
 in large pieces, so these two are as common as a torn end."""
+MENDED_BYTES = 16
+"""Bytes before a damaged one that are still as they were, where nothing was written over it: in a
+record that is written anew a counter or a checksum among them is another."""
+
+Names = list[str]
 
 
 class _File:
@@ -218,19 +224,22 @@ class SimulatedDisk:
 
     # -- faults -------------------------------------------------------------------------------
 
-    def limit(self, prefix: str, room_bytes: int | None) -> None:
-        """From now on so many bytes more fit under a prefix, a folder or "" for all; None: as many
-        as the disk has. What is taken away there makes room again.
+    def fill(self, prefix: str, room_bytes: int = 0) -> None:
+        """From now on only so many bytes more fit under a prefix: a folder, or "" for all. What is
+        taken away there makes room again.
         """
-        if room_bytes is None:
-            self._rooms.pop(prefix, None)
-        else:
-            self._rooms[prefix] = room_bytes
+        self._rooms[prefix] = room_bytes
 
-    def crash(self, prefix: str, rng: random.Random) -> None:
+    def empty(self, prefix: str) -> None:
+        """There is room again under a prefix that was filled."""
+        self._rooms.pop(prefix, None)
+
+    def crash(self, prefix: str, rng: random.Random) -> int:
         """The machine dies that writes under a prefix (a folder, a file, "" for all): bytes and
-        names that were not synced may be lost. Nobody who had files open there may go on.
+        names that were not synced may be lost. How many bytes were; names that came back count
+        less. Nobody who had files open there may go on: a crash is not seen by those who live.
         """
+        before = self._used
         for name in [n for n in self._gone if _is_under(n, prefix)]:
             file = self._gone.pop(name)
             if name not in self._files and rng.random() < VANISHES:
@@ -238,30 +247,38 @@ class SimulatedDisk:
                     self._used += len(file.data)
                 self._enter(name, file)
                 self._named.add(name)
-        for name in self.under(prefix):
+        for name in self.files(prefix):
             if name not in self._named and rng.random() < VANISHES:
                 self._leave(name)
-        for name in self.under(prefix):
+        for name in self.files(prefix):
             file = self._files[name]
-            before = len(file.data)
+            size = len(file.data)
             file.crash(rng)
-            self._grow(name, len(file.data) - before)
+            self._grow(name, len(file.data) - size)
             self._named.add(name)
+        return before - self._used
 
-    def flip_bit(self, name: str, rng: random.Random) -> int | None:
-        """Damages one byte that was synced, and says which; None where there is none."""
-        file = self._files.get(name)
-        if file is None or not file.synced:
-            return None
-        at = rng.randrange(file.synced)
-        file.changed()[at] ^= 1 << rng.randrange(8)
-        return at
+    def flip_bit(self, name: str, rng: random.Random) -> Callable[[], None]:
+        """Damages one bit of a file that is not empty. What is returned mends it again, as whoever
+        has a copy does; nothing happens where something else has been written there meanwhile.
+        """
+        file = self._file(name)
+        at, bit = rng.randrange(len(file.data)), 1 << rng.randrange(8)
+        around = slice(max(0, at - MENDED_BYTES), at + 1)
+        file.changed()[at] ^= bit
+        damaged = bytes(file.data[around])
+
+        def mend() -> None:
+            if bytes(file.data[around]) == damaged:
+                file.changed()[at] ^= bit
+
+        return mend
 
     # -- looking at it ------------------------------------------------------------------------
 
-    def under(self, prefix: str) -> tuple[str, ...]:
-        """The files of a folder and of all folders in it, in the order in which they were made."""
-        return tuple(name for name in self._files if _is_under(name, prefix))
+    def files(self, prefix: str) -> Names:
+        """Those of a folder and of all folders in it, in the order in which they were made."""
+        return [name for name in self._files if _is_under(name, prefix)]
 
     def free_under(self, prefix: str) -> int:
         """What may still be written under a prefix; a few steps, however many files there are."""
