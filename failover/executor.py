@@ -28,7 +28,7 @@ from gapless.protocol.schema import StreamSchema
 class Executor:
     """One instance of a plan. After an error that `push` raised it is of no more use."""
 
-    def __init__(self, plan: Plan | Callable[[], Graph], name: str) -> None:
+    def __init__(self, name: str, plan: Plan | Callable[[], Graph]) -> None:
         """`plan`: a plan, or what makes its graph, a new one with each call (for spliced plans)."""
         self.name = name
         """The plan's, by which snapshots fit or do not."""
