@@ -138,7 +138,7 @@ class Graph:
         self._with_state = [node for node in self._nodes if node.has_state]
         self._clock = clock
         self._memory_limit = memory_limit
-        self._time_columns = dict(time_columns or {})
+        self.time_columns = dict(time_columns or {})
         self._nothing = Frame.empty(self.schema)
         self._wanted = BEGIN
         self._failure: str | None = None
@@ -156,8 +156,8 @@ class Graph:
             self._refuse(source)
         check_schema(frame, self.sources[source])
         stable = frame.stable
-        if stable is not None and source in self._time_columns:
-            marks = (*marks, Punctuation(((self._time_columns[source], stable),)))
+        if stable is not None and source in self.time_columns:
+            marks = (*marks, Punctuation(((self.time_columns[source], stable),)))
         if not (stable is not None or marks or len(frame)):
             return self._nothing
         try:
