@@ -22,7 +22,7 @@ from gapless.protocol.errors import BadData
 from gapless.protocol.frame import Frame
 
 if TYPE_CHECKING:
-    from gapless.chaos.simulator import Simulation
+    from gapless.chaos.checkers.world import World
 
 
 class Started(NamedTuple):
@@ -218,7 +218,7 @@ class Checker(Protocol):
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
         """Which kinds of facts it wants, and the method for each: called with now and the fact."""
 
-    def verdict(self, world: Simulation) -> Verdict:
+    def verdict(self, world: World) -> Verdict:
         """At the end of a run: `HOLDS`, or `UNKNOWN` where nothing could have shown a breach."""
 
 

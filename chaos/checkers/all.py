@@ -1,0 +1,50 @@
+"""Every checker, one a promise, ready to hear of one run.
+
+    history = History(every(world))         facts go in while the world runs
+    {c.name: c.verdict(world) for c in history.checkers}
+
+Each raises `Broken` as soon as it sees its promise broken, most of them at the very fact. Those
+that look at the world when all is over come last.
+"""
+
+from __future__ import annotations
+
+from gapless.chaos.checkers.converge import Converges
+from gapless.chaos.checkers.cut import NothingPastACut
+from gapless.chaos.checkers.feedback import FeedbackSkipsNothing
+from gapless.chaos.checkers.final import Final
+from gapless.chaos.checkers.incarnation import OneIncarnationActs
+from gapless.chaos.checkers.inputs import CompatibleWithInputs
+from gapless.chaos.checkers.journals import Journals
+from gapless.chaos.checkers.memory import MemoryReturns
+from gapless.chaos.checkers.prefix import Prefix
+from gapless.chaos.checkers.progress import Progress
+from gapless.chaos.checkers.stable import StableNeverGoesBack
+from gapless.chaos.checkers.table import TableInTheEnd
+from gapless.chaos.checkers.wanted import Tables
+from gapless.chaos.checkers.world import World
+from gapless.chaos.history import Checker
+
+
+def every(world: World, *, slow: bool = False) -> list[Checker]:
+    """New checkers for one run; `world.workload` and `world.expected` are there already.
+
+    `slow` adds the one that compares every durable prefix with all that was taken in.
+    """
+    work = world.workload
+    tables, journals = Tables(world), Journals()
+    checkers: list[Checker] = [
+        OneIncarnationActs(),
+        StableNeverGoesBack(),
+        FeedbackSkipsNothing(),
+        Prefix(tables),
+        Final(tables, insert_only=work.insert_only, one_shard=work.shards == 1),
+        NothingPastACut(journals),
+        TableInTheEnd(tables, journals),
+        Progress(work.shards, len(work.layouts)),
+        Converges(),
+        MemoryReturns(),
+    ]
+    if slow:
+        checkers.append(CompatibleWithInputs(world.expected.schema, key=work.key))
+    return checkers
