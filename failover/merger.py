@@ -1,178 +1,419 @@
 """A merger: LMerge over the replicas' streams, with an output that survives its own death.
 
-    Attach, Data --> LMerge --> Append --> journal --Appended--> Ack (durable), Delivery
+    Attach, Data --> inputs.py --> LMerge --> writing.py --Append--> journal
+                       |                                               |
+                      Ack (taken in; durable; feedback)  <--Appended---'--> serving.py: Delivery
 
 Nothing is delivered before it is durable in the output journal, so nothing is delivered that the
 journal could forget. A new life (epoch) reads the journal back and hands its live table and its
 stable to LMerge; the replicas, whose sessions it does not know, attach again with their tails.
+Where they have all gone on without it, it catches up from its peer's journal (backfill.py).
 
-Subscribers are cursors on the output journal: they fetch from an offset, and one that has caught
-up is answered as soon as there is more. They never push back.
+    open -- drain --> draining -- sealed --> drained         each: -- exit --> over
+                         ^------- more ---------'
+
+Every rule that a promise rests on is a method of its own: who is fenced, what is expected, what is
+durable, what feedback says, what may be delivered.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any
 
-from gapless.failover.messages import (
-    Ack,
-    Append,
+from gapless.failover.backfill import Backfill
+from gapless.failover.effects import (
     Appended,
-    Attach,
-    Data,
-    Delivery,
+    AppendRefused,
     Effect,
     Event,
-    Fetch,
+    Exit,
+    OutputLost,
     OutputRead,
-    ReadOutput,
-    Refused,
+    PeerRead,
+    ReadRefused,
+    Sealed,
     Send,
+    Start,
+    TableRead,
+    Tick,
+)
+from gapless.failover.inputs import LINKS_MAX, LIVES_MAX, Link, Links
+from gapless.failover.lifecycle import Lifecycle
+from gapless.failover.messages import (
+    SUPERVISOR,
+    Ack,
+    Attach,
+    Data,
+    Drain,
+    Fence,
+    Fetch,
+    InputStatus,
+    Life,
+    MergerStatus,
+    Open,
+    Refused,
+    Retire,
     Session,
     Token,
 )
+from gapless.failover.serving import Serving
+from gapless.failover.starting import MergerStart
+from gapless.failover.timing import Timing
+from gapless.failover.writing import Writing
 from gapless.merge.lmerge import LMerge
-from gapless.merge.membership import INPUTS_MAX
-from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 
-SUBSCRIBERS_MAX = 1024
-"""Subscribers that wait at the end of the output at once; others ask again."""
+PENDING_ROWS_MAX = 1 << 18
+"""Rows merged and not durable: seconds of a disk's work. Beyond it nothing is taken in."""
+STATE_BYTES_MAX = 1 << 30
+"""Of the LMerge. Beyond it nothing is taken in of who is ahead of the output: what they hold waits
+for others, and grows without bound if those are slow.
+"""
+TIMING = Timing()
 
-
-@dataclass(slots=True)
-class _Link:
-    """The present session of one replica."""
-
-    session: Session
-    number: int
-    """Its input of the LMerge."""
-    taken_in: int
-    """The last sequence number taken in."""
+MERGER = Lifecycle(
+    "a merger",
+    {
+        "open": {"drain": "draining", "exit": "over"},
+        "draining": {"sealed": "drained", "exit": "over"},
+        "drained": {"more": "draining", "exit": "over"},
+        "over": {},
+    },
+)
 
 
 class Merger:
     """One life of a merger. Pure: the shell does what the effects say."""
 
-    def __init__(self, name: str, epoch: int, merge: LMerge, live: Frame, offset: int) -> None:
-        """`live` is the output's live table and stable as the journal gives them up to `offset`."""
-        self.name = name
+    def __init__(
+        self,
+        life: Life,
+        start: MergerStart,
+        epoch: int,
+        merge: LMerge,
+        live: Frame,
+        offset: int,
+        timing: Timing = TIMING,
+    ) -> None:
+        """`live` is the output's live table and stable as the journal gives them up to `offset`,
+        `epoch` the journal's, and `merge` a fresh LMerge.
+        """
+        self.life = life
         self.epoch = epoch
         self._merge = merge
-        self._merge.resume(live)
-        self._offset = offset  # the journal is durable up to here
+        merge.resume(live)
+        self._offset = offset  # rows that are durable
         self._durable_stable = merge.stable
-        self._links: dict[str, _Link] = {}
-        self._waiting: dict[str, int] = {}
+        self._timing = timing
+        self._state = MERGER.first
+        self._term = 0  # the highest of a supervisor so far
+        self._links = Links()
+        self._writing = Writing(merge.schema, merge.live, timing.disk_retry_ms)
+        self._serving = Serving(life.slot, epoch)
+        self._backfill: Backfill | None = None
+        if start.peers:  # a second peer has nothing that the first has not
+            self._backfill = Backfill(start.peers[0], merge, self._links, timing.backfill_ms)
+        self._is_full = False  # the state's limit is reached
+        self._is_closing = False  # the seal that is under way is the last
+        self._took_in_at = 0
+        self._told_at = 0
+        self._detached = 0  # inputs that LMerge did not believe
+        self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
+            Start: self._on_start,
+            Tick: self._on_tick,
+            Attach: self._on_attach,
+            Data: self._on_data,
+            Appended: self._on_appended,
+            AppendRefused: lambda e, now: self._writing.refused(e.reason, now),
+            OutputLost: lambda e, now: self._exit(e.reason),
+            Sealed: self._on_sealed,
+            Fetch: self._on_fetch,
+            OutputRead: lambda e, now: self._serving.was_read(e),
+            Open: self._on_open,
+            TableRead: lambda e, now: [self._serving.table_read(e)],
+            ReadRefused: lambda e, now: self._serving.refused(e),
+            PeerRead: self._on_peer_read,
+            Fence: self._on_fence,
+            Drain: self._on_drain,
+            Retire: self._on_retire,
+        }
+
+    def on(self, event: Event, now: int) -> list[Effect]:
+        """What follows from `event`."""
+        handler = self._handlers.get(type(event))
+        return [] if handler is None else handler(event, now)
+
+    # -- rules --------------------------------------------------------------------------------
 
     @property
     def durable_stable(self) -> int:
         """The output is durable up to this time."""
         return self._durable_stable
 
-    def on(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all machines
-        """What follows from `event`; so far nothing depends on the time."""
-        match event:
-            case Attach():
-                return self._on_attach(event)
-            case Data():
-                return self._on_data(event)
-            case Appended():
-                return self._on_appended(event)
-            case Fetch():
-                return self._on_fetch(event)
-            case OutputRead():
-                return [self._deliver(event)]
+    def expects(self, session: Session, sequence: int) -> bool:
+        """Whether this is the next message of its session; others are answered and dropped."""
+        link = self._links.by_life.get(session.life)
+        if sequence == 0:
+            is_new = link is None or session.attempt > link.session.attempt
+            return is_new and not self.is_fenced(session.life)
+        return link is not None and link.session == session and sequence == link.taken_in + 1
+
+    def is_fenced(self, life: Life) -> bool:
+        """Whether a life may feed us no more, for another one has taken its slot."""
+        return self._links.is_fenced(life)
+
+    def obeys(self, term: int) -> bool:
+        """Whether an order of a supervisor of this term counts."""
+        return term >= self._term
+
+    def _feedback(self, link: Link) -> int:
+        """What ends before it is settled: the input need not say it. Never above what is durable:
+        after a crash we would need it again.
+        """
+        return self._merge.feedback(link.number, at_most=self.durable_stable)
+
+    def _is_ours(self, token: Token) -> bool:
+        """Whether a token's offset means anything in our journal."""
+        return token.merger == self.life.slot
+
+    def _has_news(self, token: Token) -> bool:
+        """Whether there may be something to deliver behind a token. A token from behind the end
+        goes to the journal, too, which knows best whether it ever was there.
+        """
+        return token.offset != self._offset or token.stable < self.durable_stable
+
+    def _may_take_in(self, link: Link) -> bool:
+        """Whether there is room for what an input says. Above the limit of the state one that is
+        ahead of the output waits, and never one that the output waits for.
+        """
+        if self._writing.rows >= PENDING_ROWS_MAX:
+            return False
+        if not self._is_full:
+            return True
+        merge = self._merge
+        return merge.policy.target(merge.input_stable(link.number)) <= merge.stable
+
+    # -- inputs -------------------------------------------------------------------------------
+
+    def _on_attach(self, event: Attach, now: int) -> list[Effect]:
+        session = event.session
+        life = session.life
+        if session.merger != self.life.slot:
+            return [self._refuse(session, f"this is {self.life.slot}, not {session.merger}")]
+        link = self._links.by_life.get(life)
+        if not self.expects(session, 0):
+            if self.is_fenced(life):
+                return [self._refuse(session, "a later life has taken the slot", fenced=True)]
+            if link is not None and session == link.session:
+                return [self._ack(link)]  # a repeated message
+            return [self._refuse(session, "a later session is attached")]
+        if self._writing.rows >= PENDING_ROWS_MAX and len(event.tail):
+            return []  # there is no session to answer in yet: it says so again
+        effects: list[Effect] = []
+        if link is not None:
+            self._drop(link)
+        others = self._links.of_slot(life.slot)
+        if len(others) >= LIVES_MAX and life > others[0]:
+            oldest = self._links.by_life[others[0]]
+            self._drop(oldest)
+            effects.append(self._refuse(oldest.session, "it has many successors"))
+        elif len(others) >= LIVES_MAX or len(self._links.by_life) >= LINKS_MAX:
+            return [*effects, self._refuse(session, f"{len(self._links.by_life)} are attached")]
+        number = self._merge.attach(event.join_at)
+        link = self._links.add(session, number, event.join_at, now)
+        return effects + self._take_in(link, event.tail, now)
+
+    def _on_data(self, event: Data, now: int) -> list[Effect]:
+        session = event.session
+        link = self._links.by_life.get(session.life)
+        if link is None or link.session != session:
+            if link is not None and session.attempt > link.session.attempt:
+                return []  # it has overtaken its attach, which is on its way or will be sent again
+            return [self._refuse(session, "no such session")]
+        if not self.expects(session, event.sequence):
+            return [self._ack(link)]  # repeated, or one before it was lost
+        if not self._may_take_in(link):
+            return [self._ack(link, throttled=True)]
+        link.taken_in = event.sequence
+        return self._take_in(link, event.frame, now)
+
+    def _take_in(self, link: Link, frame: Frame, now: int) -> list[Effect]:
+        out = self._merge.push(link.number, frame)
+        if not out and link.number not in self._merge.inputs:
+            reason = str(self._merge.detached[link.number])
+            self._links.remove(link)
+            self._detached += 1
+            return [self._refuse(link.session, reason)]
+        link.heard_at = now
+        if frame:  # an empty one only asks whether we know the session
+            self._took_in_at = now
+        self._links.reached(self._merge.stable)
+        return [self._ack(link), *self._put_out(out)] if out else [self._ack(link)]
+
+    def _ack(self, link: Link, *, throttled: bool = False) -> Send:
+        feedback = self._feedback(link)
+        return Send(
+            link.to,
+            Ack(link.session, self.epoch, link.taken_in, self.durable_stable, feedback, throttled),
+        )
+
+    def _refuse(self, session: Session, reason: str, *, fenced: bool = False) -> Send:
+        return Send(str(session.life), Refused(session, self.epoch, reason, fenced))
+
+    def _drop(self, link: Link) -> None:
+        """An input feeds us no more."""
+        self._merge.detach(link.number)
+        self._links.remove(link)
+
+    # -- output -------------------------------------------------------------------------------
+
+    def _put_out(self, frame: Frame) -> list[Effect]:
+        """What the LMerge has said goes to the journal, and to nobody else before."""
+        if self._state == "drained":
+            self._state = MERGER.after(self._state, "more")
+        return self._writing.gather(frame)
+
+    def _on_appended(self, event: Appended, now: int) -> list[Effect]:  # noqa: ARG002
+        self._offset = event.offset
+        effects = self._writing.appended(event)
+        if event.stable > self._durable_stable:
+            self._durable_stable = event.stable
+            effects += [self._ack(link) for link in self._links.by_life.values()]
+            effects += self._serving.reached(self.durable_stable)
+        return effects + self._serving.wake()
+
+    def _on_sealed(self, event: Sealed, now: int) -> list[Effect]:  # noqa: ARG002
+        effects = self._writing.sealed()
+        was_last, self._is_closing = self._is_closing and not effects, False
+        if not was_last:
+            return effects
+        self._state = MERGER.after(self._state, "sealed")
+        return [self._status(now)]
+
+    def _on_peer_read(self, event: PeerRead, now: int) -> list[Effect]:  # noqa: ARG002
+        if self._backfill is None:
+            return []
+        is_full = self._writing.rows >= PENDING_ROWS_MAX
+        out, effects = self._backfill.read(event, is_full=is_full)
+        self._links.reached(self._merge.stable)
+        return self._put_out(out) + effects if out else effects
+
+    # -- subscribers --------------------------------------------------------------------------
+
+    def _on_fetch(self, event: Fetch, now: int) -> list[Effect]:  # noqa: ARG002
+        token = event.token
+        if not self._is_ours(token):
+            return [self._serving.elsewhere(event)]
+        if self._has_news(token):
+            return self._serving.read(event.subscriber, token)
+        self._serving.wait(event.subscriber, token)
         return []
 
-    def expects(self, session: Session, sequence: int) -> bool:
-        """Whether it would take in this message; others it answers and drops."""
-        link = self._links.get(session.replica)
-        if sequence == 0:
-            return link is None or session > link.session
-        return link is not None and session == link.session and sequence == link.taken_in + 1
+    def _on_open(self, event: Open, now: int) -> list[Effect]:  # noqa: ARG002
+        durable = self.durable_stable
+        return self._serving.open(event, durable if event.since is None else event.since, durable)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def _on_start(self, event: Start, now: int) -> list[Effect]:  # noqa: ARG002
+        self._took_in_at = now
+        return [self._status(now)]
+
+    def _on_tick(self, event: Tick, now: int) -> list[Effect]:  # noqa: ARG002
+        self._is_full = self._merge.nbytes > STATE_BYTES_MAX
+        effects = self._writing.tick(now)
+        if self._backfill is not None:
+            effects += self._backfill.tick(now)
+        if self._state == "draining":
+            effects += self._close_when_silent(now)
+        if now - self._told_at >= self._timing.heartbeat_ms:
+            effects.append(self._status(now))
+        return effects
+
+    def _close_when_silent(self, now: int) -> list[Effect]:
+        """Seals for good once nothing comes any more and all of it is durable."""
+        is_silent = now - self._took_in_at >= self._timing.drain_ms
+        if not is_silent or not self._writing.is_idle:
+            return []
+        self._is_closing = True
+        live = self._merge.live()
+        return self._writing.seal(None if live.stable is None else live)
+
+    def _status(self, now: int) -> Send:
+        merge, self._told_at = self._merge, now
+        inputs = tuple(
+            InputStatus(life, merge.input_stable(link.number), link.state == "qualified")
+            for life, link in self._links.by_life.items()
+        )
+        return Send(
+            SUPERVISOR,
+            MergerStatus(
+                self.life,
+                self.epoch,
+                merge.stable,
+                self.durable_stable,
+                inputs,
+                merge.waiting_for,
+                merge.divergences.count,
+                self._state == "drained",
+                self._detached,
+            ),
+        )
+
+    # -- orders -------------------------------------------------------------------------------
+
+    def _heeds(self, term: int) -> bool:
+        """Whether an order counts; it makes those of lower terms void."""
+        if not self.obeys(term):
+            return False
+        self._term = max(self._term, term)
+        return True
+
+    def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002
+        if not self._heeds(event.term):
+            return []
+        effects: list[Effect] = []
+        for link in self._links.fence(event.life):
+            self._drop(link)
+            effects.append(
+                self._refuse(link.session, f"{event.life} has taken the slot", fenced=True)
+            )
+        return effects
+
+    def _on_drain(self, event: Drain, now: int) -> list[Effect]:  # noqa: ARG002
+        if self._heeds(event.term) and self._state == "open":
+            self._state = MERGER.after(self._state, "drain")
+        return []
+
+    def _on_retire(self, event: Retire, now: int) -> list[Effect]:  # noqa: ARG002
+        if self._heeds(event.term) and event.life == self.life:
+            return self._exit(event.reason)
+        return []
+
+    def _exit(self, reason: str) -> list[Effect]:
+        self._state = MERGER.after(self._state, "exit")
+        self._handlers = {}
+        return [Exit(reason)]
+
+    # -- looking at it ------------------------------------------------------------------------
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         self._merge.validate()
-        numbers = sorted(link.number for link in self._links.values())
-        if numbers != sorted(self._merge.inputs):
+        self._writing.validate()
+        self._serving.validate()
+        numbers = [link.number for link in self._links.by_life.values()]
+        if self._backfill is not None and self._backfill.number is not None:
+            numbers.append(self._backfill.number)
+        if sorted(numbers) != sorted(self._merge.inputs):
             raise Bug(f"sessions feed the inputs {numbers}, attached are {self._merge.inputs}")
+        for life, link in self._links.by_life.items():
+            may_act = link.join_at <= self._merge.stable
+            if may_act != (link.state == "qualified"):
+                raise Bug(f"{life} joined at {link.join_at} and is {link.state}")
+            if life != link.session.life:
+                raise Bug(f"the link of {life} is of {link.session.life}")
         if self._durable_stable > self._merge.stable:
             raise Bug(f"durable to {self._durable_stable}, merged to {self._merge.stable}")
-        if len(self._waiting) > SUBSCRIBERS_MAX:
-            raise Bug(f"{len(self._waiting)} subscribers wait")
-
-    # -- inputs -------------------------------------------------------------------------------
-
-    def _on_attach(self, event: Attach) -> list[Effect]:
-        session = event.session
-        link = self._links.get(session.replica)
-        if not self.expects(session, 0):
-            if link is not None and session == link.session:
-                return [self._ack(link)]  # a repeated message
-            return [self._refuse(session, "a later session is attached")]
-        if link is not None:
-            self._merge.detach(link.number)
-        elif len(self._links) >= INPUTS_MAX:
-            return [self._refuse(session, f"{INPUTS_MAX} replicas are attached")]
-        link = _Link(session, self._merge.attach(event.join_at), 0)
-        self._links[session.replica] = link
-        return self._take_in(link, event.tail)
-
-    def _on_data(self, event: Data) -> list[Effect]:
-        link = self._links.get(event.session.replica)
-        if link is None or link.session != event.session:
-            return [self._refuse(event.session, "no such session")]
-        if not self.expects(event.session, event.sequence):
-            return [self._ack(link)]  # repeated, or one before it was lost
-        link.taken_in += 1
-        return self._take_in(link, event.frame)
-
-    def _take_in(self, link: _Link, frame: Frame) -> list[Effect]:
-        out = self._merge.push(link.number, frame)
-        if link.number not in self._merge.inputs:
-            del self._links[link.session.replica]
-            return [self._refuse(link.session, str(self._merge.detached[link.number]))]
-        effects: list[Effect] = [self._ack(link)]
-        if out:
-            effects.append(Append(out, self._merge.stable))
-        return effects
-
-    def _ack(self, link: _Link) -> Send:
-        durable = self.durable_stable
-        feedback = self._merge.feedback(link.number, at_most=durable)
-        ack = Ack(link.session, self.epoch, link.taken_in, durable, feedback)
-        return Send(link.session.replica, ack)
-
-    def _refuse(self, session: Session, reason: str) -> Send:
-        return Send(session.replica, Refused(session, self.epoch, reason))
-
-    # -- output -------------------------------------------------------------------------------
-
-    def _on_appended(self, event: Appended) -> list[Effect]:
-        self._offset = event.offset
-        advanced = event.stable > self._durable_stable
-        self._durable_stable = max(self._durable_stable, event.stable)
-        effects: list[Effect] = []
-        if advanced:
-            effects += [self._ack(link) for link in self._links.values()]
-        effects += [ReadOutput(name, after) for name, after in self._waiting.items()]
-        self._waiting.clear()
-        return effects
-
-    def _on_fetch(self, event: Fetch) -> list[Effect]:
-        after = event.token.offset
-        if event.token.merger != self.name or after > self._offset:
-            return []  # no merger that writes this journal has given such a token
-        if after < self._offset:
-            return [ReadOutput(event.subscriber, after)]
-        if event.subscriber in self._waiting or len(self._waiting) < SUBSCRIBERS_MAX:
-            self._waiting[event.subscriber] = after
-        return []
-
-    def _deliver(self, event: OutputRead) -> Send:
-        stable = BEGIN if event.frame.stable is None else event.frame.stable
-        token = Token(self.name, self.epoch, event.offset, stable)
-        return Send(event.subscriber, Delivery(event.after, event.frame, token))

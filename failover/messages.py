@@ -278,6 +278,8 @@ class MergerStatus:
     divergences: int
     is_drained: bool
     """Whether all that was merged is durable, and it was told to close and has closed."""
+    detached: int = 0
+    """Inputs that it has let go for what they said."""
     fences: tuple[Life, ...] = ()
     """By slot of a replica the lowest life that may still attach: the fences that it obeys."""
 

@@ -1,0 +1,91 @@
+"""Adding up the frames of a stream: the table that they describe, as columns.
+
+    ins(A,6,20) stable(11) adj(A,6,20,30) ins(B,12,15)    -->    (A,[6,30)) 1x   (B,[12,15)) 1x
+
+Each row adds an event at its end, each adjust takes one away where it was; so the order within a
+frame does not matter, and a table in which events repeat is told again as it is. What is settled
+and not asked for is dropped on the way: the memory is that of the answer, not of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.kernels import KeyTable
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+FOLD_ROWS_MIN = 4096
+"""Below this many rows folding costs more than the rows do."""
+FOLD_FACTOR = 2
+"""Fold at this many times the rows that the last fold left: the cost stays linear overall."""
+
+
+class Fold:
+    """The events of a stream with `ve >= since`; without `since`, those that are not settled."""
+
+    def __init__(self, schema: StreamSchema, since: int | None = None) -> None:
+        self._schema = schema
+        self._since = since
+        self._frames: list[Frame] = []
+        self._rows = 0
+        self._folded_rows = 0
+        self.stable = BEGIN
+        """The last stable of the stream."""
+
+    def add(self, frame: Frame) -> None:
+        """Takes the next frame of the stream."""
+        if len(frame):
+            self._frames.append(frame.with_stable(None))
+            self._rows += len(frame)
+        if frame.stable is not None:
+            self.stable = max(self.stable, frame.stable)
+        if self._rows > max(FOLD_ROWS_MIN, FOLD_FACTOR * self._folded_rows):
+            self._fold()
+
+    def table(self) -> Frame:
+        """The events as inserts, and the stable; None where there was none."""
+        self._fold()
+        stable = None if self.stable == BEGIN else self.stable
+        if not self._frames or (self._since is None and stable == INF):
+            return Frame.empty(self._schema, stable)
+        rows, since = self._frames[0], self.stable if self._since is None else self._since
+        ends = rows.ve
+        if since > BEGIN and len(rows) and int(ends.min()) < since:
+            rows = rows.take(ends >= since)
+        return rows.with_stable(stable)
+
+    def _fold(self) -> None:
+        """Leaves one frame of inserts, without what is settled and not asked for."""
+        if not self._frames:
+            return
+        rows = folded(self._schema, self._frames)
+        floor = self.stable if self._since is None else min(self.stable, self._since)
+        if floor > BEGIN and len(rows):
+            rows = rows.take(rows.ve >= floor)
+        self._frames = [rows]
+        self._rows = self._folded_rows = len(rows)
+
+
+def folded(schema: StreamSchema, frames: Sequence[Frame]) -> Frame:
+    """The events that rows of a stream leave, as inserts. The frames carry no stable."""
+    rows = frames[0] if len(frames) == 1 else Frame.concat(frames)
+    if rows.insert_only:
+        return rows
+    columns = rows.batch.columns
+    table = KeyTable(pa.schema([*list(schema.arrow)[:2], *schema.payload]))
+    there = np.flatnonzero(rows.ve != rows.vs)
+    adjusts = np.flatnonzero(~rows.is_insert)
+    after = pa.RecordBatch.from_arrays([*columns[:2], *columns[3:]], schema=table.schema)
+    before = pa.RecordBatch.from_arrays([columns[0], *columns[2:]], schema=table.schema)
+    added, _ = table.intern(after.take(pa.array(there)))
+    taken, _ = table.intern(before.take(pa.array(adjusts)))
+    capacity = table.capacity
+    count = np.bincount(added, minlength=capacity) - np.bincount(taken, minlength=capacity)
+    live = table.rows(np.repeat(np.arange(capacity), np.maximum(count, 0)))
+    starts, ends = live.column(0).to_numpy(), live.column(1).to_numpy()
+    return Frame.made(schema, starts, ends, live.columns[2:])

@@ -1,0 +1,103 @@
+"""The inputs of a merger: which lives feed it, by which session, and which may not any more.
+
+    Attach        Data: the output's stable       replaced, fenced, bad content
+      |           reaches its join time             |
+    joining ---------------------------> qualified ---> gone
+
+An input is one *life*, not one slot: the successor of a suspected replica feeds the merger beside
+it, until the supervisor has seen it qualify and fences the old one. A life that died says nothing
+of it; its input stays, and says nothing either, until the slot is fenced or has too many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gapless.failover.lifecycle import Lifecycle
+from gapless.failover.messages import Life, Session
+from gapless.merge.membership import INPUTS_MAX
+
+INPUT = Lifecycle(
+    "an input of a merger",
+    {
+        "joining": {"reached": "qualified", "left": "gone"},
+        "qualified": {"left": "gone"},
+        "gone": {},
+    },
+)
+LINKS_MAX = INPUTS_MAX - 1
+"""Lives attached at once; one input more is a peer's journal (backfill.py)."""
+LIVES_MAX = 4
+"""Of one slot: a suspected one, its successor, and two that died without anybody fencing them."""
+
+
+@dataclass(slots=True)
+class Link:
+    """The present session of one life."""
+
+    session: Session
+    number: int
+    """Its input of the LMerge."""
+    join_at: int
+    to: str
+    """Where its answers go."""
+    heard_at: int
+    """When something of it was taken in last."""
+    taken_in: int = 0
+    """The last sequence number taken in."""
+    state: str = INPUT.first
+
+
+class Links:
+    """All links of one merger, and the fences that keep old lives out."""
+
+    def __init__(self) -> None:
+        self.by_life: dict[Life, Link] = {}
+        self._joining: list[Link] = []
+        self._fences: dict[str, Life] = {}
+
+    def add(self, session: Session, number: int, join_at: int, now: int) -> Link:
+        """A new link; the life has none."""
+        link = Link(session, number, join_at, str(session.life), now)
+        self.by_life[session.life] = link
+        self._joining.append(link)
+        return link
+
+    def remove(self, link: Link) -> None:
+        """It feeds us no more."""
+        if link.state == INPUT.first:
+            self._joining.remove(link)
+        link.state = INPUT.after(link.state, "left")
+        del self.by_life[link.session.life]
+
+    def reached(self, stable: int) -> None:
+        """The output is stable up to here: those that joined before it may act."""
+        if not self._joining:
+            return
+        for link in self._joining:
+            if link.join_at <= stable:
+                link.state = INPUT.after(link.state, "reached")
+        self._joining = [link for link in self._joining if link.state == INPUT.first]
+
+    @property
+    def joining(self) -> list[Link]:
+        """Those that may not act yet."""
+        return self._joining
+
+    def of_slot(self, slot: str) -> list[Life]:
+        """The lives of a slot that are attached, the oldest first."""
+        return sorted(life for life in self.by_life if life.slot == slot)
+
+    # -- fences -------------------------------------------------------------------------------
+
+    def fence(self, life: Life) -> list[Link]:
+        """Lives before this one in its slot are over; the links that they had."""
+        known = self._fences.get(life.slot)
+        if known is None or known < life:
+            self._fences[life.slot] = life
+        return [self.by_life[old] for old in self.of_slot(life.slot) if self.is_fenced(old)]
+
+    def is_fenced(self, life: Life) -> bool:
+        """Whether a later life has taken its slot."""
+        fence = self._fences.get(life.slot)
+        return fence is not None and life < fence

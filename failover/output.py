@@ -1,0 +1,319 @@
+r"""A merger's output on its disk: written by one life after another, read by whoever is behind.
+
+    life 1   append append sync -> Appended      seal(base)
+    life 2                                                     opens: epoch 2, the cut
+                                                               recover: last base + what follows
+    readers  read(token) -->  rows behind an offset, exactly
+             table(since) ->  every event with ve >= since, as inserts
+             peer(since) -->  the whole output from a base on, for the other merger
+
+This is the pump's part: the merger asks for these things by effects and decides nothing here. It
+stands on the journal (journal/writer.py): who opens it for writing fences off who was, and what a
+reader sees is durable and lies before every cut. Offsets are numbers of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gapless.failover.effects import Appended
+from gapless.failover.fold import Fold
+from gapless.failover.messages import Token, Why
+from gapless.journal.base import read_base
+from gapless.journal.commit import Commits
+from gapless.journal.disk import Disk
+from gapless.journal.epoch import claim
+from gapless.journal.head import Base
+from gapless.journal.layout import Layout, layout_of, opened
+from gapless.journal.reader import Reader
+from gapless.journal.room import Room
+from gapless.journal.segment import SEGMENT_BYTES
+from gapless.journal.writer import BASE_BYTES, Writer
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import (
+    DiskFull,
+    GaplessError,
+    JournalError,
+    Misuse,
+    SchemaError,
+    Trimmed,
+)
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+
+class BeyondEnd(JournalError):
+    """What was asked for lies behind the end of the output: nobody has been given it."""
+
+
+class OutputJournal:
+    """The output of one life of a merger. Opening it takes the journal over.
+
+    Raises `DiskFull` or `JournalError` where that cannot be done, `Misuse` where another schema
+    lies there.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        schema: StreamSchema,
+        who: str,
+        token: str,
+        now_ms: Callable[[], int],
+        *,
+        base_bytes: int = BASE_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+        on_alarm: Callable[[str], None] | None = None,
+    ) -> None:
+        """`who` is for people; `token` is this life's alone. `base_bytes` of frames from one base
+        to the next, `segment_bytes` from one segment to the next.
+        """
+        self._disk = disk
+        self._schema = schema
+        self._base_bytes = base_bytes
+        self._segment_bytes = segment_bytes
+        self._on_alarm = on_alarm
+        self._unsealed_bytes = 0
+        self._writer: Writer | None = None
+        layout = Layout(schema)
+        try:
+            self._writer = Writer(
+                disk,
+                layout,
+                who=who,
+                token=token,
+                now_ms=now_ms,
+                durability="machine",
+                segment_bytes=segment_bytes,
+                on_alarm=on_alarm,
+            )
+            self.epoch = self._writer.epoch
+            """The life of the journal's writer."""
+        except Misuse:
+            if layout_of(disk) != layout or not (head := Commits(disk, layout).head).ended:
+                raise
+            self.epoch = _claimed(disk, head.epoch, who, token)
+            self._ended = Appended(sum(head.rows), head.stable)
+        except OSError as e:
+            raise Room(disk).refused(e) from None
+
+    def recover(self) -> tuple[Frame, int]:
+        """What is not settled of the output so far, as inserts with the stable, and its rows."""
+        reader = Reader(self._disk, start="base")
+        fold = Fold(self._schema)
+        while (frame := reader.read()) is not None:
+            fold.add(frame)
+        rows, expected = reader.position[0], self._said(wants_base=False).offset
+        if rows != expected:
+            raise JournalError(f"{self._disk}: {rows} rows can be read, and there are {expected}")
+        return fold.table(), rows
+
+    def append(self, frame: Frame) -> None:
+        """Adds a frame, seen by nobody and not safe before `sync`. Raises `DiskFull`, and nothing
+        of it is there.
+        """
+        if self._writer is None:
+            raise Misuse(f"{self._disk} has ended: nothing follows stable(inf)")
+        self._writer.append(frame, synced=False)
+        self._unsealed_bytes += frame.nbytes
+
+    def sync(self) -> Appended:
+        """Makes all that was appended durable, and then looks whether it still counts.
+
+        Raises `Fenced` where somebody has taken the journal over, `JournalError` where the disk
+        has failed: this life is over.
+        """
+        writer = self._writer
+        if writer is None:
+            return self._ended
+        writer.sync()
+        if self._unsealed_bytes >= self._segment_bytes:
+            self._seal_full(writer)
+        return self._said(wants_base=writer.bytes_since_base >= self._base_bytes)
+
+    def seal(self, base: Frame | None) -> None:
+        """Seals the segment, with the live table after all that was appended. Raises `DiskFull`,
+        and nothing has changed; `Fenced` and `JournalError` as `sync`.
+
+        Before its first stable an output has no base: then it is sealed without.
+        """
+        if self._writer is not None:
+            self._writer.seal(None if base is None or base.stable is None else base)
+            self._unsealed_bytes = 0
+
+    def _seal_full(self, writer: Writer) -> None:
+        """Where the disk has no room for the commit the segment goes on, until the next sync."""
+        try:
+            writer.seal()
+        except DiskFull as e:
+            if self._on_alarm is not None:
+                self._on_alarm(str(e))
+        else:
+            self._unsealed_bytes = 0
+
+    def _said(self, *, wants_base: bool) -> Appended:
+        writer = self._writer
+        return self._ended if writer is None else Appended(writer.rows, writer.stable, wants_base)
+
+
+class OutputReader:
+    """The output of one merger, for one subscriber or one peer. Where it raises it may be asked
+    again; `why` says what the error means for who asked.
+    """
+
+    def __init__(self, disk: Disk, schema: StreamSchema) -> None:
+        self._disk = disk
+        self._schema = schema
+        self._reader: Reader | None = None
+        self._last: tuple[int, Frame] | None = None  # behind which offset, and what was given
+        self._peer: _Peer | None = None
+
+    def read(self, token: Token) -> Frame | None:
+        """The rows behind a token and what is promised after them; None where nothing is new.
+
+        Raises `Trimmed` where those rows are gone, `BeyondEnd` where there never were any.
+        """
+        try:
+            return self._read(token)
+        except GaplessError:
+            self._reader = self._last = None
+            raise
+
+    def _read(self, token: Token) -> Frame | None:
+        offset, stable = token.offset, token.stable
+        reader = self._reader
+        if reader is None or reader.position[0] != offset:
+            if self._last is not None and self._last[0] == offset:
+                return _above(self._last[1], stable)  # the answer was lost
+            reader = self._reader = self._opened_at(offset)
+        elif reader.stable > stable:
+            return Frame.empty(self._schema, reader.stable)  # so was one that only promised
+        while (frame := reader.read()) is not None:
+            frame = _above(frame, stable)
+            if frame:
+                self._last = offset, frame
+                return frame
+        return None
+
+    def table(self, since: int) -> tuple[Frame, int]:
+        """Every event with `ve >= since` as inserts, the stable, and the rows that it stands for.
+
+        Raises `Trimmed` where what is left of the journal cannot say it, `BeyondEnd` where the
+        output is not stable up to `since`.
+        """
+        fold = Fold(self._schema, since)
+        base, reader = self._from_base(since)
+        if base is not None:
+            fold.add(base)
+        while (frame := reader.read()) is not None:
+            fold.add(frame)
+        if fold.stable < since:
+            raise BeyondEnd(f"{self._disk}: the output is stable up to {fold.stable}, not {since}")
+        return fold.table(), reader.position[0]
+
+    def peer(self, since: int) -> tuple[Frame | None, int]:
+        """The next frame of the output as a stream that joins; None where nothing is new, or where
+        there is no such output. And since when it has every event: no later than `since`.
+
+        `since` counts until the first frame has been given. An error after that stays: what was
+        given would be told twice.
+        """
+        if self._peer is None:
+            if layout_of(self._disk) is None:
+                return None, BEGIN
+            self._peer = _Peer(*self._from_base(since))
+        try:
+            return self._peer.next(), self._peer.join_at
+        except GaplessError:
+            if not self._peer.has_given:
+                self._peer = None
+            raise
+
+    @staticmethod
+    def why(error: GaplessError) -> Why:
+        """What an error of a reader means for a subscriber. What is damaged is gone for it, too."""
+        return "future" if isinstance(error, BeyondEnd) else "trimmed"
+
+    def _opened_at(self, offset: int) -> Reader:
+        try:
+            reader = Reader(self._disk, start={0: offset})
+        except JournalError as e:
+            if isinstance(e, Trimmed) or offset <= Reader(self._disk, start="end").position[0]:
+                raise
+            raise BeyondEnd(str(e)) from None
+        self._check(reader.schema)
+        return reader
+
+    def _check(self, schema: StreamSchema) -> None:
+        if schema != self._schema:
+            raise SchemaError(f"{self._disk} holds {schema}, wanted is {self._schema}")
+
+    def _from_base(self, since: int) -> tuple[Frame | None, Reader]:
+        """The newest base that has every event with `ve >= since`, and a reader of what follows;
+        without one, a reader from the begin.
+        """
+        layout = opened(self._disk)
+        self._check(layout.schema)
+        commits = Commits(self._disk, layout)
+        for base in reversed(commits.head.bases):
+            offset = _rows_at(commits, base)
+            live = None if offset is None else read_base(self._disk, layout, base)
+            if offset is not None and live is not None and _stable_of(live) <= since:
+                return live, Reader(self._disk, start={0: offset})
+        return None, Reader(self._disk, start={0: 0})
+
+
+class _Peer:
+    """A peer's output, being read: its base, and what follows."""
+
+    def __init__(self, base: Frame | None, reader: Reader) -> None:
+        self.join_at = BEGIN if base is None else _stable_of(base)
+        """What is given has every event with `ve` from here on."""
+        self.has_given = False
+        self._base = base
+        self._reader = reader
+        self._given = self.join_at
+
+    def next(self) -> Frame | None:
+        """The next frame; its stables never go back."""
+        frame, self._base = self._base, None
+        while frame is None:
+            read = self._reader.read()
+            if read is None:
+                return None
+            frame = _above(read, self._given) or None
+        self.has_given = True
+        if frame.stable is not None:
+            self._given = frame.stable
+        return frame
+
+
+def _above(frame: Frame, stable: int) -> Frame:
+    """The frame, without its stable where that is no news."""
+    old = frame.stable is not None and frame.stable <= stable
+    return frame.with_stable(None) if old else frame
+
+
+def _stable_of(base: Frame) -> int:
+    return BEGIN if base.stable is None else base.stable
+
+
+def _rows_at(commits: Commits, base: Base) -> int | None:
+    """How many rows a base stands for; None where too much was trimmed to know.
+
+    Rows are trimmed up to the last base at most, so of that one it is always known.
+    """
+    facts, head = commits.facts, commits.head
+    ends = facts.column("first").to_numpy() + facts.column("rows").to_numpy()
+    before = ends[(facts.column("commit").to_numpy() <= base.commit) & (ends > 0)]
+    if len(before):
+        return int(before.max())
+    return head.first[0] if base == head.bases[-1] or not head.first[0] else None
+
+
+def _claimed(disk: Disk, after: int, who: str, token: str) -> int:
+    """An epoch for a life that writes nothing, because the output has ended."""
+    try:
+        return claim(disk, after, who, token)
+    except OSError as e:
+        raise Room(disk).refused(e) from None

@@ -1,0 +1,140 @@
+"""Those who read a merger's output: cursors on its journal, and those that ask for a table first.
+
+    Fetch(token) --news--> ReadOutput --> OutputRead(frame) --> Delivery(frame, token behind it)
+        |  ^                                  | nothing new
+        v  '--- Appended: there is more ------|
+      waiting <-------------------------------'
+
+    Open(since) --> waits until the output is durably stable up to `since` --> ReadTable --> Opened
+
+A subscriber never pushes back: it asks, is answered or waits, and asks again when it has heard
+nothing for a while. So nothing is kept of those who do not wait, and an answer that comes for
+nobody is dropped.
+"""
+
+from __future__ import annotations
+
+from gapless.failover.effects import (
+    Effect,
+    OutputRead,
+    ReadOutput,
+    ReadRefused,
+    ReadTable,
+    Send,
+    TableRead,
+)
+from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token, Why
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import Bug
+
+SUBSCRIBERS_MAX = 1024
+"""Subscribers that wait, or are read for, at once; others are not answered, and ask again."""
+
+
+class Serving:
+    """The subscribers of one life of a merger."""
+
+    def __init__(self, slot: str, epoch: int) -> None:
+        self._slot = slot
+        self._epoch = epoch
+        self._waiting: dict[str, Token] = {}  # at the end of the output
+        self._reading: dict[str, Token] = {}
+        self._opening: dict[str, tuple[int, int]] = {}  # attempt and since: not yet stable
+
+    # -- cursors ------------------------------------------------------------------------------
+
+    def read(self, subscriber: str, token: Token) -> list[Effect]:
+        """There is something behind its token, or something wrong with it: the journal says."""
+        self._waiting.pop(subscriber, None)
+        if not _has_room(self._reading, subscriber):
+            return []
+        self._reading[subscriber] = token
+        return [ReadOutput(subscriber, token)]
+
+    def wait(self, subscriber: str, token: Token) -> None:
+        """There is nothing behind its token yet."""
+        if _has_room(self._waiting, subscriber):
+            self._waiting[subscriber] = token
+
+    def was_read(self, event: OutputRead) -> list[Effect]:
+        """Delivers what the journal gave."""
+        token = self._reading.get(event.subscriber)
+        if token is None or token.offset != event.after:
+            return []  # it has asked for something else meanwhile, or has got it
+        del self._reading[event.subscriber]
+        frame = event.frame
+        if frame is None:
+            self.wait(event.subscriber, token)
+            return []
+        stable = token.stable if frame.stable is None else max(token.stable, frame.stable)
+        after = Token(self._slot, self._epoch, token.offset + len(frame), stable)
+        return [Send(event.subscriber, Delivery(token.offset, frame, after))]
+
+    def wake(self) -> list[Effect]:
+        """More is durable: all that wait are read for."""
+        if not self._waiting:
+            return []
+        waiting, self._waiting = self._waiting, {}
+        return [e for subscriber, token in waiting.items() for e in self.read(subscriber, token)]
+
+    # -- tables -------------------------------------------------------------------------------
+
+    def open(self, event: Open, since: int, durable_stable: int) -> list[Effect]:
+        """Asks for a table as soon as the output is durably stable up to `since`."""
+        subscriber, attempt = event.subscriber, event.attempt
+        if since <= durable_stable:
+            self._opening.pop(subscriber, None)
+            return [ReadTable(subscriber, attempt, since)]
+        known = self._opening.get(subscriber)
+        if (known is None or known[0] <= attempt) and _has_room(self._opening, subscriber):
+            self._opening[subscriber] = attempt, since
+        return []
+
+    def reached(self, durable_stable: int) -> list[Effect]:
+        """The output is durably stable up to here."""
+        if not self._opening:
+            return []
+        ready = [(s, a, t) for s, (a, t) in self._opening.items() if t <= durable_stable]
+        for subscriber, _, _ in ready:
+            del self._opening[subscriber]
+        return [ReadTable(*each) for each in ready]
+
+    def table_read(self, event: TableRead) -> Send:
+        """Hands a table out."""
+        stable = BEGIN if event.frame.stable is None else event.frame.stable
+        token = Token(self._slot, self._epoch, event.offset, stable)
+        return Send(event.subscriber, Opened(event.attempt, event.since, event.frame, token))
+
+    # -- neither ------------------------------------------------------------------------------
+
+    def refused(self, event: ReadRefused) -> list[Effect]:
+        """The journal cannot say what was asked for."""
+        if isinstance(event.asked, Token):
+            if self._reading.get(event.subscriber) != event.asked:
+                return []
+            del self._reading[event.subscriber]
+        return [self.decline(event.subscriber, event.asked, event.why, event.reason)]
+
+    def decline(self, subscriber: str, asked: Token | int, why: Why, reason: str) -> Send:
+        """It is not answered here, now or ever."""
+        return Send(subscriber, Declined(self._slot, asked, why, reason))
+
+    def elsewhere(self, event: Fetch) -> Send:
+        """The token is of another journal: an offset of that one means nothing in this."""
+        return self.decline(
+            event.subscriber,
+            event.token,
+            "elsewhere",
+            f"the token is of {event.token.merger or 'no merger'}, and this is {self._slot}: open "
+            f"the output at its stable {event.token.stable} instead",
+        )
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        for held in (self._waiting, self._reading, self._opening):
+            if len(held) > SUBSCRIBERS_MAX:
+                raise Bug(f"{len(held)} subscribers wait")
+
+
+def _has_room(held: dict[str, Token] | dict[str, tuple[int, int]], subscriber: str) -> bool:
+    return len(held) < SUBSCRIBERS_MAX or subscriber in held
