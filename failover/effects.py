@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gapless.failover.messages import Life, Message, Token, Why
 from gapless.protocol.elements import BEGIN
@@ -340,9 +340,12 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """Hand an error to the subscriber's program: it cannot go on from where it stands."""
+    """Hand an error to the subscriber's program: it cannot go on from where it stands.
 
-    why: Why
+    Why: as a merger has declined, or "broken": what the merger says is no output of this job.
+    """
+
+    why: Why | Literal["broken"]
     reason: str
 
 
