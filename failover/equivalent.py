@@ -1,0 +1,182 @@
+"""Whether a plan can take the place of another one.
+
+    written the same                  yes, however it is run: its operators give one table
+    other sources, another schema     no
+    written differently               two queries can only be said to agree where each instant's
+                                      rows decide the table; that they agree there is the word of
+                                      whoever wrote them
+
+A table says more than what holds at each instant: [0, 10) and [0, 4) + [4, 10) hold the same, and
+are two tables, between which LMerge would go to and fro. What holds decides the table in two
+forms. In normal form (`normalise`, `distinct`, `top_k`, a difference, a free aggregate) each
+payload lives as long as it can. In steps each event lasts one step, from one multiple of it to the
+next, as the answers of a window with a slide do. Plans of the same form give the same table where
+the same holds. Of others nothing can be known, and they are refused.
+
+What cannot be seen in any form: whether two conditions mean the same, whether a function of a
+user's does. Replicas that disagree show up as divergence, which mergers count and report.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gapless.engine import nodes
+from gapless.engine.documents import same_query
+from gapless.engine.nodes import Node
+from gapless.engine.plan import Plan
+from gapless.engine.splice import Runnable, Splice
+from gapless.protocol.elements import INF
+from gapless.protocol.errors import NotEquivalent
+from gapless.protocol.schema import StreamSchema
+
+Case = Literal["r3", "r4"]
+"""Of LMerge, for outputs that come in any order: r3 where (payload, vs) is a key."""
+
+_NORMAL = (nodes.Normalise, nodes.Distinct, nodes.TopK, nodes.Difference)
+"""What puts out normal form, whatever comes in; an aggregate does so over free lifetimes."""
+
+
+def check_equivalent(old: Runnable, new: Runnable) -> tuple[str, ...]:
+    """Raises `NotEquivalent` unless `new` may run beside `old`, and in its place.
+
+    Returns what could not be known, one sentence each; nothing for plans of one query.
+    """
+    if isinstance(old, Splice) or isinstance(new, Splice):
+        return _splices(old, new)
+    _check_schemas(old.query.schema, new.query.schema)
+    _check_sources(old, new, all_of_them=True)
+    if same_query(old.query, new.query):
+        return ()
+    mine, theirs = _form(old), _form(new)
+    if mine is None or mine != theirs:
+        raise NotEquivalent(
+            f"the queries are written differently; the old one gives {_words(mine)}, the new one "
+            f"{_words(theirs)}, so equal answers need not be equal tables: put .normalise() on "
+            "both, or cut over at a time"
+        )
+    return (
+        "the queries are written differently: whether both hold the same cannot be known",
+        *(f"replicas may diverge: {why}" for why in new.query.properties.may_diverge),
+    )
+
+
+def check_changed(old: Runnable, new: Runnable) -> None:
+    """Raises `NotEquivalent` unless `new` may begin where `old` ends: cutover at a time.
+
+    The answer may be another one, of the same schema. Sources may be others; one that both read is
+    described in one way.
+    """
+    _check_schemas(_schema(old), _schema(new))
+    for before in _plans(old):
+        for after in _plans(new):
+            _check_sources(before, after, all_of_them=False)
+
+
+def check_fits(name: str, plan: Runnable, *, insert_only: bool, case: Case) -> None:
+    """Raises `NotEquivalent` unless a plan keeps what its job's output promises."""
+    if insert_only and not plan.insert_only:
+        raise NotEquivalent(
+            f"plan {name}: it adjusts events, and the job has promised that its output never does: "
+            "its subscribers have taken events for final; start a new job"
+        )
+    if case == "r3" and not _has_key(plan):
+        raise NotEquivalent(
+            f"plan {name}: (payload, vs) may not be a key of its output, and the job merges by it "
+            "(case r3): group by what tells events apart, or start a job of case r4"
+        )
+
+
+def merge_case(plan: Runnable) -> Case:
+    """The strictest case that a plan's output fits."""
+    return "r3" if _has_key(plan) else "r4"
+
+
+# -- what is compared -----------------------------------------------------------------------------
+
+
+def _splices(old: Runnable, new: Runnable) -> tuple[str, ...]:
+    if not isinstance(old, Splice) or not isinstance(new, Splice) or old.at != new.at:
+        raise NotEquivalent(
+            f"{_when(old)}, {_when(new)}: only what changes at the same times can be equivalent"
+        )
+    return (*check_equivalent(old.old, new.old), *check_equivalent(old.new, new.new))
+
+
+def _when(plan: Runnable) -> str:
+    return f"a query changes at {plan.at}" if isinstance(plan, Splice) else "a query never changes"
+
+
+def _plans(plan: Runnable) -> tuple[Plan, ...]:
+    return plan.plans if isinstance(plan, Splice) else (plan,)
+
+
+def _schema(plan: Runnable) -> StreamSchema:
+    return _plans(plan)[0].query.schema
+
+
+def _check_schemas(old: StreamSchema, new: StreamSchema) -> None:
+    if old.time_unit != new.time_unit:
+        raise NotEquivalent(
+            f"the time unit is {old.time_unit} in the old plan, {new.time_unit} in the new one"
+        )
+    if old != new:
+        raise NotEquivalent(f"the old plan gives {old}, the new one {new}")
+
+
+def _check_sources(old: Plan, new: Plan, *, all_of_them: bool) -> None:
+    before, after = _sources(old), _sources(new)
+    if all_of_them and set(before) != set(after):
+        raise NotEquivalent(
+            f"the old plan reads {', '.join(before)}, the new one {', '.join(after)}"
+        )
+    for name in before.keys() & after.keys():
+        if not before[name].alike(after[name]):
+            raise NotEquivalent(
+                f"source {name!r} is described in two ways: {_described(before[name])} in the old "
+                f"plan, {_described(after[name])} in the new one"
+            )
+
+
+def _sources(plan: Plan) -> dict[str, nodes.Source]:
+    return {node.name: node for node in plan.query.derived if isinstance(node, nodes.Source)}
+
+
+def _described(source: nodes.Source) -> str:
+    return f"{source.schema}, time {source.time}, {source.lateness}"
+
+
+# -- what is known --------------------------------------------------------------------------------
+
+
+def _form(plan: Plan) -> int | None:
+    """In which form its output is: the length of a step, 0 in normal form; None: not known."""
+    if _is_normal(plan.query.root, plan):
+        return 0
+    p = plan.query.properties
+    return p.lasts if p.lasts == p.grain and p.lasts != INF else None
+
+
+def _is_normal(node: Node, plan: Plan) -> bool:
+    if isinstance(node, nodes.Where):  # it takes payloads away, with all of their lives
+        return _is_normal(node.input, plan)
+    if isinstance(node, nodes.Aggregate):
+        return plan.query.derived[node.input].hop is None
+    return isinstance(node, _NORMAL)
+
+
+def _words(form: int | None) -> str:
+    if form is None:
+        return "events of any length"
+    return f"steps of {form}" if form else "normal form"
+
+
+def _has_key(plan: Runnable) -> bool:
+    """Whether no two events of its output share (payload, vs).
+
+    Of what begins at a change all that is alive there starts together: there no two events with one
+    payload may be alive at once.
+    """
+    first, *later = _plans(plan)
+    starts_apart = all(p.query.properties.unique is not None for p in later)
+    return starts_apart and all(p.query.properties.key for p in (first, *later))
