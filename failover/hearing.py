@@ -1,0 +1,222 @@
+"""Hearing: what the supervisor makes of the news. It notes, and answers what must not wait.
+
+    ReplicaStatus   its life's state, progress       an old assignment --> Assign again
+                                                     a hold left over  --> Hold(INF)
+    MergerStatus    its inputs: who qualifies        a fence it lacks  --> Fence again
+    from a stranger                                  adopt it, or ask it to go
+    Died, Nodes     its slot is empty; back-off
+
+Orders get lost, so each is given again until a status shows that it is obeyed. Statuses overtake
+each other: one that is behind what is known counts as a heartbeat, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gapless.failover import adopting, replacing, suspecting
+from gapless.failover.backoff import FAILURES_MAX
+from gapless.failover.cutover import Cutover
+from gapless.failover.desired import Desired
+from gapless.failover.effects import Alarm, Died, Send
+from gapless.failover.fleet import Fleet
+from gapless.failover.messages import Assign, Fence, Hold, Life, MergerStatus, ReplicaStatus
+from gapless.failover.slots import Known, Shard, Slot
+from gapless.failover.stopping import ENDING
+from gapless.failover.timing import Timing
+from gapless.protocol.elements import INF
+
+
+class Hearing(Fleet):
+    """A fleet that is heard of."""
+
+    def __init__(self, term: int, desired: Desired, nodes: Sequence[str], timing: Timing) -> None:
+        super().__init__(term, desired, nodes, timing)
+        self.cutover: Cutover | None = None
+        self.ending = ENDING.first
+
+    # -- statuses -----------------------------------------------------------------------------
+
+    def _on_status(self, status: ReplicaStatus | MergerStatus, now: int) -> None:
+        slot = self.slots.get(status.life.slot)
+        if slot is None or slot.find(status.life) is None:
+            self._on_stranger(slot, status, now)
+            slot = self.slots.get(status.life.slot)
+        known = slot.find(status.life) if slot is not None else None
+        if slot is None or known is None:
+            return
+        known.heard_at = slot.heard_at = now
+        if isinstance(status, ReplicaStatus):
+            self._on_replica(slot, known, status, now)
+        else:
+            self._on_merger(slot, known, status, now)
+
+    def _on_replica(self, slot: Slot, known: Known, status: ReplicaStatus, now: int) -> None:
+        shard = self.shards[slot.shard]
+        if known.replica is not None and status.stable < known.replica.stable:
+            return
+        known.replica = status
+        known.plan = status.plan
+        if known.state == "starting":
+            known.goes("report")
+        if known.state == "joining" and not status.is_joining:
+            known.goes("join")
+            known.mark_at = known.attached_at = now
+            known.origins = ()
+        suspecting.progress(known, status, shard, now)
+        if status.assigned < shard.version:
+            self._assign(shard, known)
+        if status.held_at != INF and self._may_lift(slot, known):
+            self._effects.append(Send(str(known.life), Hold(self.term, INF)))
+
+    def _may_lift(self, slot: Slot, known: Known) -> bool:
+        """Whether a hold is left over from a cutover that is over. Who runs a plan that is not
+        desired stays held: it might promise the other answer.
+        """
+        return (
+            self.cutover is None
+            and known is slot.current
+            and known.plan == self.desired.plan_of(slot.index)
+        )
+
+    def _on_merger(self, slot: Slot, known: Known, status: MergerStatus, now: int) -> None:
+        shard = self.shards[slot.shard]
+        before = known.merger
+        if before is not None:
+            if status.stable < before.stable or status.durable_stable < before.durable_stable:
+                return
+            if status.divergences > before.divergences:
+                what = f"{known.life}: replicas differ, {status.divergences} times by now"
+                self._effects.append(Alarm(what))
+        known.merger = status
+        if known.state == "starting":
+            known.goes("report")
+            known.goes("join")
+        shard.durables[slot.name] = status.durable_stable
+        known.acting = frozenset(input.life for input in status.inputs if input.qualifies)
+        for input in status.inputs:
+            replica = self._find(input.life)
+            if replica is not None:
+                replica.attached_at = now
+        fenced = {life.slot: life for life in status.fences}
+        for fence in shard.fences():
+            obeyed = fenced.get(fence.slot)
+            if obeyed is None or obeyed < fence:
+                self._effects.append(Send(str(known.life), Fence(self.term, fence)))
+
+    def _find(self, life: Life) -> Known | None:
+        slot = self.slots.get(life.slot)
+        return slot.find(life) if slot is not None else None
+
+    def _assign(self, shard: Shard, known: Known) -> None:
+        order = Assign(self.term, shard.version, shard.assigned)
+        self._effects.append(Send(str(known.life), order))
+
+    def _qualifies(self, shard: Shard, life: Life) -> bool:
+        """Whether the output can go on with this replica, at every merger that lives."""
+        return replacing.qualifies(life, shard.live_mergers())
+
+    # -- strangers ----------------------------------------------------------------------------
+
+    def _on_stranger(
+        self, slot: Slot | None, status: ReplicaStatus | MergerStatus, now: int
+    ) -> None:
+        """A life that is in no slot: of a supervisor before this one, or over."""
+        life = status.life
+        if self.ending == "stopping":
+            if life not in self._leaving and self._over.get(life, now) <= now:
+                self._retire(life, "the job is stopped", now)
+        elif self._is_over(life):
+            self._tell_again(slot, life, now)
+        else:
+            self._adopt(life, status.plan if isinstance(status, ReplicaStatus) else "", now)
+
+    def _is_over(self, life: Life) -> bool:
+        """Whether it is one that has ended, or was asked to: what this term has started, and is in
+        no slot, is.
+        """
+        return life in self._over or life in self._leaving or life.incarnation.term == self.term
+
+    def _adopt(self, life: Life, plan: str, now: int) -> None:
+        slot = self._slot_of(life, now)
+        if slot is None:
+            self._retire(life, "the job has no such slot", now)
+            return
+        known = Known(life, plan, now)
+        current = slot.current
+        qualifies = current is not None and self._qualifies(self.shards[slot.shard], current.life)
+        part = adopting.part(slot, life, self.term, qualifies)
+        if part == "current":
+            slot.fill(known)
+        elif part == "successor":
+            slot.successor = known
+            if slot.role == "m":
+                self._dismiss(slot.succeed(), "a later life has its slot", now, by_force=True)
+        elif part == "before":
+            slot.current, slot.successor = known, current
+        elif part == "none":
+            self._retire(life, "another life has its slot", now)
+
+    def _slot_of(self, life: Life, now: int) -> Slot | None:
+        """Its slot. One beyond the desired number of replicas is made, and emptied in due course,
+        for it may be all that runs; but not for one that was asked to go when it was removed.
+        """
+        slot = self.slots.get(life.slot)
+        name = adopting.named(life.slot)
+        if slot is not None or name is None or name.role == "m" or name.shard >= len(self.shards):
+            return slot
+        shard = self.shards[name.shard]
+        if life.slot in shard.floors and life < shard.floors[life.slot]:
+            return None
+        return self._add_slot("r", shard, name.number, now)
+
+    # -- what dies ----------------------------------------------------------------------------
+
+    def _on_died(self, event: Died, now: int) -> None:
+        self._leaving.pop(event.life, None)
+        self._forget(event.life, now)
+        slot = self.slots.get(event.life.slot)
+        known = slot.find(event.life) if slot is not None else None
+        if slot is not None and known is not None:
+            known.goes("die")
+            self._lost(slot, known, event.reason, now)
+
+    def _on_nodes(self, names: tuple[str, ...], now: int) -> None:
+        self.nodes = names
+        lost = [
+            known.life
+            for slot in self.slots.values()
+            for known in slot.lives()
+            if known.node and known.node not in names
+        ]
+        for life in lost:
+            self._on_died(Died(life, "its node is lost"), now)
+
+    def _lost(self, slot: Slot, known: Known, reason: str, now: int) -> None:
+        """A life is over that was needed."""
+        ran_ms = now - known.began_at
+        if known is slot.successor:
+            slot.successor = None
+            slot.trials.failed(now, ran_ms)
+            if slot.trials.failures == FAILURES_MAX:
+                what = f"{slot.name} keeps its life, as {FAILURES_MAX} others beside it failed"
+                self._effects.append(Alarm(f"{what}: {reason}"))
+            return
+        slot.empty(reason, now)
+        slot.backoff.failed(now, ran_ms)
+        if slot.successor is not None and not self._is_cutting():
+            slot.take_over()
+        elif slot.backoff.is_spent and self._may_give_up(slot):
+            slot.give_up(reason)
+            what = f"{slot.name} failed {slot.backoff.failures} times in a row: {reason}"
+            self._effects.append(Alarm(f"{what}. Scale or switch the job to have it tried again"))
+
+    def _may_give_up(self, slot: Slot) -> bool:
+        """Never the last of its shard."""
+        shard = self.shards[slot.shard]
+        alike = shard.mergers if slot.role == "m" else shard.replicas
+        return any(other is not slot and other.state != "failed" for other in alike.values())
+
+    def _is_cutting(self) -> bool:
+        """Whether a cutover is under way: then each slot's successor belongs to it."""
+        return self.cutover is not None and not self.cutover.is_committed

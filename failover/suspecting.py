@@ -1,0 +1,90 @@
+"""Suspecting: when a life that nobody has seen die is taken for one that is of no more use.
+
+    silent        no heartbeat for hang_ms: hung, cut off, or dead and nobody says so
+    behind        the best of its shard moves on, and it has not advanced for lag_ms
+    unattached    no merger has it as an input for lag_ms, though they have others
+
+A suspicion may be wrong, and costs no more than a second life beside the first: see replacing.py.
+The supervisor's own sleep is nobody's silence: `forgive`.
+"""
+
+from __future__ import annotations
+
+from gapless.failover.messages import ReplicaStatus
+from gapless.failover.slots import Known, Shard
+from gapless.failover.timing import Timing
+from gapless.protocol.elements import INF
+
+SILENT, BEHIND, UNATTACHED = "silent", "behind", "unattached"
+
+
+def is_silent(known: Known, now: int, timing: Timing) -> bool:
+    """Whether nothing has come from it for so long that it should be replaced."""
+    if known.state == "starting":
+        return now - known.began_at >= timing.start_ms
+    return now - known.heard_at >= timing.hang_ms
+
+
+def suspicion(known: Known, shard: Shard, now: int, timing: Timing) -> str:
+    """Why a running replica should be suspected; empty where it should not."""
+    if now - known.heard_at >= timing.hang_ms:
+        return SILENT
+    if now - known.mark_at > timing.lag_ms and _is_behind(known, shard, timing):
+        return BEHIND
+    if now - known.attached_at > timing.lag_ms and _others_are_attached(shard, now, timing):
+        return UNATTACHED
+    return ""
+
+
+def has_recovered(known: Known, now: int, timing: Timing) -> bool:
+    """Whether what a suspected replica was suspected of is over."""
+    if now - known.heard_at >= timing.hang_ms:
+        return False
+    if known.suspicion == BEHIND:
+        return known.stable >= known.mark
+    if known.suspicion == UNATTACHED:
+        return now - known.attached_at < timing.hang_ms
+    return True
+
+
+def progress(known: Known, status: ReplicaStatus, shard: Shard, now: int) -> None:
+    """Notes how far a replica is, and how far the best is: there it should be after `lag_ms`.
+
+    While it is suspected of being behind the mark stays: slow steps alone are no recovery.
+    """
+    if status.stable > shard.best:
+        shard.best, shard.best_at = status.stable, now
+    advances = status.stable > known.stable
+    known.stable = max(known.stable, status.stable)
+    if known.suspicion == BEHIND:
+        return
+    if advances or known.stable >= min(known.mark, status.held_at):
+        known.mark, known.mark_at = shard.best, now
+
+
+def forgive(shard: Shard, slept_ms: int, now: int) -> None:
+    """The supervisor itself was asleep: nobody was silent in that time."""
+    shard.best_at = min(now, shard.best_at + slept_ms)
+    for slot in shard.slots():
+        slot.heard_at = min(now, slot.heard_at + slept_ms)
+        for known in slot.lives():
+            known.began_at = min(now, known.began_at + slept_ms)
+            known.heard_at = min(now, known.heard_at + slept_ms)
+            known.mark_at = min(now, known.mark_at + slept_ms)
+            known.attached_at = min(now, known.attached_at + slept_ms)
+
+
+def _is_behind(known: Known, shard: Shard, timing: Timing) -> bool:
+    """Whether others have gone on where it has not. At a pause of the sources one may be a few rows
+    ahead for long: only who moves on, or is at the end, shows that there is something to read.
+    """
+    if known.stable >= known.mark:
+        return False
+    return shard.best == INF or shard.best_at - known.mark_at > timing.lag_ms // 2
+
+
+def _others_are_attached(shard: Shard, now: int, timing: Timing) -> bool:
+    """Whether mergers that have run for long enough have inputs, and this one is none of them."""
+    return any(
+        merger.acting and now - merger.began_at > timing.lag_ms for merger in shard.live_mergers()
+    )

@@ -1,0 +1,214 @@
+"""Tending: on each tick, by shard, what is done so that what runs comes closer to what is desired.
+
+    watch     silent, behind, unattached: suspected; not up yet and silent: dead
+    choose    the mergers that replicas send to
+    replace   a successor beside who is suspected, or runs an old plan; it takes over, or goes
+    shrink    slots beyond the desired number, the highest index first
+    settle    whoever has taken over: its slot's lives before it are fenced
+    fill      empty slots, mergers first, as their back-off allows
+
+All but the fill may lower what runs, so each has one method that says whether it may.
+"""
+
+from __future__ import annotations
+
+from gapless.failover import assigning, replacing, suspecting
+from gapless.failover.checkpointing import Checkpoints
+from gapless.failover.effects import Send
+from gapless.failover.hearing import Hearing
+from gapless.failover.messages import Fence, Life
+from gapless.failover.origins import origins
+from gapless.failover.slots import Known, Shard, Slot
+from gapless.failover.starting import MergerStart, ReplicaStart
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import Bug
+
+FIRST_TERM = 1
+"""Of a job. Nothing can run before it, and no merger has written anything."""
+
+
+class Tending(Hearing):
+    """A fleet that is kept as desired."""
+
+    _checkpoints: Checkpoints
+
+    def _tend(self, shard: Shard, now: int) -> None:
+        self._watch(shard, now)
+        self._choose_mergers(shard, now)
+        if not self._is_cutting():
+            self._replace(shard, now)
+            self._shrink(shard, now)
+        self._settle(shard)
+        self._fill(shard, now)
+
+    def _watch(self, shard: Shard, now: int) -> None:
+        """Suspects whoever runs and is silent or lags, and takes it back. Who does not run yet, or
+        is no replica, is dead then: there is nothing to lose.
+        """
+        for slot in shard.slots():
+            for known in slot.lives():
+                if known.state == "suspected":
+                    if suspecting.has_recovered(known, now, self.timing):
+                        known.goes("recover")
+                        known.suspicion = ""
+                        known.mark_at = known.attached_at = now
+                elif known.is_live and slot.role == "r" and known is slot.current:
+                    why = suspecting.suspicion(known, shard, now, self.timing)
+                    if why:
+                        known.goes("suspect")
+                        known.suspicion = why
+                elif suspecting.is_silent(known, now, self.timing):
+                    self._dismiss(known, "it is silent", now, by_force=True)
+                    self._lost(slot, known, "it was silent", now)
+
+    # -- mergers ------------------------------------------------------------------------------
+
+    def _choose_mergers(self, shard: Shard, now: int) -> None:
+        back = [slot.name for slot in assigning.returned(shard)]
+        assigned = shard.assigned
+        if back:
+            assigned = tuple(name for name in shard.mergers if name in assigned or name in back)
+        for slot in assigning.absent(shard, now, self.timing):
+            if self._may_unassign(assigned):
+                assigned = tuple(name for name in assigned if name != slot.name)
+        if assigned != shard.assigned:
+            shard.assigned = assigned
+            shard.version += 1
+            for slot in shard.replicas.values():
+                for known in slot.lives():
+                    self._assign(shard, known)
+
+    def _may_unassign(self, assigned: tuple[str, ...]) -> bool:
+        """Never the last: without it nobody has the output."""
+        return len(assigned) > 1
+
+    # -- replicas -----------------------------------------------------------------------------
+
+    def _replace(self, shard: Shard, now: int) -> None:
+        for slot in shard.replicas.values():
+            beside = slot.successor
+            if beside is None:
+                continue
+            needed = replacing.is_needed(slot, self.desired)
+            goes_on = slot.current is not None and self._qualifies(shard, slot.current.life)
+            if goes_on and beside.plan != self.desired.plan_of(slot.index):
+                self._cancel(slot, beside, f"plan {beside.plan} is not wanted", now)
+            elif (needed or not goes_on) and self._may_promote(shard, beside):
+                self._promote(shard, slot, now)
+            elif goes_on and not needed:
+                self._cancel(slot, beside, "the life beside it goes on", now)
+        if self._may_start_successor(shard):
+            waits = replacing.next_slot(shard, self.desired, now)
+            if waits is not None:
+                plan = self.desired.plan_of(waits.index)
+                waits.successor = self._start_replica(shard, waits, plan, INF, now)
+
+    def _may_start_successor(self, shard: Shard) -> bool:
+        """One at a time."""
+        return not replacing.has_successor(shard)
+
+    def _may_promote(self, shard: Shard, successor: Known) -> bool:
+        """Only who can be relied on takes over."""
+        return successor.is_live and self._qualifies(shard, successor.life)
+
+    def _promote(self, shard: Shard, slot: Slot, now: int) -> None:
+        before = slot.succeed()
+        self._fence(shard, slot)
+        self._dismiss(before, "another has taken over", now, by_force=bool(before.suspicion))
+
+    def _cancel(self, slot: Slot, successor: Known, reason: str, now: int) -> None:
+        slot.successor = None
+        slot.trials.failed(now, now - successor.began_at)
+        self._dismiss(successor, reason, now)
+
+    def _shrink(self, shard: Shard, now: int) -> None:
+        slot = replacing.surplus(shard, self.desired)
+        if slot is None or not self._may_remove(shard, slot):
+            return
+        for known in slot.lives():
+            self._dismiss(known, f"{self.desired.replicas} replicas are enough", now)
+        self._remove_slot(shard, slot)
+
+    def _may_remove(self, shard: Shard, slot: Slot) -> bool:
+        """Whether what stays is all there, or this one is of no use to the output anyway."""
+        if not any(self._qualifies(shard, known.life) for known in slot.lives()):
+            return True
+        stays = [other for other in shard.replicas.values() if other.index < self.desired.replicas]
+        lives = [other.current for other in stays if other.state != "failed"]
+        return bool(lives) and all(
+            known is not None and known.is_live and self._qualifies(shard, known.life)
+            for known in lives
+        )
+
+    def _settle(self, shard: Shard) -> None:
+        """Whoever came into its slot after a death takes it over for good once it qualifies: the
+        dead one may be a zombie, and all there is until then.
+        """
+        for slot in shard.replicas.values():
+            known = slot.current
+            if known is None or slot.fence == known.life or slot.successor is not None:
+                continue
+            if known.is_live and self._qualifies(shard, known.life):
+                self._fence(shard, slot)
+
+    def _fence(self, shard: Shard, slot: Slot) -> None:
+        """From now on no merger lets in a life of the slot before the current one."""
+        if slot.current is None:
+            raise Bug(f"{slot.name} is fenced, and has no life")
+        slot.fence = slot.current.life
+        for merger in shard.live_mergers():
+            self._effects.append(Send(str(merger.life), Fence(self.term, slot.fence)))
+
+    # -- starting -----------------------------------------------------------------------------
+
+    def _fill(self, shard: Shard, now: int) -> None:
+        for slot in shard.slots():
+            if slot.current is not None or slot.state == "failed" or slot.successor is not None:
+                continue
+            if not slot.backoff.allows(now):
+                continue
+            known: Known | None = None
+            if slot.role == "m":
+                peers = tuple(name for name in shard.mergers if name != slot.name)
+                known = self._spawn(slot, MergerStart(shard.number, peers, shard.fences()), now)
+            elif slot.index < self.desired.replicas and self._may_start(shard, slot, now):
+                held_at = INF if self.cutover is None else self.cutover.old_held_at
+                plan = self.desired.plan_of(slot.index)
+                known = self._start_replica(shard, slot, plan, held_at, now)
+            if known is not None:
+                slot.fill(known)
+
+    def _may_start(self, shard: Shard, slot: Slot, now: int) -> bool:
+        """A replica waits until the mergers have said what is durable: else it would have to read
+        all from the begin. But not for ever, as a merger may not come back.
+        """
+        return (
+            self.term == FIRST_TERM
+            or shard.durable() is not None
+            or now - slot.wanted_at >= self.timing.start_ms
+        )
+
+    def _start_replica(
+        self, shard: Shard, slot: Slot, plan: str, held_at: int, now: int
+    ) -> Known | None:
+        join_at = self._join_at(shard)
+        stored = self._checkpoints.newest((shard.number, plan), join_at)
+        start = ReplicaStart(
+            shard.number,
+            plan,
+            shard.assigned,
+            shard.version,
+            origins(shard, plan, self._leader(shard), join_at, stored),
+            held_at,
+        )
+        return self._spawn(slot, start, now)
+
+    def _join_at(self, shard: Shard) -> int:
+        """Where the durable output of the slowest merger ends."""
+        durable = shard.durable()
+        return BEGIN if durable is None else durable
+
+    def _leader(self, shard: Shard) -> Life | None:
+        """Who is never asked for a snapshot: the output waits for it."""
+        leader = shard.leader()
+        return leader.life if leader is not None else None
