@@ -57,15 +57,9 @@ class Splice:
         return 1 + (self.old.depth if isinstance(self.old, Splice) else 0)
 
     @property
-    def plans(self) -> tuple[Plan, ...]:
-        """All plans, in the order of their times."""
-        before = self.old.plans if isinstance(self.old, Splice) else (self.old,)
-        return (*before, self.new)
-
-    @property
     def insert_only(self) -> bool:
         """Whether no event that it puts out is ever adjusted."""
-        return all(plan.insert_only for plan in self.plans)
+        return all(plan.insert_only for plan in plans_of(self))
 
     @property
     def schema(self) -> StreamSchema:
@@ -92,6 +86,11 @@ class Splice:
 
 Runnable = Plan | Splice
 """What a replica runs."""
+
+
+def plans_of(plan: Runnable) -> tuple[Plan, ...]:
+    """All plans that it runs, in the order of their times."""
+    return (*plans_of(plan.old), plan.new) if isinstance(plan, Splice) else (plan,)
 
 
 def spliced(old: Runnable, new: Plan, at: int) -> Graph:

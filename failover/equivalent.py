@@ -25,7 +25,7 @@ from gapless.engine import nodes
 from gapless.engine.documents import same_query
 from gapless.engine.nodes import Node
 from gapless.engine.plan import Plan
-from gapless.engine.splice import Runnable, Splice
+from gapless.engine.splice import Runnable, Splice, plans_of
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import NotEquivalent
 from gapless.protocol.schema import StreamSchema
@@ -68,8 +68,8 @@ def check_changed(old: Runnable, new: Runnable) -> None:
     described in one way.
     """
     _check_schemas(_schema(old), _schema(new))
-    for before in _plans(old):
-        for after in _plans(new):
+    for before in plans_of(old):
+        for after in plans_of(new):
             _check_sources(before, after, all_of_them=False)
 
 
@@ -107,12 +107,8 @@ def _when(plan: Runnable) -> str:
     return f"a query changes at {plan.at}" if isinstance(plan, Splice) else "a query never changes"
 
 
-def _plans(plan: Runnable) -> tuple[Plan, ...]:
-    return plan.plans if isinstance(plan, Splice) else (plan,)
-
-
 def _schema(plan: Runnable) -> StreamSchema:
-    return _plans(plan)[0].query.schema
+    return plans_of(plan)[0].query.schema
 
 
 def _check_schemas(old: StreamSchema, new: StreamSchema) -> None:
@@ -125,7 +121,7 @@ def _check_schemas(old: StreamSchema, new: StreamSchema) -> None:
 
 
 def _check_sources(old: Plan, new: Plan, *, all_of_them: bool) -> None:
-    before, after = _sources(old), _sources(new)
+    before, after = old.query.sources, new.query.sources
     if all_of_them and set(before) != set(after):
         raise NotEquivalent(
             f"the old plan reads {', '.join(before)}, the new one {', '.join(after)}"
@@ -136,10 +132,6 @@ def _check_sources(old: Plan, new: Plan, *, all_of_them: bool) -> None:
                 f"source {name!r} is described in two ways: {_described(before[name])} in the old "
                 f"plan, {_described(after[name])} in the new one"
             )
-
-
-def _sources(plan: Plan) -> dict[str, nodes.Source]:
-    return {node.name: node for node in plan.query.derived if isinstance(node, nodes.Source)}
 
 
 def _described(source: nodes.Source) -> str:
@@ -177,6 +169,6 @@ def _has_key(plan: Runnable) -> bool:
     Of what begins at a change all that is alive there starts together: there no two events with one
     payload may be alive at once.
     """
-    first, *later = _plans(plan)
+    first, *later = plans_of(plan)
     starts_apart = all(p.query.properties.unique is not None for p in later)
     return starts_apart and all(p.query.properties.key for p in (first, *later))

@@ -1,0 +1,293 @@
+"""The job's directory: its only durable truth. Everything else can die, and is started from it.
+
+    job                   what it is, written once: name, sources, what its output promises
+    plans/talkers         a plan, or a splice of two (engine/splice.py); never changed
+    desired/0000000007    what should run; the newest counts
+    terms/000003          lives of the job's root: made, never changed; the largest is the present
+    checkpoints/          see checkpoint.py
+    out/0/m0.1/           the output journal of a merger
+
+Each file is there whole or not at all (whole.py), and names with numbers are given once. So of two
+roots only one can write what is desired next:
+
+    old root (term 3)    knows 0000000006                 writes 0000000007: it is taken -> Fenced
+    new root (term 4)    takes term 4, writes what it read as 0000000007, its own
+
+A root that resumes says again, under its own term, what it has read. What the one before wrote was
+either there to be read, or can never be written any more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gapless.engine.splice import Runnable, plans_of, runnable_from_document
+from gapless.failover import checkpoint
+from gapless.failover.checkpointing import CheckpointInfo
+from gapless.failover.desired import Desired
+from gapless.failover.equivalent import check_equivalent, check_fits
+from gapless.failover.job_files import (
+    PLANS_MAX,
+    JobRecord,
+    desired_path,
+    encode_desired,
+    encode_plan,
+    encode_record,
+    encoded,
+    numbers,
+    plan_path,
+    read_desired,
+    read_plan,
+    read_record,
+    term_path,
+    write,
+    write_same,
+)
+from gapless.failover.whole import check_name, drop_drafts
+from gapless.journal.disk import Disk
+from gapless.protocol.documents import Document
+from gapless.protocol.envelope import decode_document
+from gapless.protocol.errors import CheckpointError, DecodeError, Fenced, JobError, Misuse
+
+NAME = "job"
+KEPT = 16
+"""Of terms and desired states: the newest counts, those before show how it came to be so."""
+TRIES_MAX = 100
+"""Roots that take a number at the same time: a handful, and each try leaves one less."""
+
+_CHECKPOINT = re.compile(r"(\d{1,9})-(.+)-(\d{1,9})-(\d{1,9})")
+"""Its shard, plan, term and number: what supervisors call it (checkpointing.py)."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """All that a root needs to start."""
+
+    term: int
+    """Its own: no other root has it."""
+    desired: Desired
+    plans: Mapping[str, Runnable]
+    checkpoints: tuple[CheckpointInfo, ...]
+    """The oldest first."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Checkpoints of no use, by name, and why: for an alarm, and to be dropped."""
+
+
+class Job:
+    """One process's view of a job's directory. `token` tells it from all others that there are."""
+
+    def __init__(self, disk: Disk, token: str) -> None:
+        """Opens it. Raises `Misuse` where there is no job, `JobError` where it does not read."""
+        self._disk = disk
+        self._token = check_name("token", token)
+        self._term: int | None = None
+        self._number = -1  # of the desired state that was last read or written
+        if not disk.exists(NAME):
+            raise Misuse(
+                f"{disk}: no job is here: it has no file {NAME!r}; `gapless run` makes one"
+            )
+        self.record = self._read(NAME, read_record)
+
+    @staticmethod
+    def create(
+        disk: Disk, token: str, record: JobRecord, plans: Mapping[str, Runnable], desired: Desired
+    ) -> Job:
+        """Makes a job. After a death in the middle there is none yet; the same call makes it then.
+
+        Raises `Misuse` where one is there, or where these plans are none for it.
+        """
+        if disk.exists(NAME):
+            raise Misuse(f"{disk}: a job is here already: resume it, or choose another directory")
+        _check_plans(record, plans, desired)
+        files = {desired_path(0): encode_desired(desired, 0)}
+        for name, plan in plans.items():
+            files[plan_path(name)] = encode_plan(plan)
+        for path, data in files.items():
+            write_same(disk, path, data, token)
+        try:  # the last file: with it the job is there
+            write(disk, NAME, encode_record(record), token)
+        except FileExistsError:
+            raise Misuse(f"{disk}: another process has just made a job here") from None
+        return Job(disk, token)
+
+    # -- the root -----------------------------------------------------------------------------
+
+    def resume(self, functions: Mapping[str, Callable[..., Any]] | None = None) -> Resumed:
+        """Makes this process the job's root: from now on no other can change what is desired.
+
+        `functions`: those of users that plans name. Raises `JobError` where something is missing or
+        damaged, and says what.
+        """
+        drop_drafts(self._disk)
+        self._term = self.next_term()
+        desired = self._take_over(self._term)
+        plans = {name: self.plan(name, functions) for name in self.plan_names()}
+        missing = [name for name in desired.plans if name not in plans]
+        if missing:
+            raise JobError(
+                f"{self._disk}: {plan_path(missing[0])} is desired and missing: take it from a "
+                "copy of the job's directory"
+            )
+        checkpoints, unreadable = self.checkpoints()
+        return Resumed(self._term, desired, plans, checkpoints, unreadable)
+
+    def next_term(self) -> int:
+        """A number above all before, that nobody else gets."""
+        for _ in range(TRIES_MAX):
+            terms = numbers(self._disk, "terms")
+            term = (terms[-1] if terms else 0) + 1
+            path = term_path(term)
+            try:
+                write(self._disk, path, encoded({"term": term}), self._token)
+            except FileExistsError:
+                continue
+            for old in terms[:-KEPT]:
+                self._disk.unlink(term_path(old))
+            return term
+        raise JobError(f"{self._disk}: {TRIES_MAX} other roots have taken a term meanwhile")
+
+    def _take_over(self, term: int) -> Desired:
+        """The desired state, said again under this term."""
+        for _ in range(TRIES_MAX):
+            desired = self._newest()
+            try:
+                self._write_next(desired, term)
+            except FileExistsError:
+                continue  # the root before was faster: that counts
+            return desired
+        raise JobError(f"{self._disk}: another root writes what is desired all the time")
+
+    # -- what is desired ----------------------------------------------------------------------
+
+    def desired(self) -> Desired:
+        """The newest desired state. Anybody may ask."""
+        return self._newest()
+
+    def write_desired(self, desired: Desired) -> None:
+        """Makes a desired state the newest, durably. Only the root that resumed last can: for any
+        other it raises `Fenced`, and nothing has changed.
+        """
+        if self._term is None:
+            raise Misuse("only the root of a job says what is desired: resume it first")
+        try:
+            self._write_next(desired, self._term)
+        except FileExistsError:
+            raise Fenced(
+                f"{self._disk}: another root has resumed the job: term {self._term} is over, and "
+                "this one has to end"
+            ) from None
+
+    def _write_next(self, desired: Desired, term: int) -> None:
+        number = self._number + 1
+        write(self._disk, desired_path(number), encode_desired(desired, term), self._token)
+        self._number = number
+        self._disk.unlink(desired_path(number - KEPT))
+
+    def _newest(self) -> Desired:
+        for _ in range(TRIES_MAX):
+            written = numbers(self._disk, "desired")
+            if not written:
+                raise JobError(f"{self._disk}: nothing is desired: the folder 'desired' is empty")
+            path = desired_path(written[-1])
+            if self._disk.exists(path):  # it was not dropped meanwhile, as very old
+                self._number = written[-1]
+                return self._read(path, read_desired)
+        raise JobError(f"{self._disk}: what is desired changes faster than it can be read")
+
+    # -- plans --------------------------------------------------------------------------------
+
+    def plan_names(self) -> list[str]:
+        """All plans, by name."""
+        return self._disk.list("plans")
+
+    def plan(
+        self, name: str, functions: Mapping[str, Callable[..., Any]] | None = None
+    ) -> Runnable:
+        """A plan; raises `Misuse` where there is none of that name."""
+        path = plan_path(name)
+        if not self._disk.exists(path):
+            names = ", ".join(self.plan_names())
+            raise Misuse(f"{self._disk}: no plan {name!r} is here; there are: {names}")
+
+        return self._read(path, lambda d: runnable_from_document(read_plan(d), functions))
+
+    def add_plan(self, name: str, plan: Runnable) -> None:
+        """Keeps another plan, for a cutover. Raises `NotEquivalent` where its output does not keep
+        what the job has promised, `Misuse` where the name has another plan already.
+        """
+        if len(self.plan_names()) >= PLANS_MAX:
+            raise Misuse(f"{self._disk}: {PLANS_MAX} plans are the most: start a new job")
+        _check_sources(self.record, name, plan)
+        check_fits(name, plan, insert_only=self.record.insert_only, case=self.record.case)
+        write_same(self._disk, plan_path(name), encode_plan(plan), self._token)
+
+    # -- checkpoints and outputs --------------------------------------------------------------
+
+    def checkpoints(self) -> tuple[tuple[CheckpointInfo, ...], dict[str, str]]:
+        """Those whose heads read, the oldest first; and the others, with what is wrong."""
+        found: list[tuple[tuple[int, int], CheckpointInfo]] = []
+        unreadable: dict[str, str] = {}
+        for name in self._disk.list(checkpoint.FOLDER):
+            try:
+                plan, join_at = checkpoint.peek(self._disk, name)
+                shard, age = _taken_apart(name, plan)
+                found.append((age, CheckpointInfo(name, shard, plan, join_at)))
+            except (CheckpointError, Misuse) as e:
+                unreadable[name] = str(e)
+        found.sort(key=lambda each: each[0])
+        return tuple(info for _, info in found), unreadable
+
+    def drop_checkpoint(self, name: str) -> None:
+        """Takes a checkpoint away; nothing happens where there is none."""
+        checkpoint.drop(self._disk, name)
+
+    @staticmethod
+    def out(shard: int, merger: str) -> str:
+        """The folder of a merger's output journal, by its slot."""
+        return f"out/{shard}/{merger}"
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _read(self, path: str, parse: Callable[[Document], _T]) -> _T:
+        try:
+            return parse(decode_document(self._disk.read(path, 0, self._disk.size(path))).document)
+        except (DecodeError, Misuse, OSError) as e:
+            raise JobError(
+                f"{self._disk}: file {path}: {e}; take it from a copy of the job's directory"
+            ) from None
+
+
+def _check_plans(record: JobRecord, plans: Mapping[str, Runnable], desired: Desired) -> None:
+    """Raises `Misuse` unless these can be the plans that a job begins with."""
+    if set(plans) != set(desired.plans):
+        raise Misuse(
+            f"job {record.name}: the plans {', '.join(plans)} are given, and desired are "
+            f"{', '.join(desired.plans)}"
+        )
+    first = plans[desired.plans[0]]
+    for name, plan in plans.items():
+        _check_sources(record, name, plan)
+        check_fits(name, plan, insert_only=record.insert_only, case=record.case)
+        check_equivalent(first, plan)
+
+
+def _check_sources(record: JobRecord, name: str, plan: Runnable) -> None:
+    read = (source for each in plans_of(plan) for source in each.query.sources)
+    missing = [source for source in read if source not in record.sources]
+    if missing:
+        raise Misuse(
+            f"plan {name} reads {missing[0]!r}, of which job {record.name} has no journal; it has "
+            f"{', '.join(record.sources)}"
+        )
+
+
+def _taken_apart(name: str, plan: str) -> tuple[int, tuple[int, int]]:
+    """The shard of a checkpoint by its name, and its age: term and number."""
+    match = _CHECKPOINT.fullmatch(name)
+    if match is None or match[2] != plan:
+        raise CheckpointError(f"{name}: no supervisor has given this name to one of plan {plan!r}")
+    return int(match[1]), (int(match[3]), int(match[4]))

@@ -1,0 +1,198 @@
+"""The files of a job's directory: what stands in each, and how it is written and read back.
+
+    job                   {format, name, sources: {flows: /data/flows}, insert_only, case}
+    plans/talkers         {format, runs: a plan's or a splice's document}
+    desired/0000000007    {format, term, replicas, plans, mergers, shards, state}
+    terms/000003          {format, term}
+
+Each is one document in an envelope, so every byte lies under a checksum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast, get_args
+
+from gapless.engine.splice import Runnable
+from gapless.failover.desired import MERGERS_MAX, REPLICAS_MAX, SHARDS_MAX, Desired, State
+from gapless.failover.equivalent import Case
+from gapless.failover.whole import check_name, write_whole
+from gapless.journal.disk import Disk
+from gapless.journal.room import Room
+from gapless.protocol.documents import Document, Fields
+from gapless.protocol.envelope import Incarnation, encode_document
+from gapless.protocol.errors import DecodeError, JobError, Misuse
+
+FORMAT = 1
+"""Of all files here. A reader takes no other."""
+SOURCES_MAX = 1000
+"""Sources of one job: as many as a query has steps at most."""
+PLANS_MAX = 1000
+"""Plans that one job has known: each change of its query adds one."""
+TERM_MAX = 2**32 - 1
+"""As incarnations have it."""
+
+_NOBODY = Incarnation(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """What a job is. It never changes."""
+
+    name: str
+    sources: Mapping[str, str]
+    """By the name that plans know it by, the path of a source's journal."""
+    insert_only: bool
+    """Whether its output never adjusts an event: every plan of it has to keep that."""
+    case: Case
+    """Of LMerge: where it is r3, every plan has to keep a key."""
+
+    def __post_init__(self) -> None:
+        check_name("job", self.name)
+        if not 1 <= len(self.sources) <= SOURCES_MAX:
+            raise Misuse(f"job {self.name}: {len(self.sources)} sources, 1 to {SOURCES_MAX} can be")
+        if self.case not in get_args(Case):
+            raise Misuse(f"job {self.name}: case {self.case!r} is none of {get_args(Case)}")
+
+
+# -- documents ------------------------------------------------------------------------------------
+
+
+def encoded(document: dict[str, Document]) -> bytes:
+    """A document of this format, in its envelope."""
+    return encode_document({"format": FORMAT, **document}, _NOBODY, 0)
+
+
+def opened(document: Document, what: str) -> Fields:
+    """The fields of a document of this format."""
+    fields = Fields(document, what)
+    written = fields.take("format", int)
+    if written != FORMAT:
+        raise DecodeError(
+            f"{what}.format", f"{written}: another release made it, which has to run it", FORMAT
+        )
+    return fields
+
+
+def encode_record(record: JobRecord) -> bytes:
+    """The file `job`."""
+    return encoded(
+        {
+            "name": record.name,
+            "sources": dict(record.sources),
+            "insert_only": record.insert_only,
+            "case": record.case,
+        }
+    )
+
+
+def read_record(document: Document) -> JobRecord:
+    """Its inverse; raises `DecodeError` or `Misuse`."""
+    fields = opened(document, "job")
+    sources = fields.take("sources", dict)
+    for name, path in sources.items():
+        if type(path) is not str:
+            raise DecodeError(f"job.sources.{name}", f"is a {type(path).__name__}", "a path")
+    record = JobRecord(
+        fields.take("name", str),
+        sources,
+        fields.take("insert_only", bool),
+        cast(Case, fields.take("case", str)),  # which the record checks
+    )
+    fields.done()
+    return record
+
+
+def encode_plan(plan: Runnable) -> bytes:
+    """A file of `plans`."""
+    return encoded({"runs": plan.to_document()})
+
+
+def read_plan(document: Document) -> Document:
+    """The document of what a plan's file runs."""
+    fields = opened(document, "plan")
+    runs = fields.take("runs", dict)
+    fields.done()
+    return runs
+
+
+def encode_desired(desired: Desired, term: int) -> bytes:
+    """A file of `desired`, written by the root of this term."""
+    return encoded(
+        {
+            "term": term,
+            "replicas": desired.replicas,
+            "plans": list(desired.plans),
+            "mergers": desired.mergers,
+            "shards": desired.shards,
+            "state": desired.state,
+        }
+    )
+
+
+def read_desired(document: Document) -> Desired:
+    """Its inverse; raises `DecodeError` or `Misuse`."""
+    fields = opened(document, "desired")
+    fields.take_int("term", 0, TERM_MAX)  # for people who ask who wrote it
+    state = fields.take("state", str)
+    if state not in get_args(State):
+        raise DecodeError("desired.state", f"is {state!r}", get_args(State))
+    desired = Desired(
+        fields.take_int("replicas", 1, REPLICAS_MAX),
+        tuple(fields.take_list("plans", str, PLANS_MAX)),
+        fields.take_int("mergers", 1, MERGERS_MAX),
+        fields.take_int("shards", 1, SHARDS_MAX),
+        cast(State, state),
+    )
+    fields.done()
+    return desired
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def plan_path(name: str) -> str:
+    """Where a plan lies; raises `Misuse` where files cannot have its name."""
+    return f"plans/{check_name('plan', name)}"
+
+
+def desired_path(number: int) -> str:
+    """Where a desired state lies."""
+    return f"desired/{number:010}"
+
+
+def term_path(term: int) -> str:
+    """Where a term lies."""
+    return f"terms/{term:06}"
+
+
+def numbers(disk: Disk, folder: str) -> list[int]:
+    """The numbers that are names in a folder, the largest last."""
+    return sorted(int(name) for name in disk.list(folder) if name.isdecimal() and name.isascii())
+
+
+def write(disk: Disk, path: str, data: bytes, token: str) -> None:
+    """Makes a file, whole or not at all; raises `FileExistsError` where it is there."""
+    room = Room(disk)
+    room.need(len(data))
+    try:
+        write_whole(disk, path, [data], token)
+    except FileExistsError:
+        raise
+    except FileNotFoundError:
+        raise JobError(f"{disk}: the draft of {path} is gone: another root has resumed") from None
+    except OSError as e:
+        raise room.refused(e) from None
+
+
+def write_same(disk: Disk, path: str, data: bytes, token: str) -> None:
+    """Makes a file, or finds it there with the same bytes; raises `Misuse` where it has others."""
+    try:
+        write(disk, path, data, token)
+    except FileExistsError:
+        if disk.read(path, 0, disk.size(path)) != data:
+            raise Misuse(
+                f"{disk}: {path} is there, and says something else: what a job has once said never "
+                "changes; give it another name"
+            ) from None
