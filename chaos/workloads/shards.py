@@ -1,0 +1,35 @@
+"""The traffic of w1, in two shards: each reads its own partitions, and answers for its own sources.
+
+Three partitions are dealt to two shards, so one has twice the other's. Shards tell half the frames
+each: together they cost what one does.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from gapless.chaos.workloads.w1 import PACE, W1, flows
+from gapless.chaos.workloads.workload import Batches
+from gapless.journal.layout import Layout
+
+PARTITIONS, SHARDS, GROUPS = 3, 2, 6
+"""The hashes of six groups reach all partitions."""
+HALF = PACE._replace(batches=PACE.batches // 2)
+
+
+def batches(rng: random.Random) -> Batches:
+    """Half as many as w1's, of more groups."""
+    return flows(rng, HALF, GROUPS)
+
+
+SHARDED = replace(
+    W1,
+    name="shards",
+    layouts={
+        name: Layout(layout.schema, layout.time, layout.key, PARTITIONS, layout.lateness)
+        for name, layout in W1.layouts.items()
+    },
+    batches=batches,
+    shards=SHARDS,
+)
