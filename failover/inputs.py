@@ -11,6 +11,7 @@ of it; its input stays, and says nothing either, until the slot is fenced or has
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapless.failover.lifecycle import Lifecycle
@@ -51,10 +52,10 @@ class Link:
 class Links:
     """All links of one merger, and the fences that keep old lives out."""
 
-    def __init__(self) -> None:
+    def __init__(self, fences: Iterable[Life] = ()) -> None:
         self.by_life: dict[Life, Link] = {}
         self._joining: list[Link] = []
-        self._fences: dict[str, Life] = {}
+        self._fences = {life.slot: life for life in fences}
 
     def add(self, session: Session, number: int, join_at: int, now: int) -> Link:
         """A new link; the life has none."""
@@ -89,6 +90,11 @@ class Links:
         return sorted(life for life in self.by_life if life.slot == slot)
 
     # -- fences -------------------------------------------------------------------------------
+
+    @property
+    def fences(self) -> tuple[Life, ...]:
+        """By slot the lowest life that may still attach."""
+        return tuple(self._fences.values())
 
     def fence(self, life: Life) -> list[Link]:
         """Lives before this one in its slot are over; the links that they had."""

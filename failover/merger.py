@@ -109,7 +109,7 @@ class Merger:
         self._timing = timing
         self._state = MERGER.first
         self._term = 0  # the highest of a supervisor so far
-        self._links = Links()
+        self._links = Links(start.fences)
         self._writing = Writing(merge.schema, merge.live, timing.disk_retry_ms)
         self._serving = Serving(life.slot, epoch)
         self._backfill: Backfill | None = None
@@ -359,6 +359,7 @@ class Merger:
                 merge.divergences.count,
                 self._state == "drained",
                 self._detached,
+                self._links.fences,
             ),
         )
 
