@@ -1,0 +1,194 @@
+"""A cursor: one merger's output, read in its order, whatever the network does.
+
+    idle -- open --> opening -- opened --> opened -- fetch --> reading      each: -- end --> ended
+                        ^ ^                                       |
+                        | '--------- open -- declined <-----------'  (declined)
+                        '-- open: it begins anew where the program stands
+
+Opening asks for a reset, the table of all events with `ve >= since`; reading fetches what follows
+an offset of the merger's journal. There is one question at a time. It is repeated after silence,
+as it was: an answer that was on its way then counts, and a merger that is not there yet will be.
+A delivery counts only if it begins exactly where the cursor stands, so what is lost is fetched
+again, and what is repeated or late begins elsewhere. A new life of the merger has the same journal:
+offsets stay what they were. Another merger's mean nothing here.
+"""
+
+from __future__ import annotations
+
+from gapless.failover.effects import Send
+from gapless.failover.lifecycle import Lifecycle
+from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token
+from gapless.failover.timing import Timing
+from gapless.protocol.elements import BEGIN, INF, format_time
+from gapless.protocol.errors import Bug, SchemaError, StreamViolation
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+SLOWER_MAX = 4
+"""A silent merger is asked this many times more seldom in the end, and no more: its new life has
+forgotten the question, and the output goes on only once it is asked again.
+"""
+
+CURSOR = Lifecycle(
+    "a subscriber's cursor on a merger",
+    {
+        "idle": {"open": "opening", "fetch": "reading", "end": "ended"},
+        "opening": {
+            "open": "opening",
+            "opened": "opened",
+            "declined": "declined",
+            "end": "ended",
+        },
+        "opened": {"fetch": "reading", "open": "opening", "end": "ended"},
+        "reading": {"open": "opening", "declined": "declined", "end": "ended"},
+        "declined": {"open": "opening", "end": "ended"},
+        "ended": {},
+    },
+)
+
+
+class Cursor:
+    """Where a subscriber stands in one merger's output. Asks, and judges what comes."""
+
+    def __init__(
+        self, subscriber: str, merger: str, shard: str, schema: StreamSchema, timing: Timing
+    ) -> None:
+        self.merger = merger
+        self.shard = shard
+        self.state = CURSOR.first
+        self.token = Token(merger, 0, 0, BEGIN)
+        """Behind what was read."""
+        self.since: int | None = None
+        """From where a reset was asked for; None: from the merger's own stable."""
+        self._subscriber = subscriber
+        self._schema = schema
+        self._attempt = 0
+        self._shortest_ms = timing.fetch_ms
+        self._wait_ms = timing.fetch_ms
+        self._asked_at = 0
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def open(self, since: int | None, attempt: int, now: int) -> Send:
+        """Asks for a reset."""
+        self._ask_to_open(since, attempt, now)
+        return self._ask(now)
+
+    def open_later(self, since: int | None, attempt: int, now: int) -> None:
+        """Asks for a reset after the longest wait: what it says now is of no use."""
+        self._ask_to_open(since, attempt, now)
+        self._wait_ms = SLOWER_MAX * self._shortest_ms
+        self._asked_at = now
+
+    def _ask_to_open(self, since: int | None, attempt: int, now: int) -> None:  # noqa: ARG002
+        self.state = CURSOR.after(self.state, "open")
+        self.since, self._attempt = since, attempt
+
+    def fetch(self, now: int) -> Send:
+        """Asks for what follows, for the first time behind a reset or a token."""
+        self.state = CURSOR.after(self.state, "fetch")
+        return self._ask(now)
+
+    def fetch_on(self, now: int) -> Send:
+        """Asks for what follows what was just read."""
+        self._asked_at = now
+        return Send(self.merger, Fetch(self._subscriber, self.token))
+
+    def tick(self, now: int) -> Send | None:
+        """Repeats the question after silence, each time after a longer one."""
+        if not self.is_due(now) or not self.is_asking:
+            return None
+        self._wait_ms = min(2 * self._wait_ms, SLOWER_MAX * self._shortest_ms)
+        return self._ask(now)
+
+    def _ask(self, now: int) -> Send:
+        if self.state == "reading":
+            return self.fetch_on(now)
+        self._asked_at = now
+        return Send(self.merger, Open(self._subscriber, self._attempt, self.since))
+
+    def end(self) -> None:
+        """Nothing more is asked."""
+        if self.state != "ended":
+            self.state = CURSOR.after(self.state, "end")
+
+    def is_due(self, now: int) -> bool:
+        """Whether it has been silent for as long as is waited."""
+        return now - self._asked_at >= self._wait_ms
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether it waits for an answer."""
+        return self.state in ("reading", "opening")
+
+    # -- judging ------------------------------------------------------------------------------
+
+    def accepts(self, event: Delivery) -> bool:
+        """Whether a delivery is what follows, and says anything new."""
+        token = self.token
+        if self.state != "reading" or event.after != token.offset:
+            return False
+        if event.token.merger != token.merger:
+            return False
+        stable = event.frame.stable
+        return len(event.frame) > 0 or (stable is not None and stable > token.stable)
+
+    def opens(self, event: Opened) -> bool:
+        """Whether this answers the question for a reset, of this life of the subscriber."""
+        return (
+            self.state == "opening"
+            and event.attempt == self._attempt
+            and (self.since is None or event.since == self.since)
+        )
+
+    def declines(self, event: Declined) -> bool:
+        """Whether this is about the present question."""
+        if self.state == "reading":
+            return event.asked == self.token
+        return self.state == "opening" and event.asked == self._attempt
+
+    # -- taking in ----------------------------------------------------------------------------
+
+    def take(self, event: Delivery) -> Frame:
+        """Goes on behind an accepted delivery; its rows, and its stable where that is new."""
+        frame, token = event.frame, self.token
+        stable = frame.stable
+        if stable is None or stable <= token.stable:
+            if stable is not None:
+                frame = frame.with_stable(None)
+            stable = token.stable
+        self.token = Token(token.merger, event.token.epoch, event.token.offset, stable)
+        self._wait_ms = self._shortest_ms
+        return frame
+
+    def begin(self, event: Opened) -> None:
+        """Goes on behind a reset. Raises where that is none: inserts with `ve >= since`."""
+        frame, since = event.frame, event.since
+        self.check(frame)
+        stable = BEGIN if frame.stable is None else frame.stable
+        if not frame.insert_only or (len(frame) and int(frame.ve.min()) < since) or stable < since:
+            raise StreamViolation(
+                f"the reset of {self.merger}",
+                f"it has inserts that end at {format_time(since)} or later, and such a stable",
+            )
+        self.state = CURSOR.after(self.state, "opened")
+        self.token = Token(self.merger, event.token.epoch, event.token.offset, stable)
+
+    def decline(self) -> None:
+        """The present question cannot be answered."""
+        self.state = CURSOR.after(self.state, "declined")
+
+    def check(self, frame: Frame) -> None:
+        """Raises `SchemaError` where a frame is of another output."""
+        schema = frame.schema
+        if schema is not self._schema and schema != self._schema:
+            raise SchemaError(
+                f"{self.merger} delivers {schema}, this subscription is of {self._schema}: "
+                "subscribe anew"
+            )
+
+    def validate(self) -> None:
+        """Raises `Bug` where its token is of another merger, or of no place."""
+        token = self.token
+        if token.merger != self.merger or token.offset < 0 or not BEGIN <= token.stable <= INF:
+            raise Bug(f"the token {token} is not of {self.merger}")
