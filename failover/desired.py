@@ -81,6 +81,8 @@ class Desired:
 
     def changed(self, change: Change) -> Desired:
         """What is desired after a change. A `Switch` counts once it is done: see cutover.py."""
+        if self.state == "draining" and change == Stop():
+            return replace(self, state="stopped")  # whoever waits in vain for the end of a drain
         if self.state != "running":
             raise Misuse(f"the job is {self.state}: nothing about it can be changed any more")
         match change:

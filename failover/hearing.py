@@ -116,6 +116,10 @@ class Hearing(Fleet):
         """Whether the output can go on with this replica, at every merger that lives."""
         return replacing.qualifies(life, shard.live_mergers())
 
+    def _goes_on(self, shard: Shard, known: Known) -> bool:
+        """Whether a life can be relied on: it says so itself, lately, and so do the mergers."""
+        return known.is_live and self._qualifies(shard, known.life)
+
     # -- strangers ----------------------------------------------------------------------------
 
     def _on_stranger(
@@ -144,7 +148,7 @@ class Hearing(Fleet):
             return
         known = Known(life, plan, now)
         current = slot.current
-        qualifies = current is not None and self._qualifies(self.shards[slot.shard], current.life)
+        qualifies = current is not None and self._goes_on(self.shards[slot.shard], current)
         part = adopting.part(slot, life, self.term, qualifies)
         if part == "current":
             slot.fill(known)

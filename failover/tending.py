@@ -90,7 +90,7 @@ class Tending(Hearing):
             if beside is None:
                 continue
             needed = replacing.is_needed(slot, self.desired)
-            goes_on = slot.current is not None and self._qualifies(shard, slot.current.life)
+            goes_on = slot.current is not None and self._goes_on(shard, slot.current)
             if goes_on and beside.plan != self.desired.plan_of(slot.index):
                 self._cancel(slot, beside, f"plan {beside.plan} is not wanted", now)
             elif (needed or not goes_on) and self._may_promote(shard, beside):
@@ -109,7 +109,7 @@ class Tending(Hearing):
 
     def _may_promote(self, shard: Shard, successor: Known) -> bool:
         """Only who can be relied on takes over."""
-        return successor.is_live and self._qualifies(shard, successor.life)
+        return self._goes_on(shard, successor)
 
     def _promote(self, shard: Shard, slot: Slot, now: int) -> None:
         before = slot.succeed()
@@ -136,8 +136,7 @@ class Tending(Hearing):
         stays = [other for other in shard.replicas.values() if other.index < self.desired.replicas]
         lives = [other.current for other in stays if other.state != "failed"]
         return bool(lives) and all(
-            known is not None and known.is_live and self._qualifies(shard, known.life)
-            for known in lives
+            known is not None and self._goes_on(shard, known) for known in lives
         )
 
     def _settle(self, shard: Shard) -> None:
@@ -148,7 +147,7 @@ class Tending(Hearing):
             known = slot.current
             if known is None or slot.fence == known.life or slot.successor is not None:
                 continue
-            if known.is_live and self._qualifies(shard, known.life):
+            if self._goes_on(shard, known):
                 self._fence(shard, slot)
 
     def _fence(self, shard: Shard, slot: Slot) -> None:

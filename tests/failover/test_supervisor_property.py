@@ -1,0 +1,114 @@
+"""Under random faults the supervisor keeps its promises, and broken ones are caught."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gapless.failover.desired import Desired, Scale, Switch
+from gapless.failover.messages import Life
+from gapless.failover.slots import Known, Role, Shard, Slot
+from gapless.failover.supervisor import Supervisor
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import GaplessError
+from tests.failover.supervised import TIMING, Broken, World
+
+WHOLE_WITHIN_MS = 6_000
+"""After the last fault: a hang is noticed, back-offs end, and successors come one by one."""
+
+
+def schedule(seed: int, make: type[Supervisor] = Supervisor) -> None:
+    """One run: some faults and a command, then quiet."""
+    rng = random.Random(f"schedule {seed}")
+    shards = rng.choice([1, 1, 2])
+    world = World(
+        seed,
+        make,
+        Desired(rng.choice([2, 3]), ("p",), mergers=rng.choice([1, 2, 2]), shards=shards),
+        loss=rng.choice([0.0, 0.05, 0.2]),
+    )
+    world.run(rng.choice([100, 700]))
+    changes = [Scale(rng.randint(1, 4)), Switch(("q",)), Switch(("p", "q"))]
+    for _ in range(rng.randint(3, 7)):
+        world.run(rng.choice([30, 200, 500]))
+        if rng.random() < 0.8:
+            world.strike()
+        elif world.supervisor is not None:
+            world.command(rng.choice(changes))
+    world.run(300)
+    world.heal()
+    world.run_until_whole(WHOLE_WITHIN_MS)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_the_job_is_whole_again_after_any_faults_and_no_promise_is_broken_meanwhile(
+    seed: int,
+) -> None:
+    schedule(seed)
+
+
+class ReusesIncarnations(Supervisor):
+    def _next_incarnation(self) -> Incarnation:
+        self._counter = self._counter % 8 + 1
+        return Incarnation(self.term, self._counter)
+
+
+class PromotesTooSoon(Supervisor):
+    def _may_promote(self, shard: Shard, successor: Known) -> bool:
+        return successor.is_live
+
+
+class BelievesEverybody(Supervisor):
+    def _qualifies(self, shard: Shard, life: Life) -> bool:
+        return True
+
+
+class RemovesAnyway(Supervisor):
+    def _may_remove(self, shard: Shard, slot: Slot) -> bool:
+        return True
+
+
+class UnassignsTheLast(Supervisor):
+    def _may_unassign(self, assigned: tuple[str, ...]) -> bool:
+        return True
+
+
+class ReplacesAllAtOnce(Supervisor):
+    def _may_start_successor(self, shard: Shard) -> bool:
+        return True
+
+
+class JoinsAtTheFastestMerger(Supervisor):
+    def _join_at(self, shard: Shard) -> int:
+        return max(shard.durables.values(), default=BEGIN)
+
+
+class NeverWaits(Supervisor):
+    def _add_slot(self, role: Role, shard: Shard, index: int, now: int) -> Slot:
+        slot = super()._add_slot(role, shard, index, now)
+        slot.backoff._timing = slot.trials._timing = TIMING
+        slot.backoff.allows = lambda _: True  # type: ignore[method-assign]
+        return slot
+
+
+BROKEN = [
+    ReusesIncarnations,
+    PromotesTooSoon,
+    BelievesEverybody,
+    RemovesAnyway,
+    UnassignsTheLast,
+    ReplacesAllAtOnce,
+    JoinsAtTheFastestMerger,
+]
+
+
+@pytest.mark.parametrize("make", BROKEN)
+def test_a_broken_supervisor_is_caught(make: type[Supervisor]) -> None:
+    for seed in range(300):
+        try:
+            schedule(seed, make)
+        except (Broken, GaplessError):
+            return
+    pytest.fail(f"{make.__name__} was not noticed")
