@@ -37,7 +37,7 @@ def every(world: World, *, slow: bool = False) -> list[Checker]:
         OneIncarnationActs(),
         StableNeverGoesBack(),
         FeedbackSkipsNothing(),
-        Prefix(tables),
+        Prefix(tables, key=work.key),
         Final(tables, insert_only=work.insert_only, one_shard=work.shards == 1),
         NothingPastACut(journals),
         TableInTheEnd(tables, journals),

@@ -109,9 +109,9 @@ class Converges:
             return ["there is no supervisor"]
         wanted = {*_slots("r", world), *_slots("m", world)}
         return [
-            f"{name} is {view.state}: {view.reason}"
-            for name, view in world.supervisor.state().items()
-            if name in wanted and view.state != "running"
+            f"{view.slot} is {view.state}: {view.reason}"
+            for view in world.supervisor.state().slots
+            if view.slot in wanted and view.state != "running"
         ]
 
 

@@ -108,6 +108,7 @@ class NothingPastACut:
 
     def _compare(self, slot: str, journal: Journal, pieces: Sequence[Piece]) -> None:
         with_rows: list[Piece] = []
+        promises = journal.promises()
         for piece in pieces:
             _, after, frame, _ = piece
             end = after + len(frame)
@@ -115,11 +116,12 @@ class NothingPastACut:
                 raise Broken(
                     self.name, f"{_told(slot, piece)}: in the end there are {journal.end} rows"
                 )
-            if frame.stable is not None and frame.stable > journal.stable_at(end):
+            promised = promises[max(end - journal.first, 0)]
+            if frame.stable is not None and frame.stable > promised:
                 raise Broken(
                     self.name,
-                    f"{_told(slot, piece)}: in the end stable "
-                    f"{format_time(journal.stable_at(end))} is promised there",
+                    f"{_told(slot, piece)}, with stable {format_time(frame.stable)}: what the "
+                    f"journal has behind them in the end allows {format_time(promised)}",
                 )
             if len(frame) and after >= journal.first:
                 with_rows.append(piece)

@@ -29,9 +29,12 @@ class Wrong(BadData):
 class Follower:
     """Folds a stream, and raises `Wrong` at the first prefix that does not lead to the table."""
 
-    def __init__(self, table: Wanted, since: int = BEGIN) -> None:
-        """`since`: it is told every event with `ve` from there on."""
+    def __init__(self, table: Wanted, since: int = BEGIN, *, key: bool = True) -> None:
+        """`since`: it is told every event with `ve` from there on. `key`: of a (payload, vs) there
+        is never more than one event.
+        """
         self._whole = table
+        self._key = key
         self.since = since
         self._begin(since)
 
@@ -55,6 +58,8 @@ class Follower:
                     raise Wrong(f"an insert of {Event(payload, vs, ve)} behind stable {at}")
                 count(ends, ve, key, 1)
                 count(starts, vs, payload, 1)
+                if self._key and starts[vs][payload] > 1:
+                    raise Wrong(f"{Event(payload, vs, ve)} is there beside another from {vs}")
                 continue
             if was < at or ve < at:
                 raise Wrong(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from gapless.chaos.checkers.world import World
 from gapless.journal.disk import Disk
 from gapless.journal.reader import Reader
-from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 
 
@@ -21,43 +22,37 @@ class Journal:
     base: Frame | None
     """What was live there, where something has been trimmed."""
     frame: Frame | None
-    """All rows from there on, and the last stable; None where nothing was ever appended."""
-    ends: tuple[int, ...]
-    """The offsets at which stables are recorded, in order."""
-    stables: tuple[int, ...]
-    """The stable that holds from each of these offsets on: they never fall."""
+    """All rows from there on; None where nothing was appended."""
+    stable: int
+    """The last one."""
 
     @property
     def end(self) -> int:
         """Behind the last row."""
         return self.first + (0 if self.frame is None else len(self.frame))
 
-    def stable_at(self, offset: int) -> int:
-        """The largest stable that is recorded at `offset` or before."""
-        stable = BEGIN
-        for end, after in zip(self.ends, self.stables, strict=True):
-            if end > offset:
-                break
-            stable = after
-        return stable
+    def promises(self) -> list[int]:
+        """For each offset from `first` to `end` the largest stable that may be promised there: none
+        of the rows behind it breaks that. Sealed segments do not tell every stable again.
+        """
+        if self.frame is None:
+            return [self.stable]
+        frame = self.frame
+        floors = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve))
+        floors = np.append(floors, self.stable)[::-1]
+        kept: list[int] = np.minimum.accumulate(floors)[::-1].tolist()
+        return kept
 
 
 def read_journal(disk: Disk) -> Journal:
     """A journal from its first row on; raises as its reader does."""
     reader = Reader(disk)
-    first = offset = reader.position[0]
+    first = reader.position[0]
     base = reader.read() if first else None
     frames: list[Frame] = []
-    ends: list[int] = []
-    stables: list[int] = []
     while (frame := reader.read()) is not None:
-        offset += len(frame)
         frames.append(frame.with_stable(None))
-        if frame.stable is not None:
-            ends.append(offset)
-            stables.append(frame.stable)
-    whole = Frame.concat(frames).with_stable(stables[-1] if stables else None) if frames else None
-    return Journal(first, base, whole, tuple(ends), tuple(stables))
+    return Journal(first, base, Frame.concat(frames) if frames else None, reader.stable)
 
 
 class Journals:

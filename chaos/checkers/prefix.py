@@ -29,7 +29,8 @@ class Prefix:
         "continued to the table, and agrees with it in all that is settled."
     )
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, *, key: bool) -> None:
+        self._key = key
         self._tables = tables
         self._table: Tdb = tables.table
         self._journals: dict[str, Follower] = {}
@@ -60,7 +61,7 @@ class Prefix:
             table = self._tables.of(shard_of(slot))
             if table is None:
                 return None
-            follower = self._journals[slot] = Follower(table)
+            follower = self._journals[slot] = Follower(table, key=self._key)
             self._offsets[slot] = 0
         return follower
 
@@ -97,7 +98,7 @@ class Prefix:
         shard = self._tables.of(shard_of(slot))
         if shard is None:
             return
-        follower = self._journals[slot] = Follower(shard, stable)
+        follower = self._journals[slot] = Follower(shard, stable, key=self._key)
         try:
             follower.take(rows_of(live), live.stable)
         except Wrong as e:
@@ -125,7 +126,8 @@ class Prefix:
                         f"it begins with what ends at {format_time(since)} or later, and is owed "
                         f"all from {format_time(program.owed_since)} on"
                     )
-                follower = self._held[name] = Follower(self._tables.whole(), since)
+                follower = Follower(self._tables.whole(), since, key=self._key)
+                self._held[name] = follower
                 follower.take(rows_of(frame), frame.stable)
             elif fact.reset:
                 follower.reset(fact.since, rows_of(frame), frame.stable)

@@ -89,7 +89,7 @@ class TableInTheEnd:
             journal = self._journals.of(world, slot)
         except JournalError as e:
             raise Broken(self.name, f"the journal of {slot} cannot be read: {e}") from None
-        if table is None or not journal.stables or journal.stables[-1] < INF:
+        if table is None or journal.stable < INF:
             return False
         held, since = _held_by(journal)
         self._compare(f"the journal of {slot}", held, table.since(since))
