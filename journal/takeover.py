@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gapless.journal import rejects
 from gapless.journal.commit import Change, Commits, check_committed, live_segment
+from gapless.journal.disk import Disk
 from gapless.journal.epoch import claim, read_live_end
 from gapless.journal.segment import Index
 from gapless.journal.tally import Tally, recount, sealed
@@ -53,6 +54,8 @@ def begin(
         if commits.head.epoch == epoch:
             return None
         tally = _ended(commits, accept_loss=accept_loss)
+        if durable:
+            _make_safe(commits.disk, tally)
         head, facts = sealed(commits.head, tally)
         return Change(replace(head, live=0, at_ms=now_ms), facts)
 
@@ -84,6 +87,14 @@ def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
         raise JournalError(f"{disk}: {unread or damage or lost}")
     tally.rejected = rejects.cut(disk, rejects.beside(name), head.batches + tally.batches)
     return tally
+
+
+def _make_safe(disk: Disk, tally: Tally) -> None:
+    """Syncs what is about to be committed: its writer may have died before it had."""
+    if tally.rejected:
+        disk.sync(rejects.beside(tally.name))
+    if tally.bytes:
+        disk.sync(tally.name)
 
 
 def _was_said(commits: Commits, end: int) -> bool:

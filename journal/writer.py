@@ -167,7 +167,7 @@ class Writer:
                 lines += rejects.lines_of(number, verdict, origin or f"batch {number}")
                 left_out += len(verdict.reasons)
         parts = [(p, rows, self._part(rows, times)) for p, rows in self._parts(kept)]
-        if stable is None and parts:
+        if stable is None and parts and self.layout.has_rows:
             largest = max(part.largest for _, _, part in parts)
             stable = watermark_after(largest, self.layout, self.stable)
         stable = self.stable if stable is None else max(self.stable, stable)
