@@ -215,19 +215,14 @@ class OutputReader:
         """The next frame of the output as a stream that joins; None where nothing is new, or where
         there is no such output. And since when it has every event: no later than `since`.
 
-        `since` counts until the first frame has been given. An error after that stays: what was
-        given would be told twice.
+        `since` counts until it could be opened. Where it raises it goes on, asked again, behind
+        what it has given.
         """
         if self._peer is None:
             if layout_of(self._disk) is None:
                 return None, BEGIN
-            self._peer = _Peer(*self._from_base(since))
-        try:
-            return self._peer.next(), self._peer.join_at
-        except GaplessError:
-            if not self._peer.has_given:
-                self._peer = None
-            raise
+            self._peer = _Peer(self._disk, *self._from_base(since))
+        return self._peer.next(), self._peer.join_at
 
     @staticmethod
     def why(error: GaplessError) -> Why:
@@ -266,25 +261,33 @@ class OutputReader:
 class _Peer:
     """A peer's output, being read: its base, and what follows."""
 
-    def __init__(self, base: Frame | None, reader: Reader) -> None:
+    def __init__(self, disk: Disk, base: Frame | None, reader: Reader) -> None:
         self.join_at = BEGIN if base is None else _stable_of(base)
         """What is given has every event with `ve` from here on."""
-        self.has_given = False
+        self._disk = disk
         self._base = base
-        self._reader = reader
+        self._reader: Reader | None = reader
+        self._position = reader.position
         self._given = self.join_at
 
     def next(self) -> Frame | None:
         """The next frame; its stables never go back."""
         frame, self._base = self._base, None
         while frame is None:
-            read = self._reader.read()
+            read = self._read()
             if read is None:
                 return None
             frame = _above(read, self._given) or None
-        self.has_given = True
         if frame.stable is not None:
             self._given = frame.stable
+        return frame
+
+    def _read(self) -> Frame | None:
+        reader, self._reader = self._reader, None  # one that has failed does so for ever
+        if reader is None:
+            reader = Reader(self._disk, start=self._position)
+        frame = reader.read()
+        self._reader, self._position = reader, reader.position
         return frame
 
 
