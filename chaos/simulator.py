@@ -1,83 +1,102 @@
 """A seeded scheduler that runs the production machines through faults, in virtual time.
 
-Two replicas, a merger and a subscriber, as they run in production, exchange their messages over
-a network that delays, loses and repeats them, and keep their journals on a disk that forgets what
-was not synced. One replica is killed and comes back at a join time, sometimes ahead of the
-output; the merger is killed and comes back from its journal. Everything follows from one seed, so
-a failure replays exactly.
+    a seed --> workload, faults, network --> agenda: what happens next, and when
+                                               |
+               processes (machines + shells) <-+-> network, disk      processes.py, cluster.py,
+                                               |                      network.py, storage.py
+                          facts --> history --> checkers              history.py, checkers/
 
-After every step that moves the output it must be compatible with everything the replicas have
-said; what the subscriber sees is exactly what the journal holds; and at the end it equals the
-table computed from scratch. The shells below only pump: no decision about the protocol is here.
+Three replicas and two mergers a shard, a supervisor and subscribers run exactly the code that they
+run in production: state machines, engine, LMerge, journals. They die, freeze, lag behind, come back
+as zombies; messages are late, lost, doubled, held up; disks are full, tear what was not synced, flip
+bits. Everything follows from one seed, so a failure replays exactly; every step knows the step that
+it follows from, so a failure comes with its chain of causes.
+
+The checkers (one a promise) see every fact when it happens; at the end each says whether its promise
+holds. No decision about the protocol is here.
 """
 
 from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol
+from typing import Any, TypeVar
 
-from gapless.chaos import workload
-from gapless.chaos.storage import SimulatedDisk
-from gapless.chaos.told import HEADER, told, told_session
+from gapless.chaos.checkers.all import every
+from gapless.chaos.cluster import Cluster
+from gapless.chaos.faults import Fault, draw
+from gapless.chaos.history import Broken, Fact, History, TookIn, Verdict, Written
+from gapless.chaos.network import Network, Weather
+from gapless.chaos.storage import SimulatedDisk, View
+from gapless.chaos.striking import Striking
+from gapless.chaos.told import HEADER, told_step
+from gapless.chaos.workloads.all import WORKLOADS
+from gapless.chaos.workloads.workload import SPARE, Workload
+from gapless.engine.splice import Runnable, Splice
+from gapless.failover.desired import Desired, slot
+from gapless.failover.job import Job
+from gapless.failover.job_files import JobRecord
 from gapless.failover.merger import Merger
-from gapless.failover.messages import (
-    Append,
-    Appended,
-    Attach,
-    Data,
-    Effect,
-    Emit,
-    Event,
-    OutputRead,
-    ReadOutput,
-    ReadSource,
-    Send,
-    Session,
-    SourceRead,
-    Start,
-    Tick,
-)
+from gapless.failover.messages import SUPERVISOR, Life
+from gapless.failover.output import OutputJournal
 from gapless.failover.replica import Replica
 from gapless.failover.subscriber import Subscriber
-from gapless.journal.disk import Disk
-from gapless.journal.file import JournalFile
-from gapless.merge.compatible import check_compatible
+from gapless.failover.supervisor import Supervisor
+from gapless.failover.timing import Timing
+from gapless.journal.writer import Writer
 from gapless.merge.lmerge import LMerge
-from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import BadData, Bug, GaplessError
-from gapless.protocol.frame import Frame
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import GaplessError
 from gapless.protocol.tdb import Tdb
 
-REPLICAS = ("r1", "r2")
-MERGER, SUBSCRIBER = "m1", "s1"
-SOURCE_LOG, OUTPUT_LOG = "source.log", "output.log"
-TICK_MS = 50
-"""A quarter of the silence after which machines speak again: they notice it soon."""
-SOURCE_FRAMES = 60
-SOURCE_EVERY_MS = 20
-"""A frame comes at this pace, so the source, and with it the faults, spans 1.2 s: time for half a
-dozen resends, and for each of the killed to come back."""
-READ_MS_MAX, SYNC_MS_MAX = 10, 30
-"""How long the disk takes at most. Syncs may take longer than a frame's pace, so they queue."""
-REPLICA_DOWN_MS, MERGER_DOWN_MS = (50, 400), (20, 400)
-"""How long a killed machine stays away: less and more than the silence that others bear."""
-STEPS_MAX = 20_000
-"""A run that has not ended by then never will: about ten times what the longest good run takes."""
+REPLICAS, MERGERS = 3, 2
+SOURCE_EVERY_MS = 40
+"""A batch comes at this pace: the sources, and with them the faults, span two seconds, which is time
+for twenty heartbeats and for each of the killed to come back."""
+SETTLE_MS = 700
+"""How long a run goes on once all has come to its end: what is late may still arrive, what is left
+over be let go of."""
+LOOK_MS = 100
+"""How often it is asked whether all is done."""
+PATIENCE_MS = 8_000
+"""After the last fault and the last row; then what has not converged never will. The longest good
+run takes a third of it."""
+STEPS_MAX = 100_000
+"""About ten times what the longest good run takes."""
+VALIDATE_EVERY = 64
+"""Steps from one check of a machine's invariants to the next: they cost more than the steps."""
+CAUSES_MAX = 40
+"""Of a chain of causes, the last ones."""
+TIMING = Timing(
+    heartbeat_ms=100,
+    resend_ms=120,
+    reattach_ms=60,
+    snapshot_ms=150,
+    fetch_ms=120,
+    backfill_ms=150,
+    disk_retry_ms=100,
+    drain_ms=150,
+    hang_ms=350,
+    lag_ms=700,
+    absent_ms=600,
+    adopt_ms=250,
+    backoff_ms=30,
+    backoff_max_ms=400,
+    steady_ms=1_000,
+    checkpoint_ms=250,
+    kill_ms=200,
+    start_ms=1_000,
+)
+"""Production's, a few times shorter: as many things happen in a second as do there in ten."""
 
+Step = tuple[int, str, Any, int]
+"""When, in which process, which event (or a note), and the step that it follows from."""
+BY_TIME = -1
+"""The cause of what follows from nothing but time."""
 
-class Machine(Protocol):
-    """What every state machine offers."""
-
-    def on(self, event: Event, now: int) -> list[Effect]:
-        """What follows from `event`."""
-
-    def validate(self) -> None:
-        """Raises `Bug` where an invariant is broken."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +107,8 @@ class Build:
     merger: type[Merger] = Merger
     merge: type[LMerge] = LMerge
     subscriber: type[Subscriber] = Subscriber
+    supervisor: type[Supervisor] = Supervisor
+    output: type[OutputJournal] = OutputJournal
 
 
 PRODUCTION = Build()
@@ -98,247 +119,310 @@ class SimResult:
     """How one seed went."""
 
     seed: int
+    workload: str
     ok: bool
     steps: int
+    frames: int
+    """That mergers took in."""
+    faults: int
+    """That struck."""
+    faults_planned: int
+    """And operations, that were in its plan."""
     problem: str | None
     """What is wrong, for a person; None where all is well."""
-    trace: list[str] = field(repr=False)
-
-
-class Broken(BadData):
-    """A promise of the product does not hold."""
+    checker: str | None = None
+    """Which checker saw it; None where a machine itself did."""
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    causes: list[str] = field(default_factory=list)
+    """The chain of steps that led to it, the first of them first."""
+    trace: list[str] = field(default_factory=list, repr=False)
 
 
 class Simulation:
-    """One schedule: the machines, their network and disk, and the faults."""
+    """One schedule: the job, what it runs on, and the faults."""
 
-    def __init__(self, seed: int, build: Build = PRODUCTION, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        build: Build = PRODUCTION,
+        workload: Workload | None = None,
+        faults_max: int | None = None,
+    ) -> None:
+        """`faults_max`: only so many of the seed's faults strike, the first ones."""
+        names = list(WORKLOADS)
+        self.seed = seed
+        self.build = build
+        self.workload = workload or WORKLOADS[names[seed % len(names)]]
+        self.schema = self.workload.schema
+        self.timing = TIMING
         self.now = 0
-        self.steps = 0
-        self.trace: list[str] = [HEADER]
-        """What happened, a line each; ticks are left out."""
-        self._rng = random.Random(f"simulation {seed}")
-        self._build = build
-        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self.steps: list[Step] = []
+        self.rng = random.Random(f"simulation {seed}")
+        self._agenda: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
-        self._machines: dict[str, Machine] = {}
-        self._lives: dict[str, int] = {}
-        self._loss = self._rng.choice((0.0, 0.05, 0.2))
-        self._repeat = self._rng.choice((0.0, 0.1))
-        self._delay_ms = self._rng.choice((5, 40, 150))
+        self._cause = BY_TIME
+        self._until_validated = VALIDATE_EVERY
+        self._feed = random.Random(f"workload {seed}")
+        self.batches = self.workload.batches(self._feed)
+        self.waiting_for: dict[str, list[Callable[[], None]]] = {n: [] for n in self.workload.layouts}
+        """By source, whom to wake when it has grown."""
+        self._expected = {INF: self.workload.expected(self.batches)}
+        self._tables: dict[str, int] = {}  # from when on a plan has another table
+        self.span_ms = SOURCE_EVERY_MS * len(self.batches)
+        self.source_time = 0
+        """How far the sources are."""
+        self.is_stopped = False
+        self._converged_at = 0
+        faults = draw(random.Random(f"faults {seed}"), self.span_ms)
+        self.faults: Sequence[Fault] = faults[:faults_max]
+        self.striking = Striking(self)
+        choose = self.rng.choice
+        weather = Weather(choose((4, 20, 60)), choose((0.0, 0.02, 0.1)), choose((0.0, 0.05)))
+        self.network = Network(self.rng, weather)
+        self.disk = SimulatedDisk()
+        self.job_disk = View(self.disk, "job")
+        self.plans: dict[str, Runnable] = dict(self.workload.all_plans)
+        self.job = self._made_job()
+        self.cluster = Cluster(self)
+        self.history = History(every(self))
+        self._writers = {
+            name: Writer(
+                self.source_disk(name),
+                layout,
+                who="producer",
+                token="p",
+                now_ms=lambda: self.now,
+            )
+            for name, layout in self.workload.layouts.items()
+        }
 
-        self._disk: Disk = disk if disk is not None else SimulatedDisk()
-        self._frames = workload.source_frames(self._rng, SOURCE_FRAMES)  # of the source
-        self._source = JournalFile(self._disk, SOURCE_LOG, workload.SOURCE)
-        self._source_stable = BEGIN
-        self._schema = workload.plan().schema
-        self._output = JournalFile(self._disk, OUTPUT_LOG, self._schema)
-        self._writer = Incarnation(0, 0)
-        self._merge = build.merge(self._schema, "r3")  # that of the merger's present life
-        self._synced_at = 0  # appends become durable in their order
+    def _made_job(self) -> Job:
+        work = self.workload
+        record = JobRecord(
+            work.name.replace(" ", "-"), {name: f"sources/{name}" for name in work.layouts}, work.insert_only, work.case
+        )
+        desired = Desired(REPLICAS, work.racing, MERGERS, work.shards)
+        job = Job.create(self.job_disk, "maker", record, work.plans, desired)
+        if work.spare_plan is not None:
+            job.add_plan(SPARE, work.spare_plan)
+        return job
 
-        self._said: dict[tuple[Session, int], Tdb] = {}  # what each session told each epoch
-        self._merged = Tdb(self._schema)  # the output so far, durable or not
-        self._seen = Tdb(self._schema)  # what the subscriber got
+    def changed_plan(self, at: int) -> str:
+        """The name of the plan that is the changed query's from a time on."""
+        name = f"switched-{at}"
+        if name not in self.plans and self.workload.switched is not None:
+            old = self.plans[self.desired.plans[0]]
+            self.plans[name] = Splice(old, self.workload.switched, at)
+            self.job.add_plan(name, self.plans[name])
+            self._tables[name] = at
+        return name
+
+    # -- what checkers look at ----------------------------------------------------------------
+
+    @property
+    def expected(self) -> Tdb:
+        """The table that the output has to be: that of the query that is desired."""
+        at = self._tables.get(self.desired.plans[0], INF)
+        if at not in self._expected:
+            assert self.workload.expected_at is not None
+            self._expected[at] = self.workload.expected_at(self.batches, at)
+        return self._expected[at]
+
+    @property
+    def desired(self) -> Desired:
+        """What should run."""
+        return self.cluster.desired
+
+    @property
+    def outputs(self) -> dict[str, View]:
+        """The output journal of each merger's slot."""
+        slots = (slot("m", s, i) for s in range(self.workload.shards) for i in range(MERGERS))
+        return {name: self.cluster.output_disk(name) for name in slots}
+
+    @property
+    def machines(self) -> dict[Life, Any]:
+        """The machines that are alive and not frozen."""
+        return {p.life: p.machine for p in self.cluster.processes.values() if not p.frozen}
+
+    @property
+    def supervisor(self) -> Supervisor | None:
+        """The present supervisor, if it is alive."""
+        process = self.cluster.newest[SUPERVISOR]
+        return process.machine if process.is_alive else None
 
     # -- the world ----------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Runs the schedule to its end; raises where a promise breaks."""
-        for i, frame in enumerate(self._frames):
-            self._at(SOURCE_EVERY_MS * i, partial(self._write_source, frame))
-        self._start_merger()
-        for name in REPLICAS:
-            self._start_replica(name, BEGIN)
-        self._start(SUBSCRIBER, self._build.subscriber(SUBSCRIBER, MERGER))
-        self._plan_faults()
-        while self._seen.stable != INF:
-            if not self._agenda or self.steps >= STEPS_MAX:
-                raise Broken(self._stopped())
-            self.now, _, action = heapq.heappop(self._agenda)
-            self.steps += 1
-            action()
-        wanted = workload.expected(self._frames)
-        if self._seen != wanted:
-            raise Broken(
-                f"the output is not the table (left: output):\n{self._seen.difference(wanted)}"
-            )
+    def run(self) -> dict[str, Verdict]:
+        """Runs the schedule to its end; raises where a promise breaks. The checkers' verdicts."""
+        self.cluster.start_supervisor()
+        for name, how in self._subscribers():
+            self.cluster.subscribe(name, how)
+        for i, batch in enumerate(self.batches):
+            self.at(SOURCE_EVERY_MS * i, self._write, *batch)
+        self.at(self.span_ms, self._end_sources)
+        self.striking.plan(self.faults)
+        self.at(self.span_ms, self._look)
+        while not self.is_stopped:
+            if len(self.steps) > STEPS_MAX:
+                raise Broken("progress", f"{STEPS_MAX} steps and no end")
+            self.now, _, self._cause, call, args = heapq.heappop(self._agenda)
+            call(*args)
+        for process in self.cluster.processes.values():
+            process.machine.validate()
+        return {checker.name: checker.verdict(self) for checker in self.history.checkers}
 
-    def _stopped(self) -> str:
-        """That nothing more comes, and what each machine waits for."""
-        lines = [f"the output stopped at stable {format_time(self._seen.stable)}"]
-        for name, life in self._lives.items():
-            match self._machines.get(name):
-                case None:
-                    waits = "is down"
-                case Merger():
-                    waits = f"waits for {self._merge.waiting_for or 'what an input may say'}"
-                case Replica() as replica:
-                    waits = f"tells {told_session(replica.session)}"
-                case Subscriber() as subscriber:
-                    waits = f"waits for what follows byte {subscriber.token.offset}"
-                case _:
-                    waits = "is there"
-            lines.append(f"{name}.{life} {waits}")
-        return "\n  ".join(lines)
+    def _subscribers(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Two a run: one of all changes, of both mergers or of one; and one of final events."""
+        both = {str(s): (f"m{s}.0", f"m{s}.1") for s in range(self.workload.shards)}
+        one = {shard: (mergers[self.rng.randrange(2)],) for shard, mergers in both.items()}
+        common = {"insert_only": self.workload.insert_only, "case": self.workload.case}
+        changes = one if self.rng.random() < 0.4 else both
+        start = "begin" if changes is one and self.rng.random() < 0.5 else BEGIN
+        return [
+            ("changes", {"mergers": changes, "deliver": "changes", "start": start, **common}),
+            ("final", {"mergers": both, "deliver": "final", "start": BEGIN, **common}),
+        ]
 
-    def _plan_faults(self) -> None:
-        end = SOURCE_EVERY_MS * SOURCE_FRAMES
-        victim = self._rng.choice(REPLICAS)
-        self._at(self._rng.randrange(end), lambda: self._kill_replica(victim))
-        for _ in range(self._rng.randint(1, 2)):
-            self._at(self._rng.randrange(end), self._kill_merger)
+    def _write(self, source: str, rows: Any) -> None:
+        writer = self._writers[source]
+        writer.append(rows)
+        self.source_time = max(self.source_time, writer.stable)
+        self._grown(source, writer.stable)
 
-    def _tell(self, what: str) -> None:
-        self.trace.append(f"{self.now:>6} {what}")
+    def _end_sources(self) -> None:
+        for name, writer in self._writers.items():
+            writer.end()
+            self._grown(name, INF)
 
-    def _at(self, when: int, action: Callable[[], None]) -> None:
+    def _grown(self, source: str, stable: int) -> None:
+        self.say(Written(source, stable))
+        waiting, self.waiting_for[source] = self.waiting_for[source], []
+        for wake in waiting:
+            wake()
+
+    def source_disk(self, name: str) -> View:
+        """Where the journal of a source lies."""
+        return View(self.disk, f"sources/{name}")
+
+    def _look(self) -> None:
+        """Asks whether all is done; after long patience that is for the checkers to say."""
+        end = max(self.span_ms, self.striking.ends_at)
+        if not self._has_converged:
+            self._converged_at = self.now + LOOK_MS
+        if self.now >= min(self._converged_at + SETTLE_MS, end + PATIENCE_MS):
+            self.is_stopped = True
+        else:
+            self.at(self.now + LOOK_MS, self._look)
+
+    @property
+    def _has_converged(self) -> bool:
+        supervisor = self.cluster.newest[SUPERVISOR]
+        subscribers = [self.cluster.newest[name] for name in ("changes", "final")]
+        return (
+            self.striking.is_over
+            and supervisor.is_alive
+            and all(s.is_alive and s.machine.stable == INF for s in subscribers)
+            and self._is_whole(supervisor.machine)
+            and self._mergers_are_done
+        )
+
+    @staticmethod
+    def _is_whole(supervisor: Supervisor) -> bool:
+        """Whether all that is desired runs, and nothing is under way."""
+        state = supervisor.state()
+        return (
+            not state.is_adopting
+            and not state.cutover
+            and all(s.state == "running" and s.successor is None for s in state.slots)
+        )
+
+    @property
+    def _mergers_are_done(self) -> bool:
+        return all(
+            process.machine.durable_stable == INF
+            for slot, process in self.cluster.newest.items()
+            if slot.startswith("m")
+        )
+
+    # -- what processes use -------------------------------------------------------------------
+
+    def at(self, when: int, call: Callable[..., None], *args: Any) -> None:
+        """Lets something happen at a time, as a consequence of what happens now."""
         self._scheduled += 1
-        heapq.heappush(self._agenda, (when, self._scheduled, action))
+        heapq.heappush(self._agenda, (when, self._scheduled, self._cause, call, args))
 
-    def _write_source(self, frame: Frame) -> None:
-        self._source.append(frame, self._writer)
-        if frame.stable is not None:
-            self._source_stable = frame.stable
+    def begin_step(self, name: str, event: Any) -> None:
+        """An event reaches a process; all that happens until the next one follows from it."""
+        self.steps.append((self.now, name, event, self._cause))
+        self._cause = len(self.steps) - 1
 
-    # -- machines and their shells ------------------------------------------------------------
+    def by_time(self) -> None:
+        """What happens now follows from nothing but time."""
+        self._cause = BY_TIME
 
-    def _start(self, name: str, machine: Machine) -> None:
-        life = self._lives[name] = self._lives.get(name, 0) + 1
-        self._machines[name] = machine
-        self._happens(name, life, Start())
-        self._tick(name, life)
+    def note(self, what: Any) -> None:
+        """Something for the trace that is no event."""
+        self.steps.append((self.now, "", what, self._cause))
 
-    def _tick(self, name: str, life: int) -> None:
-        if self._lives[name] == life and name in self._machines:
-            self._happens(name, life, Tick())
-            self._at(self.now + TICK_MS, lambda: self._tick(name, life))
+    def say(self, fact: Fact) -> None:
+        """A fact, for the checkers."""
+        self.history.say(self.now, fact)
 
-    def _happens(self, name: str, life: int, event: Event) -> None:
-        """Gives an event to a machine, if that life of it still lives, and does what follows."""
-        machine = self._machines.get(name)
-        if machine is None or self._lives[name] != life:
-            return
-        if not isinstance(event, Tick):
-            self._tell(f"{name}.{life} {told(event)}")
-        for effect in machine.on(event, self.now):
-            self._do(name, life, effect)
-        machine.validate()
-        if isinstance(machine, Merger) and isinstance(event, Attach | Data):
-            check_compatible(list(self._said.values()), self._merged)
+    def below(self, n: int) -> int:
+        """A number of 0 to n - 1."""
+        return int(self.rng.random() * n)
 
-    def _do(self, name: str, life: int, effect: Effect) -> None:
-        match effect:
-            case Send(to, message):
-                self._send(f"{name}.{life}", to, message)
-            case ReadSource(position, since):
-                self._read_source(name, life, position, since)
-            case Append(frame, stable):
-                self._merged.fold(frame)
-                offset = self._output.append(frame, Incarnation(0, life))
-                done = Appended(offset, stable)
-                self._synced_at = max(self._synced_at, self.now + self._rng.randint(1, SYNC_MS_MAX))
-                self._at(self._synced_at, lambda: self._synced(name, life, done))
-            case ReadOutput(subscriber, after):
-                record = self._output.read(after)
-                if record is None:
-                    raise Bug(f"the output journal ends before offset {after}")
-                self._happens(name, life, OutputRead(subscriber, after, *record))
-            case Emit(frame, _):
-                self._seen.fold(frame)
+    def between(self, bounds: tuple[int, int]) -> int:
+        """A number within bounds."""
+        return bounds[0] + self.below(bounds[1] - bounds[0] + 1)
 
-    def _read_source(self, name: str, life: int, position: int | None, since: int) -> None:
-        at = self._source.seek(since) if position is None else position
-        record = self._source.read(at)
-        read = SourceRead(None, at) if record is None else SourceRead(*record)
-        when = self.now + self._rng.randint(1, READ_MS_MAX)
-        self._at(when, lambda: self._happens(name, life, read))
+    def choose(self, several: Sequence[_T]) -> _T:
+        """One of several."""
+        return several[self.below(len(several))]
 
-    def _synced(self, name: str, life: int, done: Appended) -> None:
-        if self._lives[name] == life and name in self._machines:
-            self._output.sync()
-            self._happens(name, life, done)
+    # -- telling ------------------------------------------------------------------------------
 
-    def _send(self, sender: str, to: str, message: Event) -> None:
-        copies = (self._rng.random() >= self._loss) + (self._rng.random() < self._repeat)
-        if copies != 1:
-            fate = "repeated" if copies else "lost"
-            self._tell(f"{fate} on the way from {sender} to {to}: {told(message)}")
-        for _ in range(copies):
-            when = self.now + self._rng.randint(1, self._delay_ms)
-            self._at(when, lambda: self._arrive(to, message))
+    def causes(self) -> list[str]:
+        """The steps that led to the last one, the first of them first."""
+        chain: list[int] = []
+        step = len(self.steps) - 1
+        while step != BY_TIME and len(chain) < CAUSES_MAX:
+            chain.append(step)
+            step = self.steps[step][3]
+        return [told_step(*self.steps[i][:3]) for i in reversed(chain)]
 
-    def _arrive(self, to: str, message: Event) -> None:
-        machine = self._machines.get(to)
-        if machine is None:
-            self._tell(f"lost, as {to} is down: {told(message)}")
-            return
-        if isinstance(machine, Merger):
-            self._overhear(machine, message)
-        self._happens(to, self._lives[to], message)
-
-    def _overhear(self, merger: Merger, message: Event) -> None:
-        """Keeps what each session tells this life of the merger, for the compatibility check."""
-        if isinstance(message, Attach):
-            key = (message.session, merger.epoch)
-            if merger.expects(message.session, 0) and key not in self._said:
-                self._said[key] = Tdb(self._schema)
-                self._said[key].fold(message.tail)
-        elif isinstance(message, Data) and merger.expects(message.session, message.sequence):
-            self._said[message.session, merger.epoch].fold(message.frame)
-
-    # -- faults -------------------------------------------------------------------------------
-
-    def _start_replica(self, name: str, join_at: int) -> None:
-        incarnation = Incarnation(0, self._lives.get(name, 0))
-        self._start(name, self._build.replica(name, incarnation, workload.plan(), MERGER, join_at))
-
-    def _kill_replica(self, name: str) -> None:
-        self._tell(f"kill {name}")
-        del self._machines[name]
-        self._at(self.now + self._rng.randint(*REPLICA_DOWN_MS), lambda: self._rejoin(name))
-
-    def _rejoin(self, name: str) -> None:
-        """Back at the durable stable, or ahead of it, where it may not act before the output."""
-        merger = self._machines.get(MERGER)
-        durable = merger.durable_stable if isinstance(merger, Merger) else BEGIN
-        ahead = max(durable, self._source_stable)
-        join_at = self._rng.choice((durable, ahead))
-        self._tell(f"{name} joins at {format_time(join_at)}")
-        self._start_replica(name, BEGIN if join_at == INF else join_at)
-
-    def _start_merger(self) -> None:
-        live, offset = self._recover_output()
-        epoch = self._lives.get(MERGER, 0) + 1
-        self._merge = self._build.merge(self._schema, "r3")
-        self._start(MERGER, self._build.merger(MERGER, epoch, self._merge, live, offset))
-
-    def _recover_output(self) -> tuple[Frame, int]:
-        offset = self._output.recover()
-        table = Tdb(self._schema)
-        for frame, _ in self._output.frames():
-            table.fold(frame)
-        self._merged = table
-        return table.to_frame(), offset
-
-    def _kill_merger(self) -> None:
-        if MERGER not in self._machines:
-            return
-        self._tell(f"kill {MERGER}")
-        del self._machines[MERGER]
-        if isinstance(self._disk, SimulatedDisk):
-            size = self._disk.size(OUTPUT_LOG)
-            self._disk.crash(OUTPUT_LOG, self._rng)
-            self._tell(f"forgot {size - self._disk.size(OUTPUT_LOG)} bytes of {OUTPUT_LOG}")
-        self._at(self.now + self._rng.randint(*MERGER_DOWN_MS), self._start_merger)
+    def trace(self) -> list[str]:
+        """Everything that happened but for the passing of time, a line each."""
+        return [HEADER, *(told_step(*step[:3]) for step in self.steps)]
 
 
-def run_seed(seed: int, build: Build = PRODUCTION) -> SimResult:
+def run_seed(
+    seed: int,
+    build: Build = PRODUCTION,
+    workload: Workload | None = None,
+    *,
+    faults_max: int | None = None,
+    traced: bool = False,
+) -> SimResult:
     """Runs one schedule; never raises for a broken promise, says it in the result."""
-    simulation = Simulation(seed, build)
-    problem = None
+    simulation = Simulation(seed, build, workload, faults_max)
+    problem, checker, verdicts = None, None, {}
     try:
-        simulation.run()
+        verdicts = {name: v.value for name, v in simulation.run().items()}
     except GaplessError as e:
         problem = f"at {simulation.now} ms: {type(e).__name__}: {e}"
-    return SimResult(seed, problem is None, simulation.steps, problem, simulation.trace)
+        checker = e.checker if isinstance(e, Broken) else None
+    return SimResult(
+        seed,
+        simulation.workload.name,
+        problem is None,
+        len(simulation.steps),
+        sum(type(fact) is TookIn for _, fact in simulation.history.facts),
+        simulation.striking.struck,
+        len(simulation.faults),
+        problem,
+        checker,
+        verdicts,
+        [] if problem is None else simulation.causes(),
+        simulation.trace() if traced else [],
+    )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-import traceback
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,16 +12,19 @@ import typer
 from gapless.commands.terminal import AsJson, ExitCode, print_json, progress_bar
 
 if TYPE_CHECKING:
-    from gapless.chaos.simulator import Build, SimResult
+    from gapless.chaos.simulator import SimResult
 
-SEEDS = 200
-"""Seeds without being asked for more: they take 20 s (measured), short enough to run at will."""
+SEEDS = 300
+"""Seeds without being asked for more: they take some ten seconds, short enough to run at will."""
 SEEDS_MAX = 1_000_000
-"""A day's worth. What came of each is kept for the report."""
-FAILURES_SHOWN_MAX = 5
+"""A day's worth. Of those that are well only counts are kept for the report."""
+FAILURES_SHOWN_MAX = 3
 """Failures told in full; of the others the command that replays them. Most have one cause."""
+FAILURES_KEPT_MAX = 1_000
+"""Failures that the report lists: more are one failure, many times."""
+JOBS = 2
 LIST = "list"
-"""What --broken takes besides the names of the builds."""
+"""What --broken and --workload take besides names."""
 
 chaos = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -36,15 +38,30 @@ def group() -> None:
 def sim(
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, max=SEEDS_MAX, help=f"How many seeds, from 0 on; {SEEDS} if not said."),
+        typer.Option(
+            min=1, max=SEEDS_MAX, help=f"How many seeds, from --seed or 0 on; {SEEDS} if not said."
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Run this seed alone.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Run this seed; with --seeds, so many from this one on."),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Run this query and data only; list: say which. By default they take turns.",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=64, help="Processes that run seeds at the same time.")
+    ] = JOBS,
     trace: Annotated[
         bool,
         typer.Option(
             "--trace",
             help="With --seed: print what happened, also if all is well: each message and read "
-            "that a machine got, what was lost, repeated or forgotten, who was killed and came.",
+            "that a machine got, what was lost, what broke, who died and came.",
         ),
     ] = False,
     broken: Annotated[
@@ -56,99 +73,166 @@ def sim(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the state machines under seeded schedules of faults.
+    """Run the state machines of a whole job under seeded schedules of faults.
 
-    Messages are late, lost and doubled, replicas and mergers die and come back. Nothing but the
-    seed decides what happens, so a failure replays exactly. Exits with 1 when a seed fails.
+    Messages are late, lost and doubled, links and disks fail, replicas, mergers, supervisors and
+    subscribers die, freeze and come back as zombies; people change the job meanwhile. Nothing but
+    the seed decides what happens, so a failure replays exactly: it is told with the shortest prefix
+    of its faults that still fails, and the chain of its causes. Exits with 1 when a seed fails.
     """
-    if seed is not None and seeds is not None:
-        raise typer.BadParameter("--seed runs one seed, --seeds many: give one of them")
-    if trace and seed is None:
-        raise typer.BadParameter("--trace needs --seed: the trace is that of one seed")
-    if broken == LIST:
-        typer.echo("\n".join(_broken_builds()))
+    if LIST in (broken, workload):
+        typer.echo("\n".join(_broken_builds() if broken == LIST else _workloads()))
         raise typer.Exit(ExitCode.DONE)
-    build = None if broken is None else _broken_build(broken)
-    chosen: range = range(seeds or SEEDS) if seed is None else range(seed, seed + 1)
+    if trace and (seed is None or seeds not in (None, 1)):
+        raise typer.BadParameter("--trace needs --seed alone: the trace is that of one seed")
+    build = _named("--broken", broken, _broken_builds())
+    chosen = _named("--workload", workload, _workloads())
+    first = seed or 0
+    count = seeds or (SEEDS if seed is None else 1)
+    report = _Report(build, chosen)
     began = time.monotonic()
-    results = list(_run(chosen, build))
-    summary = {
-        "seeds": len(results),
-        "steps": sum(result.steps for result in results),
-        "failures": sum(not result.ok for result in results),
-        "seconds": round(time.monotonic() - began, 3),
-    }
-    shows_trace = trace or (seed is not None and not results[0].ok)
-    if as_json:
-        print_json(_document(summary, results, broken, shows_trace=shows_trace))
+    if count == 1:
+        result = _one(first, build, chosen)
+        report.add(result)
+        if trace and not as_json:
+            typer.echo("\n".join(result.trace))
     else:
-        if shows_trace:
-            typer.echo("\n".join(results[0].trace))
-        _print_failures([result for result in results if not result.ok], broken)
-        typer.echo(
-            "seeds {seeds}, steps {steps}, failures {failures}, seconds {seconds:.1f}".format(
-                **summary
-            )
-        )
-    raise typer.Exit(ExitCode.PROBLEM if summary["failures"] else ExitCode.DONE)
+        for result in _many(range(first, first + count), build, chosen, jobs):
+            report.add(result)
+    report.seconds = time.monotonic() - began
+    if as_json:
+        print_json(report.document(with_trace=trace))
+    else:
+        report.print()
+    raise typer.Exit(ExitCode.PROBLEM if report.failures else ExitCode.DONE)
 
 
-def _broken_builds() -> dict[str, Build]:
+def _broken_builds() -> dict[str, str]:
     """The builds with a planted fault, by names that need no quotes."""
     from gapless.chaos.broken import BROKEN_BUILDS
 
-    return {name.replace(" ", "-"): build for name, build in BROKEN_BUILDS.items()}
+    return {name.replace(" ", "-"): name for name in BROKEN_BUILDS}
 
 
-def _broken_build(name: str) -> Build:
-    builds = _broken_builds()
-    if name not in builds:
-        raise typer.BadParameter(f"--broken: no build {name!r}; there are: {', '.join(builds)}")
-    return builds[name]
+def _workloads() -> dict[str, str]:
+    from gapless.chaos.workloads.all import WORKLOADS
+
+    return {name.replace(" ", "-"): name for name in WORKLOADS}
 
 
-def _run(seeds: range, build: Build | None) -> Iterator[SimResult]:
-    """Runs the seeds. Of many, no trace is kept: a failing one replays to the same trace."""
+def _named(option: str, given: str | None, names: dict[str, str]) -> str | None:
+    if given is None:
+        return None
+    if given not in names:
+        raise typer.BadParameter(f"{option}: there is no {given!r}; there are: {', '.join(names)}")
+    return names[given]
+
+
+def _one(seed: int, broken: str | None, workload: str | None) -> SimResult:
+    from gapless.chaos.running import run_one
+
+    return run_one(seed, broken, workload, traced=True)
+
+
+def _many(
+    seeds: Sequence[int], broken: str | None, workload: str | None, jobs: int
+) -> Iterator[SimResult]:
+    from gapless.chaos.running import run_many
+
     with progress_bar("simulating", len(seeds)) as advance:
-        for seed in seeds:
-            result = _run_seed(seed, build)
-            yield result if len(seeds) == 1 else replace(result, trace=[])
+        for result in run_many(seeds, broken, workload, min(jobs, len(seeds))):
+            yield result
             advance()
 
 
-def _run_seed(seed: int, build: Build | None) -> SimResult:
-    from gapless.chaos.simulator import SimResult, run_seed
+class _Report:
+    """What came of all seeds: counts, and the failures."""
 
-    try:
-        return run_seed(seed) if build is None else run_seed(seed, build)
-    except Exception:  # noqa: BLE001 - whatever a seed raises is what it has found
-        return SimResult(seed=seed, ok=False, steps=0, problem=traceback.format_exc(), trace=[])
+    def __init__(self, broken: str | None, workload: str | None) -> None:
+        self.seconds = 0.0
+        self.failures = 0
+        self._options = "".join(
+            f" --{option} {name.replace(' ', '-')}"
+            for option, name in (("broken", broken), ("workload", workload))
+            if name is not None
+        )
+        self._named = (broken, workload)
+        self._counts: Counter[str] = Counter()
+        self._verdicts: dict[str, Counter[str]] = {}
+        self._frames_least: int | None = None
+        self._faults_least: int | None = None
+        self._failed: list[SimResult] = []
+        self._last: SimResult | None = None
+
+    def add(self, result: SimResult) -> None:
+        """One more seed."""
+        self._last = result
+        self._counts.update(
+            seeds=1, steps=result.steps, frames=result.frames, faults=result.faults
+        )
+        if result.ok:
+            self._frames_least = _least(self._frames_least, result.frames)
+            self._faults_least = _least(self._faults_least, result.faults)
+        else:
+            self.failures += 1
+            if len(self._failed) < FAILURES_KEPT_MAX:
+                self._failed.append(result)
+        for name, verdict in result.verdicts.items():
+            self._verdicts.setdefault(name, Counter())[verdict] += 1
+
+    def replay(self, seed: int) -> str:
+        """The command that runs one seed again."""
+        return f"gapless chaos sim --seed {seed}{self._options}"
+
+    def print(self) -> None:
+        """For people."""
+        for count, failure in enumerate(self._failed):
+            if count < FAILURES_SHOWN_MAX:
+                typer.echo("\n".join(self._told(failure)))
+            typer.echo(f"replay it: {self.replay(failure.seed)} --trace")
+        for name, verdicts in self._verdicts.items():
+            held = ", ".join(f"{verdict} {n}" for verdict, n in sorted(verdicts.items()))
+            typer.echo(f"{name:<12} {held}")
+        c = self._counts
+        typer.echo(
+            f"seeds {c['seeds']}, steps {c['steps']}, frames {c['frames']}, faults {c['faults']}, "
+            f"failures {self.failures}, seconds {self.seconds:.1f}"
+        )
+
+    def _told(self, failure: SimResult) -> Iterable[str]:
+        from gapless.chaos.shrinking import shortest_of
+
+        shrunk = shortest_of(failure.seed, *self._named)
+        yield f"seed {failure.seed} ({failure.workload}) fails:\n{failure.problem}"
+        yield f"it fails with the first {shrunk.faults_planned} of its faults:\n{shrunk.problem}"
+        yield from ("because:", *(f"  {line}" for line in shrunk.causes))
+
+    def document(self, *, with_trace: bool) -> dict[str, Any]:
+        """For programs."""
+        document: dict[str, Any] = {
+            **self._counts,
+            "failures": self.failures,
+            "seconds": round(self.seconds, 3),
+            "schedules_per_minute": round(60 * self._counts["seeds"] / max(self.seconds, 1e-9)),
+            "frames_least": self._frames_least,
+            "faults_least": self._faults_least,
+            "verdicts": self._verdicts,
+            "failed": [
+                {
+                    "seed": result.seed,
+                    "workload": result.workload,
+                    "checker": result.checker,
+                    "problem": result.problem,
+                    "causes": result.causes,
+                    "replay": self.replay(result.seed),
+                }
+                for result in self._failed
+            ],
+        }
+        if with_trace and self._last is not None:
+            document["trace"] = self._last.trace
+        return document
 
 
-def _replay(seed: int, broken: str | None) -> str:
-    return f"gapless chaos sim --seed {seed}{'' if broken is None else f' --broken {broken}'}"
-
-
-def _print_failures(failures: list[SimResult], broken: str | None) -> None:
-    for count, failure in enumerate(failures):
-        if count < FAILURES_SHOWN_MAX:
-            typer.echo(f"seed {failure.seed} fails:\n{failure.problem}")
-        typer.echo(f"replay it: {_replay(failure.seed, broken)}")
-
-
-def _document(
-    summary: dict[str, Any], results: Iterable[SimResult], broken: str | None, *, shows_trace: bool
-) -> dict[str, Any]:
-    return summary | {
-        "results": [
-            {
-                "seed": result.seed,
-                "ok": result.ok,
-                "steps": result.steps,
-                "problem": result.problem,
-                "replay": None if result.ok else _replay(result.seed, broken),
-            }
-            | ({"trace": result.trace} if shows_trace else {})
-            for result in results
-        ]
-    }
+def _least(so_far: int | None, value: int) -> int:
+    return value if so_far is None else min(so_far, value)

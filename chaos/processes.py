@@ -1,0 +1,444 @@
+"""The processes of a simulation: each pumps one machine, as an actor or a server does elsewhere.
+
+    event --> machine.on(event, now) --> effects --> done here, over the simulated network and disk
+
+A process can be killed, frozen (it does nothing, and goes on later as if nothing had been) and slowed
+down. No decision about the protocol is here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gapless.chaos.history import (
+    Assigned,
+    Delivered,
+    Durable,
+    Emitted,
+    Forwarded,
+    Joined,
+    Obeyed,
+    TookIn,
+    Trimmed,
+)
+from gapless.failover import checkpoint as checkpoints
+from gapless.failover import effects as ask
+from gapless.failover.effects import Effect, Event, Start, Tick
+from gapless.failover.job import Job
+from gapless.failover.merger import Merger
+from gapless.failover.messages import (
+    Ack,
+    Assign,
+    Attach,
+    Data,
+    Delivery,
+    Drain,
+    Fence,
+    Hold,
+    Life,
+    Retire,
+    TakeCheckpoint,
+    Token,
+)
+from gapless.failover.output import OutputJournal, OutputReader
+from gapless.failover.replica import Replica
+from gapless.failover.sources import Sources
+from gapless.failover.subscriber import Subscriber
+from gapless.failover.supervisor import Supervisor
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
+
+if TYPE_CHECKING:
+    from gapless.chaos.simulator import Simulation
+
+TICK_MS = 50
+"""A part of the silences after which machines speak again: they notice it soon."""
+READ_MS_MAX, SYNC_MS_MAX, CHECKPOINT_MS_MAX = 4, 20, 40
+"""How long a disk takes at most to read a frame, to sync an append, to write a checkpoint. A sync may
+take as long as a frame's pace, so that appends gather."""
+FOLLOW_MS = 60
+"""How long a read waits for a source to grow before it says that there is nothing new."""
+BACKLOG_MAX = 100_000
+"""What waits for a frozen process: more than any run makes."""
+_ORDERS = frozenset((Assign, Fence, Retire, TakeCheckpoint, Drain, Hold))
+
+
+class Machine(Protocol):
+    """What every state machine offers."""
+
+    def on(self, event: Event, now: int) -> list[Effect]:
+        """What follows from `event`."""
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+
+
+class Process:
+    """One life: its machine, and the effects that all machines have."""
+
+    def __init__(self, world: Simulation, life: Life, node: str, machine: Any) -> None:
+        self.world = world
+        self.life = life
+        self.name = str(life)
+        self.node = node
+        self.machine = machine
+        self.is_alive = True
+        self.frozen = 0
+        """How many faults hold it."""
+        self.slow_ms = 0
+        self.cannot_be_killed = 0
+        """How many faults keep whoever runs it from reaching it: it is a zombie then."""
+        self._backlog: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque(maxlen=BACKLOG_MAX)
+        self._does: dict[type, Callable[[Any], None]] = {
+            ask.Send: self._send,
+            ask.Exit: self._exit,
+            ask.Alarm: self._alarm,
+        }
+
+    # -- running ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The first event, and time from now on."""
+        self.happens(Start())
+        self.world.at(self.world.now + TICK_MS, self._tick)
+
+    def _tick(self) -> None:
+        if self.is_alive:
+            if not self.frozen:
+                self.happens(TICK)
+            self.world.at(self.world.now + TICK_MS, self._tick)
+
+    def happens(self, event: Event) -> None:
+        """Gives an event to the machine, and does what follows."""
+        if not self.is_alive:
+            return
+        if self.frozen:
+            self._backlog.append((self.happens, (event,)))
+            return
+        self.world.begin_step(self.name, event)
+        for effect in self.machine.on(event, self.world.now):
+            self._does[type(effect)](effect)
+            if not self.is_alive:
+                return
+
+    def later(self, delay_ms: int, call: Callable[..., None], *args: Any) -> None:
+        """Something that this process itself does after a while: not if it is dead by then, and
+        later still if it is frozen.
+        """
+        self.world.at(self.world.now + delay_ms + self.slow_ms, self._later, call, args)
+
+    def _later(self, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if not self.is_alive:
+            return
+        if self.frozen:
+            self._backlog.append((call, args))
+        else:
+            call(*args)
+
+    def thaw(self) -> None:
+        """Goes on with what has come meanwhile."""
+        self.frozen -= 1
+        while self._backlog and not self.frozen and self.is_alive:
+            call, args = self._backlog.popleft()
+            call(*args)
+
+    # -- effects ------------------------------------------------------------------------------
+
+    def _send(self, effect: ask.Send) -> None:
+        self.world.cluster.send(self, effect.to, effect.message)
+
+    def _exit(self, effect: ask.Exit) -> None:
+        self.world.cluster.end(self, f"exits: {effect.reason}")
+
+    def _alarm(self, effect: ask.Alarm) -> None:
+        self.world.note(f"{self.name} says: {effect.what}")
+
+    def _obey(self, event: Any) -> None:
+        if type(event) in _ORDERS and self.machine.obeys(event.term):
+            about = getattr(event, "life", None)
+            self.world.say(Obeyed(self.life, event.term, type(event).__name__, about))
+
+
+TICK = Tick()
+
+
+class ReplicaProcess(Process):
+    """A replica and its sources."""
+
+    machine: Replica
+
+    def __init__(self, world: Simulation, life: Life, node: str, machine: Replica, sources: Sources) -> None:
+        super().__init__(world, life, node, machine)
+        self._sources = sources
+        self._reads = 0  # asked for; each is answered once
+        self._has_joined = False
+        self._since, self._wanted = BEGIN, BEGIN
+        self._mergers: tuple[str, ...] = ()
+        self._does |= {
+            ask.OpenSources: self._open,
+            ask.ReadSource: self._read,
+            ask.SkipSource: lambda e: self._sources.skip(e.source, e.t),
+            ask.WriteCheckpoint: self._write_checkpoint,
+            ask.LoadCheckpoint: self._load_checkpoint,
+        }
+
+    def happens(self, event: Event) -> None:
+        """Also tells what the replica forgets, and by whom it goes."""
+        if self.is_alive and not self.frozen:
+            self._obey(event)
+        super().happens(event)
+        machine, say = self.machine, self.world.say
+        if machine.mergers != self._mergers:
+            self._mergers = machine.mergers
+            say(Assigned(self.life, self._mergers))
+        if machine.is_joining:
+            return
+        if not self._has_joined:
+            self._has_joined = True
+            self._since = machine.tail.since
+            self._wanted = machine.forwarded
+            say(Joined(self.life, self._since))
+        if machine.tail.since > self._since:
+            self._since = machine.tail.since
+            say(Trimmed(self.life, self._since))
+        if machine.forwarded > self._wanted:
+            self._wanted = machine.forwarded
+            say(Forwarded(self.life, self._wanted))
+
+    def _open(self, effect: ask.OpenSources) -> None:
+        try:
+            self._sources.open(effect.positions, effect.since)
+        except JournalError as e:
+            self.later(1, self.happens, ask.SourceFailed("", str(e)))
+
+    def _read(self, effect: ask.ReadSource) -> None:
+        self._reads += 1
+        self.later(1 + self.world.below(READ_MS_MAX), self._have_read, effect.source, self._reads)
+
+    def _have_read(self, source: str, number: int, *, is_last: bool = False) -> None:
+        """Answers; where there is nothing new it waits for it a while, as a follower does."""
+        if number != self._reads:
+            return
+        try:
+            frame, position = self._sources.read(source)
+        except JournalError as e:
+            self._reads += 1
+            self.happens(ask.SourceFailed(source, str(e)))
+            return
+        if frame is None and not is_last:
+            wake = partial(self.later, self.world.below(READ_MS_MAX), self._have_read, source, number)
+            self.world.waiting_for[source].append(wake)
+            self.later(FOLLOW_MS, partial(self._have_read, is_last=True), source, number)
+            return
+        self._reads += 1
+        self.happens(ask.SourceRead(source, frame, position))
+
+    def _write_checkpoint(self, effect: ask.WriteCheckpoint) -> None:
+        self.later(1 + self.world.below(CHECKPOINT_MS_MAX), self._have_written, effect)
+
+    def _have_written(self, effect: ask.WriteCheckpoint) -> None:
+        reason = ""
+        try:
+            checkpoints.write(self.world.job_disk, effect.name, effect.checkpoint)
+        except (GaplessError, OSError) as e:
+            reason = str(e)
+        self.happens(ask.CheckpointWritten(effect.name, reason))
+
+    def _load_checkpoint(self, effect: ask.LoadCheckpoint) -> None:
+        self.later(1 + self.world.below(CHECKPOINT_MS_MAX), self._have_loaded, effect.name)
+
+    def _have_loaded(self, name: str) -> None:
+        try:
+            found, reason = checkpoints.read(self.world.job_disk, name, self.machine.schema), ""
+        except GaplessError as e:
+            found, reason = None, str(e)
+        self.happens(ask.CheckpointLoaded(name, found, reason))
+
+
+class MergerProcess(Process):
+    """A merger and its output journal."""
+
+    machine: Merger
+
+    def __init__(
+        self, world: Simulation, life: Life, node: str, machine: Merger, output: OutputJournal
+    ) -> None:
+        super().__init__(world, life, node, machine)
+        self._output = output
+        self._readers: dict[str, OutputReader] = {}
+        self._peers: dict[str, OutputReader] = {}
+        self._does |= {
+            ask.Append: self._append,
+            ask.Seal: self._seal,
+            ask.ReadOutput: self._read_output,
+            ask.ReadTable: self._read_table,
+            ask.ReadPeer: self._read_peer,
+            ask.ClosePeer: lambda e: self._peers.pop(e.peer, None),
+        }
+
+    def happens(self, event: Event) -> None:
+        """Also tells what the merger takes in."""
+        if not self.is_alive or self.frozen or type(event) is Tick:
+            super().happens(event)
+            return
+        self._obey(event)
+        if not isinstance(event, Attach | Data):
+            super().happens(event)
+            return
+        number = 0 if isinstance(event, Attach) else event.sequence
+        expected = self.machine.expects(event.session, number)
+        self._taken: tuple[Any, int] | None = None
+        super().happens(event)
+        if expected and self._taken is not None and self._taken >= (event.session, number):
+            is_attach = isinstance(event, Attach)
+            self.world.say(
+                TookIn(
+                    self.life,
+                    event.session,
+                    number,
+                    event.join_at if is_attach else BEGIN,
+                    event.tail if is_attach else event.frame,
+                )
+            )
+
+    def _send(self, effect: ask.Send) -> None:
+        message = effect.message
+        if isinstance(message, Ack):
+            self._taken = (message.session, message.sequence)
+        elif isinstance(message, Delivery):
+            self.world.say(
+                Delivered(self.life, effect.to, message.after, message.frame, message.token)
+            )
+        super()._send(effect)
+
+    def _append(self, effect: ask.Append) -> None:
+        try:
+            self._output.append(effect.frame)
+        except DiskFull as e:
+            self.later(1, self.happens, ask.AppendRefused(str(e)))
+        except (Fenced, JournalError) as e:
+            self.later(1, self.happens, ask.OutputLost(str(e)))
+        else:
+            self.later(1 + self.world.below(SYNC_MS_MAX), self._synced, effect.frame)
+
+    def _synced(self, frame: Any) -> None:
+        try:
+            done = self._output.sync()
+        except (Fenced, JournalError) as e:
+            self.happens(ask.OutputLost(str(e)))
+            return
+        self.world.say(
+            Durable(self.life, self._output.epoch, done.offset - len(frame), frame)
+        )
+        self.happens(done)
+
+    def _seal(self, effect: ask.Seal) -> None:
+        try:
+            self._output.seal(effect.base)
+        except (Fenced, JournalError) as e:
+            self.later(1, self.happens, ask.OutputLost(str(e)))
+            return
+        except DiskFull as e:
+            self.note_full(e)
+        self.later(1, self.happens, ask.Sealed())
+
+    def note_full(self, error: DiskFull) -> None:
+        """A base that did not fit is made another time."""
+        self.world.note(f"{self.name}: {error}")
+
+    def _read_output(self, effect: ask.ReadOutput) -> None:
+        subscriber, token = effect.subscriber, effect.token
+        try:
+            frame = self._reader(subscriber).read(token)
+        except GaplessError as e:
+            self._refuse(subscriber, token, e)
+            return
+        self.happens(ask.OutputRead(subscriber, token.offset, frame))
+
+    def _read_table(self, effect: ask.ReadTable) -> None:
+        try:
+            frame, offset = self._reader(effect.subscriber).table(effect.since)
+        except GaplessError as e:
+            self._refuse(effect.subscriber, effect.attempt, e)
+            return
+        self.happens(
+            ask.TableRead(effect.subscriber, effect.attempt, effect.since, frame, offset)
+        )
+
+    def _reader(self, subscriber: str) -> OutputReader:
+        if subscriber not in self._readers:
+            self._readers[subscriber] = self.world.cluster.output_reader(self.life.slot)
+        return self._readers[subscriber]
+
+    def _refuse(self, subscriber: str, asked: Token | int, error: GaplessError) -> None:
+        self._readers.pop(subscriber, None)
+        why = OutputReader.why(error)
+        self.happens(ask.ReadRefused(subscriber, asked, why, str(error)))
+
+    def _read_peer(self, effect: ask.ReadPeer) -> None:
+        self.later(1 + self.world.below(READ_MS_MAX), self._have_read_peer, effect)
+
+    def _have_read_peer(self, effect: ask.ReadPeer) -> None:
+        if effect.peer not in self._peers:
+            self._peers[effect.peer] = self.world.cluster.output_reader(effect.peer)
+        try:
+            frame, join_at = self._peers[effect.peer].peer(effect.since)
+        except GaplessError as e:
+            self.world.note(f"{self.name}: {e}")
+            self._peers.pop(effect.peer)
+            frame, join_at = None, BEGIN
+        self.happens(ask.PeerRead(effect.peer, frame, join_at))
+
+
+class SubscriberProcess(Process):
+    """A subscriber and its program, which keeps the tokens."""
+
+    machine: Subscriber
+
+    def __init__(self, world: Simulation, life: Life, node: str, machine: Subscriber) -> None:
+        super().__init__(world, life, node, machine)
+        self._does |= {ask.Emit: self._emit, ask.Give: self._give}
+
+    def _emit(self, effect: ask.Emit) -> None:
+        self.world.cluster.keep(self.life.slot, effect.tokens)
+        self.world.say(
+            Emitted(self.life.slot, effect.frame, effect.tokens, effect.reset, effect.since)
+        )
+
+    def _give(self, effect: ask.Give) -> None:
+        self.world.cluster.given_up(self, effect)
+
+
+class SupervisorProcess(Process):
+    """A supervisor, what starts and ends lives for it, and the job's directory."""
+
+    machine: Supervisor
+
+    def __init__(
+        self, world: Simulation, life: Life, node: str, machine: Supervisor, job: Job
+    ) -> None:
+        super().__init__(world, life, node, machine)
+        self._job = job
+        self._does |= {
+            ask.Spawn: lambda e: world.cluster.spawn(e.life, e.node, e.start),
+            ask.Kill: lambda e: world.cluster.kill(e.life),
+            ask.Desire: self._desire,
+            ask.DropCheckpoint: lambda e: self._job.drop_checkpoint(e.name),
+        }
+
+    def happens(self, event: Event) -> None:
+        """Also tells whom it obeys."""
+        if self.is_alive and not self.frozen:
+            self._obey(event)
+        super().happens(event)
+
+    def _desire(self, effect: ask.Desire) -> None:
+        try:
+            self._job.write_desired(effect.desired)
+        except (Fenced, DiskFull, OSError) as e:
+            self.world.cluster.end(self, f"cannot write what is desired: {e}")
+            return
+        self.world.cluster.desired = effect.desired

@@ -1,0 +1,23 @@
+"""The shortest prefix of a failing run's faults with which it still fails.
+
+    seed 17: crash replica, clog, zombie merger, lossy, ...      fails
+             crash replica, clog, zombie merger                  fails, and with two of them not
+
+A run with the first k faults only is, up to the next one, the run itself; behind that it is another
+one, and may fail where fewer or more faults do not. So they are tried from none on.
+"""
+
+from __future__ import annotations
+
+from gapless.chaos.running import run_one
+from gapless.chaos.simulator import SimResult
+
+
+def shortest_of(seed: int, broken: str | None = None, workload: str | None = None) -> SimResult:
+    """The run with the fewest first faults that fails; the whole run, where none does."""
+    whole = run_one(seed, broken, workload)
+    for count in range(whole.faults_planned):
+        result = run_one(seed, broken, workload, faults_max=count)
+        if not result.ok:
+            return result
+    return whole
