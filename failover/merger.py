@@ -400,6 +400,14 @@ class Merger:
 
     # -- looking at it ------------------------------------------------------------------------
 
+    def sizes(self) -> dict[str, int]:
+        """What it keeps, in numbers: nothing, but for who waits, once the output has ended."""
+        return {
+            "live keys": len(self._merge),
+            "pending rows": self._writing.rows,
+            "waiting questions": self._serving.waiting,
+        }
+
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         self._merge.validate()

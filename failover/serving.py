@@ -129,6 +129,11 @@ class Serving:
             f"the output at its stable {event.token.stable} instead",
         )
 
+    @property
+    def waiting(self) -> int:
+        """How many subscribers wait for something."""
+        return len({*self._waiting, *self._reading, *self._opening})
+
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         for held in (self._waiting, self._reading, self._opening):

@@ -337,6 +337,10 @@ class Supervisor(Tending):
             tuple(shown(slot) for shard in self.shards for slot in shard.slots()),
         )
 
+    def sizes(self) -> dict[str, int]:
+        """What it keeps, in numbers."""
+        return {"checkpoints": len(self._checkpoints.names())}
+
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         super().validate()

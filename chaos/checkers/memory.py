@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gapless.chaos.checkers.world import World
-from gapless.chaos.history import Broken, Durable, Recovered, TookIn, Verdict
+from gapless.chaos.history import Broken, Durable, Recovered, Resumed, TookIn, Verdict
 from gapless.failover.messages import Life
 from gapless.protocol.elements import INF
 
@@ -31,7 +31,8 @@ TAIL_ROWS_MIN = 16
 ROWS_PER_OPEN_EVENT = 3
 """A tail holds frames as they were sent: an event in its first and its last form, and then some."""
 CHECKPOINTS_PER_PLAN = 3
-"""Two are kept of each shard and plan; the third is written before one of them goes."""
+"""Two are kept of each shard and plan; the third is written before one of them goes. A plan that
+was replaced may have left some."""
 
 NOTHING = frozenset({"live keys", "pending rows", "window frames"})
 """Sizes that are 0 when all is over."""
@@ -49,6 +50,7 @@ class MemoryReturns:
     def __init__(self) -> None:
         self._ended: set[str] = set()
         self._moved_at = 0
+        self._subscribers: set[str] = set()
 
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
         """When the output moved last."""
@@ -56,6 +58,7 @@ class MemoryReturns:
             Durable: lambda now, fact: self._on_stable(now, fact.merger, fact.frame.stable),
             Recovered: lambda now, fact: self._on_stable(now, fact.merger, fact.live.stable),
             TookIn: self._on_took_in,
+            Resumed: lambda _, fact: self._subscribers.add(fact.subscriber),
         }
 
     def _on_stable(self, now: int, merger: Life, stable: int | None) -> None:
@@ -84,8 +87,7 @@ class MemoryReturns:
                     )
         return Verdict.HOLDS if judged else Verdict.UNKNOWN
 
-    @staticmethod
-    def _levels(world: World) -> dict[str, int]:
+    def _levels(self, world: World) -> dict[str, int]:
         counts = world.expected.counts()
         events = sum(counts.values())
         without_end = sum(n for event, n in counts.items() if event.ve == INF)
@@ -94,8 +96,8 @@ class MemoryReturns:
         return {
             **dict.fromkeys(NOTHING, 0),
             "tail rows": tail,
-            "waiting questions": len(world.subscribers),
-            "checkpoints": CHECKPOINTS_PER_PLAN * desired.shards * len(desired.plans),
+            "waiting questions": len(self._subscribers),
+            "checkpoints": CHECKPOINTS_PER_PLAN * desired.shards * (1 + len(desired.plans)),
         }
 
 

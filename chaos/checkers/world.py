@@ -66,10 +66,6 @@ class World(Protocol):
         """The machines that are alive and not frozen."""
 
     @property
-    def subscribers(self) -> Mapping[str, Any]:
-        """By name: the machines of those that have a program."""
-
-    @property
     def supervisor(self) -> Any:
         """The machine of the present supervisor; None where there is none."""
 

@@ -43,7 +43,6 @@ class SmallWorld:
     workload: Any = field(default_factory=SmallWork)
     outputs: dict[str, Disk] = field(default_factory=dict)
     machines: dict[Life, Any] = field(default_factory=dict)
-    subscribers: dict[str, Any] = field(default_factory=dict)
     supervisor: Any = None
     desired: Desired = field(default_factory=lambda: Desired(1, ("p",)))
 
