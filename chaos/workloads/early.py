@@ -22,8 +22,16 @@ from gapless.protocol.tdb import Event, Tdb
 
 COVERS, SLIDE, EARLY = 30, 20, 40
 LEAST = 2
-PACE = Pace(batches=52, rows=(1, 3), advance=(SLIDE, SLIDE + 2), lateness=35, bursts=(2, 5))
-"""Rows come up to two windows late: what was answered early is often revised."""
+PACE = Pace(
+    batches=52,
+    rows=(2, 4),
+    advance=(SLIDE, SLIDE + 2),
+    lateness=20,
+    loud=(3, 3),
+    quiet=(7, 9),
+)
+"""Short bursts of rows that come up to a window late: what was answered early is often revised, and
+between bursts, where nothing is, a push costs a tenth."""
 QUIET = {"len": 0}
 SCHEMA = StreamSchema({"ts": "int64", "src": "int32", "len": "int32"})
 
@@ -37,7 +45,7 @@ _query = (
 
 def batches(rng: random.Random) -> Batches:
     """Rows in disorder, most of one group, with values of 0 to 9."""
-    value = {"src": lambda rng: int(rng.random() * 1.2), "len": below(10)}
+    value = {"src": lambda rng: int(rng.random() * 1.1), "len": below(10)}
     return [("flows", batch) for batch in draw(rng, SCHEMA, PACE, fronts(rng, PACE), value, QUIET)]
 
 

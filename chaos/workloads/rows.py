@@ -35,8 +35,9 @@ class Pace(NamedTuple):
     advance: tuple[int, int]
     """Time from one front to the next."""
     lateness: int
-    bursts: tuple[int, int] = (0, 0)
-    """Batches from one change between loud and quiet to the next; (0, 0): all are loud."""
+    loud: tuple[int, int] = (0, 0)
+    quiet: tuple[int, int] = (0, 0)
+    """Batches in a row that are loud, and then quiet; all are loud where a source has no quiet."""
 
 
 def fronts(rng: random.Random, pace: Pace) -> list[int]:
@@ -81,11 +82,11 @@ def draw(
 def _pauses(rng: random.Random, pace: Pace, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     """The rows of each run of quiet batches: first and behind the last."""
     ends = list(accumulate(sizes, initial=0))
-    at = _within(rng, pace.bursts)
+    at = _within(rng, pace.loud)
     while at < len(sizes):
-        until = min(at + _within(rng, pace.bursts), len(sizes))
+        until = min(at + _within(rng, pace.quiet), len(sizes))
         yield ends[at], ends[until]
-        at = until + _within(rng, pace.bursts)
+        at = until + _within(rng, pace.loud)
 
 
 def _within(rng: random.Random, bounds: tuple[int, int]) -> int:

@@ -18,7 +18,14 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
 COVERS, SLIDE = 20, 10
-PACE = Pace(batches=56, rows=(1, 4), advance=(SLIDE, SLIDE + 4), lateness=8, bursts=(2, 6))
+PACE = Pace(
+    batches=56,
+    rows=(1, 4),
+    advance=(SLIDE, SLIDE + 4),
+    lateness=8,
+    loud=(2, 6),
+    quiet=(2, 6),
+)
 """Each batch moves the watermark by a slide at least, so each lets some window be answered."""
 LEAST, LEAST_SWITCHED = 4, 7
 """Of what is drawn from 0 to 9."""
