@@ -18,6 +18,7 @@ holds. No decision about the protocol is here.
 
 from __future__ import annotations
 
+import gc
 import heapq
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ from gapless.chaos.checkers.all import every
 from gapless.chaos.cluster import Cluster
 from gapless.chaos.faults import Fault, draw
 from gapless.chaos.history import Broken, Fact, History, TookIn, Verdict, Written
+from gapless.chaos.memo import decoding_once
 from gapless.chaos.network import Network, Weather
 from gapless.chaos.storage import SimulatedDisk, View
 from gapless.chaos.striking import Striking
@@ -407,11 +409,15 @@ def run_seed(
     """Runs one schedule; never raises for a broken promise, says it in the result."""
     simulation = Simulation(seed, build, workload, faults_max)
     problem, checker, verdicts = None, None, {}
+    gc.disable()  # a run makes no cycles worth looking for, and many tuples to look through
     try:
-        verdicts = {name: v.value for name, v in simulation.run().items()}
+        with decoding_once():
+            verdicts = {name: v.value for name, v in simulation.run().items()}
     except GaplessError as e:
         problem = f"at {simulation.now} ms: {type(e).__name__}: {e}"
         checker = e.checker if isinstance(e, Broken) else None
+    finally:
+        gc.enable()
     return SimResult(
         seed,
         simulation.workload.name,

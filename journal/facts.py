@@ -72,7 +72,9 @@ class Fact(NamedTuple):
 
 def facts_batch(facts: list[Fact]) -> pa.RecordBatch:
     """Facts as columns."""
-    columns = zip(*facts, strict=True) if facts else [[] for _ in FACTS.names]
+    if not facts:
+        return FACTS.empty_payload
+    columns = zip(*facts, strict=True)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, FACTS.payload, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=FACTS.payload)
 
