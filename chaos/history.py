@@ -80,7 +80,7 @@ class Recovered(NamedTuple):
     offset: int
     """Rows of the journal."""
     live: Frame
-    """Every event with `ve` of the journal's stable or later, and that stable."""
+    """Every event that is not settled at the journal's stable, and that stable."""
 
 
 class TookIn(NamedTuple):

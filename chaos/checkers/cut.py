@@ -59,6 +59,7 @@ class NothingPastACut:
 
     def _on_durable(self, now: int, fact: Durable) -> None:
         slot, frame = fact.merger.slot, fact.frame
+        self._journals.hear(fact)
         self._pieces[slot].append((now, fact.after, frame, "made durable"))
         self._reaches(slot, fact.after + len(frame), frame.stable)
 

@@ -100,10 +100,12 @@ class Follower:
         self._next_end = bisect_left(after.end_times, at)
         self._next_start = bisect_left(after.start_times, at)
 
-    @property
-    def size(self) -> int:
-        """Times at which it holds something that is not settled."""
-        return len(self._ends) + len(self._starts)
+    def holds(self, inserts: Iterable[Row]) -> bool:
+        """Whether these are the events that it holds and that are not settled."""
+        ends: Times[Key] = {}
+        for vs, ve, _, payload in inserts:
+            count(ends, ve, (payload, vs), 1)
+        return ends == self._ends
 
     # -- comparing ----------------------------------------------------------------------------
 

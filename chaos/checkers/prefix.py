@@ -16,7 +16,7 @@ from gapless.chaos.checkers.rows import rows_of
 from gapless.chaos.checkers.wanted import Tables
 from gapless.chaos.checkers.world import World, shard_of
 from gapless.chaos.history import Broken, Durable, Emitted, Recovered, Resumed, Verdict
-from gapless.protocol.elements import BEGIN, format_time
+from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.tdb import Tdb
 
 
@@ -93,10 +93,19 @@ class Prefix:
             return
         stable = BEGIN if live.stable is None else live.stable
         if (self._offsets[slot], follower.stable) == (fact.offset, stable):
+            if stable < INF and not follower.holds(rows_of(live)):
+                raise Broken(
+                    self.name,
+                    f"{fact.merger} reads its journal back, and what is live there is not what "
+                    "was made durable",
+                )
             return
         self._offsets[slot] = fact.offset
         shard = self._tables.of(shard_of(slot))
         if shard is None:
+            return
+        if stable == INF:  # all is settled, and nothing live; it shows at the end
+            follower.stable = INF
             return
         follower = self._journals[slot] = Follower(shard, stable, key=self._key)
         try:

@@ -44,6 +44,10 @@ class World(Protocol):
     """A run, seen from outside."""
 
     @property
+    def seed(self) -> int:
+        """Of the run."""
+
+    @property
     def now(self) -> int:
         """Virtual milliseconds."""
 

@@ -39,6 +39,7 @@ class SmallWork:
 @dataclass(slots=True)
 class SmallWorld:
     expected: Tdb
+    seed: int = 0
     now: int = 0
     workload: Any = field(default_factory=SmallWork)
     outputs: dict[str, Disk] = field(default_factory=dict)
@@ -69,9 +70,11 @@ def session(replica: Life, merger: str = "m0.0", attempt: int = 1) -> Session:
     return Session(replica, merger, attempt)
 
 
-def durable(*texts: str, merger: Life | None = None, epoch: int = 1, after: int = 0) -> list[Fact]:
+def durable(
+    *texts: str, merger: Life | None = None, epoch: int = 1, after: int = 0
+) -> list[Durable]:
     """Appends of one life, one behind the other."""
-    facts: list[Fact] = []
+    facts: list[Durable] = []
     for text in texts:
         facts.append(Durable(merger or life("m0.0"), epoch, after, frame(text)))
         after += len(frame(text))

@@ -133,7 +133,10 @@ def test_output_that_its_inputs_vouch_for_passes() -> None:
     assert slow(*said, *durable("ins(A,1,7) stable(3)")) is Verdict.HOLDS
     assert slow(*said) is Verdict.UNKNOWN
     recovered = Recovered(M2, 2, 1, frame("ins(A,1,7) stable(3)"))
-    later = [took_in(M2, R2, "ins(A,1,5) stable(9)"), *durable("adj(A,1,7,5) stable(8)")]
+    later: list[Fact] = [
+        took_in(M2, R2, "ins(A,1,5) stable(9)"),
+        *durable("adj(A,1,7,5) stable(8)"),
+    ]
     assert slow(*said, recovered, *later) is Verdict.HOLDS
 
 

@@ -6,7 +6,9 @@ from gapless.chaos.checkers.follower import Follower, Wrong
 from gapless.chaos.checkers.prefix import Prefix
 from gapless.chaos.checkers.rows import rows_of
 from gapless.chaos.checkers.wanted import Tables, Wanted
-from gapless.chaos.history import Fact, Recovered, Verdict
+from gapless.chaos.history import Durable, Fact, Recovered, Verdict
+from gapless.chaos.storage import SimulatedDisk
+from gapless.failover.output import OutputJournal
 from gapless.merge.compatible import compatible
 from gapless.protocol.elements import INF, Adjust, Element, Insert, Stable
 from gapless.protocol.errors import StreamViolation
@@ -14,6 +16,7 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA
 from tests.chaos.checkers.small import (
+    SmallWorld,
     catches,
     durable,
     emitted,
@@ -90,8 +93,29 @@ def test_rows_that_nobody_heard_of_are_no_gap_once_they_are_read_back() -> None:
         Recovered(new, 2, 2, frame("ins(B,3,9) stable(6)")),
         *durable("ins(C,7,inf) stable(8)", merger=new, epoch=2, after=2),
     )
+    same = Recovered(new, 2, 1, frame("ins(A,1,5) stable(2)"))
+    hear(checker(), *durable("ins(A,1,5) stable(2)"), same)
+    with catches("is not what was made durable"):
+        hear(checker(), *durable("ins(A,1,6) stable(2)"), same)
     with catches("reads it back"):
         hear(checker(), Recovered(new, 2, 2, frame("ins(X,3,9) stable(6)")))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_real_journal_that_life_after_life_takes_over_passes(seed: int) -> None:
+    rng = random.Random(f"lives {seed}")
+    reference, frames = teller(rng)
+    prefix = Prefix(Tables(SmallWorld(reference)), key=True)
+    disk = SimulatedDisk()
+    for number, said in enumerate(frames, 1):
+        output = OutputJournal(disk, DEFAULT_SCHEMA, "m", f"w{number}", lambda: 0)
+        live, offset = output.recover()
+        merger = life("m0.0", number)
+        hear(prefix, Recovered(merger, output.epoch, offset, live))
+        output.append(said)
+        done = output.sync()
+        if rng.random() < 0.7:  # else it dies before it hears of it
+            hear(prefix, Durable(merger, output.epoch, done.offset - len(said), said))
 
 
 def test_nothing_settled_is_unknown() -> None:

@@ -5,7 +5,7 @@ from gapless.chaos.checkers.cut import NothingPastACut
 from gapless.chaos.checkers.journals import Journals, read_journal
 from gapless.chaos.checkers.table import TableInTheEnd
 from gapless.chaos.checkers.wanted import Tables
-from gapless.chaos.history import Delivered, Recovered, Verdict
+from gapless.chaos.history import Delivered, Durable, Recovered, Verdict
 from gapless.failover.messages import Token
 from gapless.protocol.elements import BEGIN, INF
 from tests.chaos.checkers.small import (
@@ -132,6 +132,19 @@ def test_a_new_life_that_finds_less_is_caught() -> None:
         hear(NothingPastACut(Journals()), *facts, Recovered(M2, 2, 1, frame("stable(6)")))
     with catches("stable 2, of a journal"):
         hear(NothingPastACut(Journals()), *facts, Recovered(M2, 2, 3, frame("stable(2)")))
+
+
+@pytest.mark.parametrize("facts", [durable(*SAID), durable(*SAID[1:], after=1)])
+def test_a_journal_is_read_only_where_the_facts_leave_a_gap(facts: list[Durable]) -> None:
+    journals = Journals(read_all=False)
+    small = world(TABLE, outputs={} if facts[0].after == 0 else {"m0.0": journal(*SAID)})
+    checker, table = NothingPastACut(journals), TableInTheEnd(Tables(small), journals)
+    hear(checker, *facts, delivered(1, "adj(A,1,4,5)"))
+    assert checker.verdict(small) is Verdict.HOLDS
+    assert table.verdict(small) is (Verdict.HOLDS if small.outputs else Verdict.UNKNOWN)
+    with catches("other rows there"):
+        hear(checker, delivered(1, "ins(X,1,9)"))
+        checker.verdict(small)
 
 
 def test_arrows_own_equality_is_enough_for_what_is_the_same() -> None:
