@@ -57,8 +57,8 @@ def part(slot: Slot, life: Life, term: int, qualifies: bool) -> Part:
         return "current" if slot.successor is None else "wait"
     if slot.role == "m":
         return "successor" if life > current.life else "none"
-    if life > current.life:
-        return "successor" if slot.successor is None else "none"
+    if life > current.life and slot.successor is None:
+        return "successor"
     if qualifies:
         return "none"
     if slot.successor is None and current.life.incarnation.term < term:

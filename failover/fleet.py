@@ -121,19 +121,6 @@ class Fleet:
         if len(self._over) > OVER_MAX:
             del self._over[next(iter(self._over))]
 
-    def _tell_again(self, slot: Slot | None, life: Life, now: int) -> None:
-        """Answers a life that should not be there any more, once it is not needed."""
-        if life in self._leaving or self._over.get(life, now) > now:
-            return
-        if slot is None or slot.role == "m" or self._is_behind(slot, life):
-            self._retire(life, "another life has its slot", now, by_force=True)
-
-    def _is_behind(self, slot: Slot, life: Life) -> bool:
-        """Whether a life of a replica is fenced, or was given up while another went on."""
-        if slot.fence is not None and life < slot.fence:
-            return True
-        return slot.current is not None and life > slot.current.life
-
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         for slot in self.slots.values():

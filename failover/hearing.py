@@ -88,6 +88,9 @@ class Hearing(Fleet):
             if status.divergences > before.divergences:
                 what = f"{known.life}: replicas differ, {status.divergences} times by now"
                 self._effects.append(Alarm(what))
+            if status.detached > before.detached:
+                what = f"{known.life} has let go of {status.detached} inputs by now"
+                self._effects.append(Alarm(f"{what}: what they said cannot be"))
         known.merger = status
         if known.state == "starting":
             known.goes("report")
@@ -140,6 +143,19 @@ class Hearing(Fleet):
         no slot, is.
         """
         return life in self._over or life in self._leaving or life.incarnation.term == self.term
+
+    def _tell_again(self, slot: Slot | None, life: Life, now: int) -> None:
+        """Answers a life that should not be there any more, once it is not needed."""
+        if life in self._leaving or self._over.get(life, now) > now:
+            return
+        if slot is None or slot.role == "m" or self._is_out(slot, life):
+            self._retire(life, "another life has its slot", now, by_force=True)
+
+    def _is_out(self, slot: Slot, life: Life) -> bool:
+        """Whether a life of a replica is fenced, or was given up while the current one goes on."""
+        if slot.fence is not None and life < slot.fence:
+            return True
+        return slot.current is not None and self._goes_on(self.shards[slot.shard], slot.current)
 
     def _adopt(self, life: Life, plan: str, now: int) -> None:
         slot = self._slot_of(life, now)

@@ -123,16 +123,16 @@ class Tending(Hearing):
 
     def _shrink(self, shard: Shard, now: int) -> None:
         slot = replacing.surplus(shard, self.desired)
-        if slot is None or not self._may_remove(shard, slot):
+        if slot is None or not self._may_remove(shard):
             return
         for known in slot.lives():
             self._dismiss(known, f"{self.desired.replicas} replicas are enough", now)
         self._remove_slot(shard, slot)
 
-    def _may_remove(self, shard: Shard, slot: Slot) -> bool:
-        """Whether what stays is all there, or this one is of no use to the output anyway."""
-        if not any(self._qualifies(shard, known.life) for known in slot.lives()):
-            return True
+    def _may_remove(self, shard: Shard) -> bool:
+        """Whether all that stays goes on. Until then even a slot whose life is said to be dead may
+        be what the output lives on: it is a zombie, perhaps.
+        """
         stays = [other for other in shard.replicas.values() if other.index < self.desired.replicas]
         lives = [other.current for other in stays if other.state != "failed"]
         return bool(lives) and all(

@@ -131,6 +131,7 @@ class World:
         self.durable: dict[str, int] = {}
         self.news: dict[Life, tuple[int, ReplicaStatus | MergerStatus]] = {}
         self.ordered: set[Life] = set()
+        self.homes: dict[Life, str] = {}
         self.exited: list[str] = []
         self.old: list[tuple[Supervisor, int]] = []
         self.term = 0
@@ -159,6 +160,9 @@ class World:
             self.news[event.life] = (self.now, event)
         elif isinstance(event, Died):
             self.news.pop(event.life, None)
+        elif isinstance(event, Nodes):
+            for life in [life for life in self.news if self.homes[life] not in event.names]:
+                del self.news[life]
         self.do(self.supervisor, self.supervisor.on(event, self.now))
         if self.supervisor is not None:
             self.supervisor.validate()
@@ -215,6 +219,7 @@ class World:
             machine.joins_at = up_at
             machine.fences = {fence.slot: fence for fence in start.fences}
         self.lives[life] = machine
+        self.homes[life] = effect.node
 
     # -- the network --------------------------------------------------------------------------
 
@@ -460,14 +465,12 @@ class World:
         )
         return (
             sorted(m.life.slot for m in self.lives.values()) == sorted(slots)
-            and {s.slot for s in state.slots if s.state == "running"} == slots == {
-                s.slot for s in state.slots
-            }
+            and {s.slot for s in state.slots if s.state == "running"}
+            == slots
+            == {s.slot for s in state.slots}
             and plans
             and all(len(names) == d.mergers for names in state.assigned)
-            and all(
-                len(self.fine_slots(str(shard))) == d.replicas for shard in range(d.shards)
-            )
+            and all(len(self.fine_slots(str(shard))) == d.replicas for shard in range(d.shards))
         )
 
     def run_until_whole(self, bound_ms: int) -> None:

@@ -66,7 +66,7 @@ class BelievesEverybody(Supervisor):
 
 
 class RemovesAnyway(Supervisor):
-    def _may_remove(self, shard: Shard, slot: Slot) -> bool:
+    def _may_remove(self, shard: Shard) -> bool:
         return True
 
 
