@@ -1,14 +1,13 @@
 """A disk in memory that fails as disks do: the simulator's side of `journal.disk`.
 
-    append, append, sync, append       crash
-    [ synced          ][ unsynced ]    [ synced          ][ uns      some prefix is left, often torn
-    put 17, put 18, put 19             17, or 18, or 18 and half of 19
-    a name that was not synced         may be gone;  one that was taken away may be back
+    job/out/0/m0.0/segments/..    crashes, is full       a View: what one journal sees
+    job/checkpoints/..            a bit flipped
+    sources/flows/..              nothing
 
 A fault never breaks more than the interface says (journal/disk.py): what was synced survives a
-crash, and what could not be appended is not there in part. Only a flipped bit is beyond it: damage,
-which a journal has to name. One disk has the files of a whole simulated job; who works in a part
-of it, as every journal does, is given a `View`.
+crash (chaos/storage_file.py), and what could not be appended is not there in part. Only a flipped
+bit is beyond it: damage, which a journal has to name. One disk has the files of a whole simulated
+job; who works in a part of it, as every journal does, is given a `View`.
 """
 
 from __future__ import annotations
@@ -19,17 +18,13 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from gapless.chaos.storage_file import File
 from gapless.journal.disk import Mapped
 
 CAPACITY_BYTES = 1 << 34
 """What fits on a simulated disk: more than any run writes, and enough that no alarm is raised."""
-PUTS_MAX = 4
-"""Overwrites of one small file that a crash may still undo: the system has written older ones."""
 VANISHES = 0.5
 """How likely a crash takes a name that was not synced, and brings one back that was taken away."""
-SPARED = 0.25
-"""How likely all unsynced bytes of a file survive a crash, and how likely none: systems write back
-in large pieces, so these two are as common as a torn end."""
 MENDED_BYTES = 16
 """Bytes before a damaged one that are still as they were, where nothing was written over it: in a
 record that is written anew a counter or a checksum among them is another."""
@@ -37,80 +32,14 @@ record that is written anew a counter or a checksum among them is another."""
 Names = list[str]
 
 
-class _File:
-    """The bytes of one file, under however many names. A file that was mapped has become `bytes`,
-    which maps share; the first change after that makes a copy.
-    """
-
-    __slots__ = ("base", "data", "links", "puts", "synced")
-
-    def __init__(self, data: bytes = b"") -> None:
-        self.data: bytearray | bytes = bytearray(data)
-        self.synced = 0
-        """So many of its bytes survive a crash."""
-        self.links = 0
-        self.base = b""
-        """What it was before `puts`."""
-        self.puts: list[bytes] = []
-        """What was laid over its start since it was synced."""
-
-    def changed(self) -> bytearray:
-        """The bytes, to be changed."""
-        if isinstance(self.data, bytes):
-            self.data = bytearray(self.data)
-        return self.data
-
-    def put(self, data: bytes) -> None:
-        """Lays bytes over the start."""
-        if not self.puts:
-            self.base = bytes(self.data)
-        elif len(self.puts) == PUTS_MAX:
-            self.base = _over(self.base, self.puts.pop(0))
-        self.puts.append(data)
-        self.changed()[: len(data)] = data
-
-    def sync(self) -> None:
-        """From now on all of it survives."""
-        self.synced = len(self.data)
-        if self.puts:
-            self.puts.clear()
-
-    def crash(self, rng: random.Random) -> None:
-        """Loses what may be lost."""
-        if self.puts:
-            self._undo_puts(rng)
-        end = len(self.data)
-        if self.synced < end:
-            fate = rng.random()
-            if fate >= SPARED:
-                end = self.synced if fate < 2 * SPARED else rng.randint(self.synced, end)
-            del self.changed()[end:]
-        self.sync()
-
-    def _undo_puts(self, rng: random.Random) -> None:
-        """Goes back to one of the puts, with a part of the one after it."""
-        kept = rng.randint(0, len(self.puts))
-        image = self.base
-        for data in self.puts[:kept]:
-            image = _over(image, data)
-        if kept < len(self.puts):
-            torn = self.puts[kept]
-            image = _over(image, torn[: rng.randint(0, len(torn))])
-        self.changed()[: max(len(image), *(len(data) for data in self.puts))] = image
-
-
-def _over(image: bytes, data: bytes) -> bytes:
-    return data + image[len(data) :]
-
-
 class SimulatedDisk:
     """Implements `journal.disk.Disk` over bytes in memory."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, File] = {}
         self._folders: dict[str, dict[str, None]] = {}  # a folder's entries; folders stay
         self._named: set[str] = set()  # names that survive a crash
-        self._gone: dict[str, _File] = {}  # those of them that a crash may bring back
+        self._gone: dict[str, File] = {}  # those of them that a crash may bring back
         self._used = 0
         self._rooms: dict[str, int] = {}
         self.reads = 0
@@ -132,14 +61,14 @@ class SimulatedDisk:
         if name in self._files:
             raise FileExistsError(errno.EEXIST, "there is such a file", name)
         self._grow(name, len(data))
-        self._enter(name, _File(data))
+        self._enter(name, File(data))
 
     def append(self, name: str, data: bytes) -> int:
         """Adds bytes at the end, all or none; returns the new size."""
         self._grow(name, len(data))
         file = self._files.get(name)
         if file is None:
-            file = self._enter(name, _File())
+            file = self._enter(name, File())
         held = file.changed()
         held += data
         return len(held)
@@ -161,7 +90,7 @@ class SimulatedDisk:
         if added > 0:
             self._grow(name, added)
         if file is None:
-            file = self._enter(name, _File())
+            file = self._enter(name, File())
         file.put(data)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
@@ -288,14 +217,9 @@ class SimulatedDisk:
                 free = min(free, room)
         return free
 
-    def unsynced_bytes(self, name: str) -> int:
-        """What a crash may take of a file."""
-        file = self._files.get(name)
-        return 0 if file is None else len(file.data) - file.synced
-
     # -- names and room -----------------------------------------------------------------------
 
-    def _file(self, name: str) -> _File:
+    def _file(self, name: str) -> File:
         file = self._files.get(name)
         if file is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such file", name)
@@ -313,7 +237,7 @@ class SimulatedDisk:
             raise OSError(errno.ENOSPC, "the disk is full", name)
         self._used += by
 
-    def _enter(self, name: str, file: _File) -> _File:
+    def _enter(self, name: str, file: File) -> File:
         self._files[name] = file
         self._gone.pop(name, None)
         file.links += 1
@@ -323,7 +247,7 @@ class SimulatedDisk:
             folder, entry = _split(folder)
         return file
 
-    def _leave(self, name: str) -> _File:
+    def _leave(self, name: str) -> File:
         file = self._files.pop(name)
         self._named.discard(name)
         folder, entry = _split(name)

@@ -1,0 +1,82 @@
+"""One file of a simulated disk: which of its bytes a crash takes.
+
+append, append, sync, append       crash
+[ synced          ][ unsynced ]    [ synced          ][ uns      some prefix is left, often torn
+put 17, put 18, put 19             17, or 18, or 18 and half of 19
+"""
+
+from __future__ import annotations
+
+import random
+
+PUTS_MAX = 4
+"""Overwrites of one small file that a crash may still undo: the system has written older ones."""
+SPARED = 0.25
+"""How likely all unsynced bytes of a file survive a crash, and how likely none: systems write back
+in large pieces, so these two are as common as a torn end."""
+
+
+class File:
+    """The bytes of one file, under however many names. A file that was mapped has become `bytes`,
+    which maps share; the first change after that makes a copy.
+    """
+
+    __slots__ = ("base", "data", "links", "puts", "synced")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data: bytearray | bytes = bytearray(data)
+        self.synced = 0
+        """So many of its bytes survive a crash."""
+        self.links = 0
+        self.base = b""
+        """What it was before `puts`."""
+        self.puts: list[bytes] = []
+        """What was laid over its start since it was synced."""
+
+    def changed(self) -> bytearray:
+        """The bytes, to be changed."""
+        if isinstance(self.data, bytes):
+            self.data = bytearray(self.data)
+        return self.data
+
+    def put(self, data: bytes) -> None:
+        """Lays bytes over the start."""
+        if not self.puts:
+            self.base = bytes(self.data)
+        elif len(self.puts) == PUTS_MAX:
+            self.base = _over(self.base, self.puts.pop(0))
+        self.puts.append(data)
+        self.changed()[: len(data)] = data
+
+    def sync(self) -> None:
+        """From now on all of it survives."""
+        self.synced = len(self.data)
+        if self.puts:
+            self.puts.clear()
+
+    def crash(self, rng: random.Random) -> None:
+        """Loses what may be lost."""
+        if self.puts:
+            self._undo_puts(rng)
+        end = len(self.data)
+        if self.synced < end:
+            fate = rng.random()
+            if fate >= SPARED:
+                end = self.synced if fate < 2 * SPARED else rng.randint(self.synced, end)
+            del self.changed()[end:]
+        self.sync()
+
+    def _undo_puts(self, rng: random.Random) -> None:
+        """Goes back to one of the puts, with a part of the one after it."""
+        kept = rng.randint(0, len(self.puts))
+        image = self.base
+        for data in self.puts[:kept]:
+            image = _over(image, data)
+        if kept < len(self.puts):
+            torn = self.puts[kept]
+            image = _over(image, torn[: rng.randint(0, len(torn))])
+        self.changed()[: max(len(image), *(len(data) for data in self.puts))] = image
+
+
+def _over(image: bytes, data: bytes) -> bytes:
+    return data + image[len(data) :]
