@@ -66,8 +66,9 @@ class MemoryReturns:
         if stable == INF:
             self._ended.add(merger.slot)
 
-    def _on_took_in(self, now: int, fact: TookIn) -> None:  # noqa: ARG002  # any
-        self._moved_at = now
+    def _on_took_in(self, now: int, fact: TookIn) -> None:
+        if len(fact.frame):  # others only ask whether somebody is there
+            self._moved_at = now
 
     def verdict(self, world: World) -> Verdict:
         """Unknown where something was still moving, or no machine could be asked."""
