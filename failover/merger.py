@@ -18,7 +18,7 @@ durable, what feedback says, what may be delivered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from gapless.failover.backfill import Backfill
@@ -152,6 +152,11 @@ class Merger:
         """The output is durable up to this time."""
         return self._durable_stable
 
+    @property
+    def attached(self) -> Set[Life]:
+        """The lives that feed it."""
+        return self._links.by_life.keys()
+
     def expects(self, session: Session, sequence: int) -> bool:
         """Whether this is the next message of its session; others are answered and dropped."""
         link = self._links.by_life.get(session.life)
@@ -229,8 +234,6 @@ class Merger:
         session = event.session
         link = self._links.by_life.get(session.life)
         if link is None or link.session != session:
-            if link is not None and session.attempt > link.session.attempt:
-                return []  # it has overtaken its attach, which is on its way or will be sent again
             return [self._refuse(session, "no such session")]
         if not self.expects(session, event.sequence):
             return [self._ack(link)]  # repeated, or one before it was lost
