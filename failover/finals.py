@@ -29,7 +29,10 @@ class Finals:
     """Turns the changes of one shard into its final events."""
 
     def __init__(self, schema: StreamSchema, *, insert_only: bool) -> None:
-        """`insert_only`: no event of this output is ever adjusted."""
+        """`insert_only`: no event of this output is ever adjusted, as its plans only insert and
+        (payload, vs) is a key. Without a key that is not enough: of two events that share a start
+        LMerge may put out the end of one twice, and adjust it later.
+        """
         self._schema = schema
         self._insert_only = insert_only
         self._table = LiveTable(schema)
@@ -42,7 +45,7 @@ class Finals:
         Returns what is new of it, and its stable.
         """
         self.stable = since
-        given = self.is_final(table.vs, table.ve, since)
+        given = self.was_given(table, since)
         return self.take(table.take(~given, table.stable))
 
     def take(self, frame: Frame) -> Frame:
@@ -70,6 +73,10 @@ class Finals:
         final: Any = (vs if self._insert_only else ve) < stable
         mask: Mask = final
         return mask
+
+    def was_given(self, table: Frame, since: int) -> Mask:
+        """Which events of a table have been given by whoever was told of `since`."""
+        return self.is_final(table.vs, table.ve, since)
 
     def __len__(self) -> int:
         """Events that are held."""

@@ -186,11 +186,7 @@ class Merging(ShardStream):
     def join(self, cursor: Cursor, event: Opened) -> Frame | None:
         """A cursor joins with its reset."""
         cursor.begin(event)
-        return self._push(cursor, self._joins_at(event), event.frame)
-
-    def _joins_at(self, event: Opened) -> int:
-        """From when on the reset has every event."""
-        return event.since
+        return self._push(cursor, event.since, event.frame)
 
     def _push(self, cursor: Cursor, join_at: int, frame: Frame) -> Frame | None:
         number = self._numbers[cursor.merger] = self._merge.attach(join_at)

@@ -16,9 +16,9 @@ once each shard's table has come, and then all that follows is handed out as it 
 once; the stable is the smallest of the shards'.
 
 Each rule that a promise rests on is a method of its own: what is accepted (`Cursor.accepts`,
-`opens`, `declines`), when a token's offset counts (`_exact`), from when on a joining merger knows
-everything (`Merging._joins_at`), what is final (`Finals.is_final`), what all shards promise
-(`_least`).
+`opens`, `declines`), when a token's offset counts (`_exact`), what goes on behind a merged stream
+(`Merging.token`), what is final (`Finals.is_final`) and was given (`Finals.was_given`), what all
+shards promise (`_least`).
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Subscriber:
         timing: Timing = TIMING,
     ) -> None:
         """`mergers`: by shard the slots of its mergers; all of them are read. `case`: what merges
-        two of them. `insert_only`: no event of the output is ever adjusted, so that it is final
-        earlier. `start`: a time t begins with every event with `ve >= t`; tokens go on from there.
+        two of them. `insert_only`: no event of the output is ever adjusted (see finals.py), so that
+        it is final earlier. `start`: a time t begins with every event with `ve >= t`.
         """
         _check(mergers, deliver, start)
         self.name = name

@@ -170,15 +170,16 @@ class Received:
         deliver: Deliver = "changes",
         held: Frame | None = None,
         tokens: Mapping[str, Token] | None = None,
+        since: int = BEGIN,
     ) -> None:
-        """`held` and `tokens`: what it has kept of a time before, as `frame()` and `tokens`."""
+        """The last three: what it has kept of a time before, as `frame()`, `tokens`, `since`."""
         self.schema = schema
         self.deliver = deliver
         self.tokens: Mapping[str, Token] = tokens or {}
         """The last that it was handed: hand them back to go on from here."""
         self.stable = BEGIN
         """The last stable that it was handed."""
-        self.since = BEGIN
+        self.since = since
         """It holds every event with `ve` from here on; of `final` not known here."""
         self._is_new = held is None
         self._table = LiveTable(schema)
