@@ -118,7 +118,7 @@ class World:
         self.loss = loss
         self.now = 0
         self.desired = desired or Desired(3, ("p",), mergers=2)
-        self.nodes = NODES
+        self.nodes: tuple[str, ...] = NODES
         self.lives: dict[Life, Machine] = {}
         self.doomed: set[str] = set()
         """Slots whose lives die as soon as they are up."""
@@ -161,8 +161,9 @@ class World:
         elif isinstance(event, Died):
             self.news.pop(event.life, None)
         elif isinstance(event, Nodes):
-            for life in [life for life in self.news if self.homes[life] not in event.names]:
-                del self.news[life]
+            ours = [life for life in self.news if life.incarnation.term == self.term]
+            for life in [life for life in ours if self.homes[life] not in event.names]:
+                del self.news[life]  # where an adopted life runs nobody has said
         self.do(self.supervisor, self.supervisor.on(event, self.now))
         if self.supervisor is not None:
             self.supervisor.validate()

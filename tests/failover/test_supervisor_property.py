@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from gapless.failover.desired import Desired, Scale, Switch
+from gapless.failover.desired import Change, Desired, Scale, Switch
 from gapless.failover.messages import Life
-from gapless.failover.slots import Known, Role, Shard, Slot
+from gapless.failover.slots import Known, Shard, Slot
 from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import GaplessError
-from tests.failover.supervised import TIMING, Broken, World
+from tests.failover.supervised import Broken, World
 
 WHOLE_WITHIN_MS = 6_000
 """After the last fault: a hang is noticed, back-offs end, and successors come one by one."""
@@ -30,7 +30,7 @@ def schedule(seed: int, make: type[Supervisor] = Supervisor) -> None:
         loss=rng.choice([0.0, 0.05, 0.2]),
     )
     world.run(rng.choice([100, 700]))
-    changes = [Scale(rng.randint(1, 4)), Switch(("q",)), Switch(("p", "q"))]
+    changes: list[Change] = [Scale(rng.randint(1, 4)), Switch(("q",)), Switch(("p", "q"))]
     for _ in range(rng.randint(3, 7)):
         world.run(rng.choice([30, 200, 500]))
         if rng.random() < 0.8:
@@ -56,27 +56,27 @@ class ReusesIncarnations(Supervisor):
 
 
 class PromotesTooSoon(Supervisor):
-    def _may_promote(self, shard: Shard, successor: Known) -> bool:
+    def _may_promote(self, _shard: Shard, successor: Known) -> bool:
         return successor.is_live
 
 
 class BelievesEverybody(Supervisor):
-    def _qualifies(self, shard: Shard, life: Life) -> bool:
+    def _qualifies(self, _shard: Shard, _life: Life) -> bool:
         return True
 
 
 class RemovesAnyway(Supervisor):
-    def _may_remove(self, shard: Shard) -> bool:
+    def _may_remove(self, _shard: Shard) -> bool:
         return True
 
 
 class UnassignsTheLast(Supervisor):
-    def _may_unassign(self, assigned: tuple[str, ...]) -> bool:
+    def _may_unassign(self, _assigned: tuple[str, ...]) -> bool:
         return True
 
 
 class ReplacesAllAtOnce(Supervisor):
-    def _may_start_successor(self, shard: Shard) -> bool:
+    def _may_start_successor(self, _shard: Shard) -> bool:
         return True
 
 
@@ -85,12 +85,14 @@ class JoinsAtTheFastestMerger(Supervisor):
         return max(shard.durables.values(), default=BEGIN)
 
 
-class NeverWaits(Supervisor):
-    def _add_slot(self, role: Role, shard: Shard, index: int, now: int) -> Slot:
-        slot = super()._add_slot(role, shard, index, now)
-        slot.backoff._timing = slot.trials._timing = TIMING
-        slot.backoff.allows = lambda _: True  # type: ignore[method-assign]
-        return slot
+class NeverAdopts(Supervisor):
+    def _adopt(self, life: Life, _plan: str, now: int) -> None:
+        self._retire(life, "it is not mine", now)
+
+
+class RetiresZombiesAtOnce(Supervisor):
+    def _is_out(self, _slot: Slot, _life: Life) -> bool:
+        return True
 
 
 BROKEN = [
@@ -101,6 +103,8 @@ BROKEN = [
     UnassignsTheLast,
     ReplacesAllAtOnce,
     JoinsAtTheFastestMerger,
+    NeverAdopts,
+    RetiresZombiesAtOnce,
 ]
 
 
