@@ -54,7 +54,7 @@ class Cluster:
         self.processes: dict[str, Process] = {}
         """Those that are alive, by name."""
         self.newest: dict[str, Process] = {}
-        """By slot, the latest that was started; it may be dead."""
+        """By slot, the one of the highest incarnation; it may be dead."""
         self.lost_nodes: set[str] = set()
         self.kept: dict[str, str] = {}
         """What the programs of subscribers keep: their tokens, as text."""
@@ -179,7 +179,9 @@ class Cluster:
 
     def _run(self, process: Process) -> None:
         self.processes[process.name] = process
-        self.newest[process.life.slot] = process
+        newest = self.newest.get(process.life.slot)
+        if newest is None or newest.life < process.life:
+            self.newest[process.life.slot] = process
         self.world.say(Started(process.life, process.node))
         process.start()
 

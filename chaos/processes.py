@@ -430,9 +430,11 @@ class SupervisorProcess(Process):
         }
 
     def happens(self, event: Event) -> None:
-        """Also tells whom it obeys."""
+        """Also tells whom it obeys; and whether its term is over, before it does anything more."""
         if self.is_alive and not self.frozen:
             self._obey(event)
+            if self._job.is_over:
+                event = Retire(self.life.incarnation.term, self.life, "another root has the job")
         super().happens(event)
 
     def _desire(self, effect: ask.Desire) -> None:

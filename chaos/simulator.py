@@ -340,11 +340,19 @@ class Simulation:
 
     @property
     def _mergers_are_done(self) -> bool:
-        return all(
-            process.machine.durable_stable == INF
-            for slot, process in self.cluster.newest.items()
-            if slot.startswith("m")
-        )
+        """Whether all output is durable, and each replica feeds each merger of its shard."""
+        newest = self.cluster.newest
+        replicas = [p.life for name, p in newest.items() if name[0] == "r" and p.is_alive]
+        for name, process in newest.items():
+            if name[0] != "m":
+                continue
+            if process.machine.durable_stable != INF:
+                return False
+            shard = name[1:].partition(".")[0]
+            own = {life for life in replicas if life.slot[1:].partition(".")[0] == shard}
+            if not own <= process.machine.attached:
+                return False
+        return True
 
     # -- what processes use -------------------------------------------------------------------
 

@@ -150,6 +150,16 @@ class Job:
             return term
         raise JobError(f"{self._disk}: {TRIES_MAX} other roots have taken a term meanwhile")
 
+    @property
+    def is_over(self) -> bool:
+        """Whether another root has resumed the job since. Whoever pumps a root asks before it
+        starts, ends or removes anything for it, and now and then: two stats.
+        """
+        if self._term is None:
+            return False
+        exists = self._disk.exists
+        return exists(term_path(self._term + 1)) or not exists(term_path(self._term))
+
     def _take_over(self, term: int) -> Desired:
         """The desired state, said again under this term."""
         for _ in range(TRIES_MAX):
