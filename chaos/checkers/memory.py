@@ -3,12 +3,14 @@
     tail of a replica      what some merger has not made durable: at the end of all streams nothing
                            but events without an end
     state of a merger      what is not settled: nothing
-    windows, appends       under way: nothing
+    appends under way      nothing
+    windows of replicas    at most their credits: a resend may be far off, ever farther
     questions              that wait for more output: one a subscriber
     checkpoints            the newest two of each shard and plan, and one that is being replaced
 
 What a machine keeps it says itself: a replica by its tail and its links, any other by `sizes()`,
-numbers by the names below. It is judged once all output has ended and SETTLE_MS have passed.
+numbers by the names below. It is judged once all output has ended and SETTLE_MS have passed; the
+tail of a replica, if it has heard from each of its mergers that all is durable.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 from gapless.chaos.checkers.world import World
 from gapless.chaos.history import Broken, Durable, Recovered, Resumed, TookIn, Verdict
+from gapless.failover.link import CREDITS
 from gapless.failover.messages import Life
 from gapless.protocol.elements import INF
 
@@ -34,7 +37,7 @@ CHECKPOINTS_PER_PLAN = 3
 """Two are kept of each shard and plan; the third is written before one of them goes. A plan that
 was replaced may have left some."""
 
-NOTHING = frozenset({"live keys", "pending rows", "window frames"})
+NOTHING = frozenset({"live keys", "pending rows"})
 """Sizes that are 0 when all is over."""
 
 
@@ -97,6 +100,7 @@ class MemoryReturns:
         return {
             **dict.fromkeys(NOTHING, 0),
             "tail rows": tail,
+            "window frames": CREDITS * desired.mergers,
             "waiting questions": len(self._subscribers),
             "checkpoints": CHECKPOINTS_PER_PLAN * desired.shards * (1 + len(desired.plans)),
         }
@@ -105,7 +109,8 @@ class MemoryReturns:
 def sizes_of(machine: Any) -> Iterator[tuple[str, int]]:
     """What a machine keeps."""
     if hasattr(machine, "tail"):
-        yield "tail rows", len(machine.tail)
+        if all(link.durable == INF for link in machine.links.values()):  # as far as it knows
+            yield "tail rows", len(machine.tail)
         yield "window frames", sum(len(link.window) for link in machine.links.values())
     if hasattr(machine, "sizes"):
         yield from machine.sizes().items()

@@ -12,7 +12,7 @@ from gapless.chaos.history import Durable, Fact, Healed, History, Struck, TookIn
 from gapless.failover.desired import Desired
 from gapless.failover.messages import Life
 from gapless.failover.slots import SlotState
-from gapless.protocol.elements import BEGIN
+from gapless.protocol.elements import BEGIN, INF
 from tests.chaos.checkers.small import (
     SmallWorld,
     catches,
@@ -100,8 +100,8 @@ def test_what_is_not_back_is_caught() -> None:
 # -- memory -----------------------------------------------------------------------------------
 
 
-def replica(rows: int, window: int = 0) -> Any:
-    link = SimpleNamespace(window=deque([0] * window))
+def replica(rows: int, window: int = 0, durable: int = INF) -> Any:
+    link = SimpleNamespace(window=deque([0] * window), durable=durable)
     return SimpleNamespace(tail=[0] * rows, links={"m0.0": link})
 
 
@@ -117,7 +117,7 @@ def sizes(**named: int) -> Any:
 
 
 def test_machines_that_let_go_of_all_pass() -> None:
-    assert memory(replica(rows=3)) is Verdict.HOLDS
+    assert memory(replica(rows=3, window=1)) is Verdict.HOLDS
     assert memory(sizes(live_keys=0, waiting_questions=1, checkpoints=3)) is Verdict.HOLDS
     open_ended = " ".join(f"ins(A,{i},inf)" for i in range(1, 31))
     assert memory(replica(rows=90), text=open_ended) is Verdict.HOLDS
@@ -126,6 +126,7 @@ def test_machines_that_let_go_of_all_pass() -> None:
 def test_what_still_moves_and_what_nobody_says_is_unknown() -> None:
     assert memory(replica(rows=999), now=SETTLE_MS - 1) is Verdict.UNKNOWN
     assert memory(SimpleNamespace()) is Verdict.UNKNOWN
+    assert memory(replica(rows=999, durable=7)) is Verdict.HOLDS  # of its windows
     assert MemoryReturns().verdict(small_world("", outputs={"m0.0": None})) is Verdict.UNKNOWN
 
 
@@ -133,7 +134,7 @@ def test_what_still_moves_and_what_nobody_says_is_unknown() -> None:
     ("machine", "problem"),
     [
         (replica(rows=40), "40 tail rows"),
-        (replica(rows=0, window=1), "1 window frames"),
+        (replica(rows=0, window=9), "9 window frames"),
         (sizes(live_keys=1), "1 live keys"),
         (sizes(pending_rows=2), "2 pending rows"),
         (sizes(waiting_questions=2), "2 waiting questions"),
