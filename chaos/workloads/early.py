@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import random
 
-import gapless as gl
 from gapless.chaos.workloads.rows import Pace, below, draw, fronts, rows
 from gapless.chaos.workloads.windows import counts_and_sums
 from gapless.chaos.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
+from gapless.engine.query import source
 from gapless.journal.layout import Layout
+from gapless.operators.aggregates import count
+from gapless.protocol.expr import col
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
@@ -35,11 +37,9 @@ between bursts, where nothing is, a push costs a tenth."""
 QUIET = {"len": 0}
 SCHEMA = StreamSchema({"ts": "int64", "src": "int32", "len": "int32"})
 
-_flows = gl.source("flows", SCHEMA.payload, time="ts").where(gl.col("len") >= LEAST)
+_flows = source("flows", SCHEMA.payload, time="ts").where(col("len") >= LEAST)
 _query = (
-    _flows.window(range=COVERS, slide=SLIDE)
-    .group_by("src")
-    .aggregate(packets=gl.count(), early=EARLY)
+    _flows.window(range=COVERS, slide=SLIDE).group_by("src").aggregate(packets=count(), early=EARLY)
 )
 
 

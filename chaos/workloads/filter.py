@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 from itertools import count
 
-import gapless as gl
 from gapless.chaos.workloads.rows import Pace, below, draw, fronts, rows
 from gapless.chaos.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
+from gapless.engine.query import source
 from gapless.journal.layout import Layout
+from gapless.protocol.expr import col
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
@@ -20,10 +21,10 @@ PACE = Pace(batches=64, rows=(2, 5), advance=(1, 9), lateness=8)
 LEAST, LEAST_SWITCHED = 3, 6
 SCHEMA = StreamSchema({"ts": "int64", "src": "int32", "len": "int32", "id": "int32"})
 
-_flows = gl.source("flows", SCHEMA.payload, time="ts")
-_query = _flows.where(gl.col("len") >= LEAST).select("src", "id")
-_spare = _flows.select("len", "src", "id").where(gl.col("len") > LEAST - 1).select("src", "id")
-_switched = _flows.where(gl.col("len") >= LEAST_SWITCHED).select("src", "id")
+_flows = source("flows", SCHEMA.payload, time="ts")
+_query = _flows.where(col("len") >= LEAST).select("src", "id")
+_spare = _flows.select("len", "src", "id").where(col("len") > LEAST - 1).select("src", "id")
+_switched = _flows.where(col("len") >= LEAST_SWITCHED).select("src", "id")
 
 
 def batches(rng: random.Random) -> Batches:

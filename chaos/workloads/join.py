@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 
-import gapless as gl
 from gapless.chaos.workloads.rows import Pace, below, draw, fronts, rows
 from gapless.chaos.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
+from gapless.engine.query import source
 from gapless.journal.layout import Layout
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
@@ -22,8 +22,8 @@ PACE = Pace(batches=60, rows=(1, 3), advance=(2, 5), lateness=5)
 ORDERS = StreamSchema({"ts": "int64", "account": "int32", "item": "int32"})
 PAYMENTS = StreamSchema({"ts": "int64", "account": "int32", "paid": "int32"})
 
-_orders = gl.source("orders", ORDERS.payload, time="ts")
-_payments = gl.source("payments", PAYMENTS.payload, time="ts")
+_orders = source("orders", ORDERS.payload, time="ts")
+_payments = source("payments", PAYMENTS.payload, time="ts")
 _query = (
     _orders.window(range=ORDER_LIVES)
     .join(_payments.lifetime(duration=PAYMENT_LIVES), on="account")

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import gapless as gl
 from gapless.chaos.workloads.w1 import COVERS, LEAST, SCHEMA, SLIDE, W1, talkers
 from gapless.engine.plan import Plan
+from gapless.engine.query import Query, source
+from gapless.operators.aggregates import count, sum_
+from gapless.protocol.expr import col
 
 BIG = 8
 """Where the second plan parts packets."""
 
 
-def _in_two_parts() -> gl.Query:
-    windowed = gl.source("flows", SCHEMA.payload, time="ts").window(range=COVERS, slide=SLIDE)
-    size = gl.col("len")
+def _in_two_parts() -> Query:
+    windowed = source("flows", SCHEMA.payload, time="ts").window(range=COVERS, slide=SLIDE)
+    size = col("len")
     big, others = windowed.where(size >= BIG), windowed.where((size >= LEAST) & (size < BIG))
-    return big.union(others).group_by("src").aggregate(packets=gl.count(), bytes=gl.sum("len"))
+    return big.union(others).group_by("src").aggregate(packets=count(), bytes=sum_("len"))
 
 
 TWO_PLANS = replace(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import random
 
-import gapless as gl
 from gapless.chaos.workloads.rows import Pace, below, draw, fronts, rows
 from gapless.chaos.workloads.windows import counts_and_sums
 from gapless.chaos.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
+from gapless.engine.query import Query, source
 from gapless.journal.layout import Layout
+from gapless.operators.aggregates import count, sum_
+from gapless.protocol.expr import col
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
@@ -34,11 +36,11 @@ SCHEMA = StreamSchema({"ts": "int64", "src": "int32", "len": "int32"})
 LAYOUT = Layout(SCHEMA, "ts", ("src",), 1, PACE.lateness)
 
 
-def talkers(least: int) -> gl.Query:
+def talkers(least: int) -> Query:
     """The query: packets that are long enough count."""
-    flows = gl.source("flows", SCHEMA.payload, time="ts")
-    windowed = flows.where(gl.col("len") >= least).window(range=COVERS, slide=SLIDE)
-    return windowed.group_by("src").aggregate(packets=gl.count(), bytes=gl.sum("len"))
+    flows = source("flows", SCHEMA.payload, time="ts")
+    windowed = flows.where(col("len") >= least).window(range=COVERS, slide=SLIDE)
+    return windowed.group_by("src").aggregate(packets=count(), bytes=sum_("len"))
 
 
 def flows(rng: random.Random, pace: Pace = PACE, groups: int = 3) -> Batches:
