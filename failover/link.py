@@ -120,8 +120,10 @@ class Link:
         """Whether it is closed, and has not been opened just before."""
         if self.state != CLOSED:
             return False
-        wait = self._timing.reattach_ms << min(self._failures, DOUBLINGS_MAX)
-        return self._opened_at is None or now - self._opened_at >= wait
+        if self._opened_at is None:
+            return True
+        doublings = min(max(0, self._failures - 1), DOUBLINGS_MAX)
+        return now - self._opened_at >= self._timing.reattach_ms << doublings
 
     def attach(self, join_at: int, tail: Frame, cursor: int, now: int) -> Send:
         """Opens a session with the folded tail; what follows it begins at the cursor."""

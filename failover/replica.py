@@ -216,6 +216,13 @@ class Replica(Sending):
         """Whether what comes of a read has a place to go."""
         return len(self.tail) < TAIL_ROWS_MAX and not self._is_held and self._has_room
 
+    def _make_room(self) -> None:
+        """A full tail is folded as soon as that may leave fewer rows: nothing comes any more that
+        would have it folded, and what is settled may lie behind an event that never ends.
+        """
+        if len(self.tail) >= TAIL_ROWS_MAX and self.tail.since > self.tail.folded_since:
+            self.tail.compact(self._kept_from())
+
     @property
     def _has_drained(self) -> bool:
         """Whether all that was there is read, and every merger that can be reached has it."""
@@ -277,6 +284,7 @@ class Replica(Sending):
         else:
             effects = self._on_time(now)
         if now - self._said_at >= self._timing.heartbeat_ms:
+            self._make_room()
             effects.append(self._status(now))
         return effects
 

@@ -27,6 +27,9 @@ KEPT_FRAMES_MAX = 4 * BACKLOG_FRAMES_MAX
 """A link with more unsent frames than that loses its place when the tail is folded: attaching anew
 costs less then than keeping them apart."""
 
+RUN_ROWS_MAX = 65_536
+"""Of frames that go as one over a link that lags: what a frame costs is nothing to them then."""
+
 
 class Sending:
     """The part of a replica that mergers see."""
@@ -119,12 +122,22 @@ class Sending:
                 link.close("lost")
                 self._attach(link, effects, now)
             elif link.cursor < tail.end:
-                effects.append(link.send(tail[link.cursor].frame, now))
-                link.cursor += 1
+                effects.append(link.send(self._next(link), now))
             elif link.told < tail.stable:  # that of a frame which was dropped unsent
                 effects.append(link.send(self._nothing.with_stable(tail.stable), now))
             else:
                 return
+
+    def _next(self, link: Link) -> Frame:
+        """The next frame; over a link that lags all that wait, as one: it then catches up however
+        long a message takes.
+        """
+        tail, at = self.tail, link.cursor
+        if tail.end - at < BACKLOG_FRAMES_MAX:
+            link.cursor += 1
+            return tail[at].frame
+        frame, link.cursor = tail.run(at, RUN_ROWS_MAX, link.skipped)
+        return frame
 
     def _has_place(self, link: Link) -> bool:
         """Whether what is next in the tail is what comes next over this link. Settled frames that

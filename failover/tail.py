@@ -14,9 +14,6 @@ It is the send buffer, too. The oldest frames go as soon as all their ends are *
 `since`, and below the stream's own stable, so that no later row can say otherwise. When it holds
 over twice the rows of the last fold, those in front are folded into one frame. A link whose frames
 went unsent can ask what they were (`first`, `compacted`, `lost_adjusts`, `lost_end`).
-
-Folding counts: each row adds an event at its end, each adjust takes one away where it was, so a
-table in which events repeat is told again as it is.
 """
 
 from __future__ import annotations
@@ -25,9 +22,8 @@ from collections import deque
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from gapless.kernels import KeyTable
+from gapless.failover.fold import folded
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
@@ -46,7 +42,7 @@ class Entry(NamedTuple):
     end: int
     """The largest of its ends; BEGIN where it has no rows."""
     was: int
-    """The smallest end that it takes back; INF where it has inserts only."""
+    """The smallest end that it takes back; INF where it takes back none."""
 
 
 class Tail:
@@ -54,7 +50,6 @@ class Tail:
 
     def __init__(self, schema: StreamSchema, since: int = BEGIN) -> None:
         self._schema = schema
-        self._table = pa.schema([*list(schema.arrow)[:2], *schema.payload])  # an event's columns
         self.since = since
         self.stable = BEGIN
         """The last stable of the stream."""
@@ -66,6 +61,8 @@ class Tail:
         """The number of the last frame with adjusts that was dropped as settled."""
         self.lost_end = BEGIN
         """The largest end in the frames that were dropped as settled."""
+        self.folded_since = since
+        """What `since` was when frames were folded last."""
         self._entries: deque[Entry] = deque()
         self._rows = 0
         self._heavy = FOLD_ROWS_MIN
@@ -113,10 +110,26 @@ class Tail:
         """The frame of this number, which must not be before `first`, nor before `compacted`."""
         return self._entries[number - self.first]
 
+    def run(self, number: int, rows_max: int, above: int) -> tuple[Frame, int]:
+        """Frames from this number on as one, and the number behind them: as many as have no more
+        than so many rows and take back no end that is not `above`; one at least.
+        """
+        frames: list[Frame] = []
+        rows, stable = 0, None
+        while number < self.end:
+            frame, _, was = self[number]
+            rows += len(frame)
+            if frames and (rows > rows_max or was <= above):
+                break
+            frames.append(frame.with_stable(None))
+            stable = frame.stable if frame.stable is not None else stable
+            number += 1
+        return Frame.concat(frames).with_stable(stable), number
+
     def compact(self, before: int) -> None:
         """Folds the frames with numbers below `before` into one."""
         count = min(before, self.end) - self.first
-        if count > 1:
+        if count > 0:
             folded = self._folded([self._entries.popleft() for _ in range(count)])
             self.first += count
             self.compacted = self.first
@@ -124,6 +137,7 @@ class Tail:
                 self.first -= 1
                 self._entries.appendleft(Entry(folded, int(folded.ve.max()), INF))
             self._rows = sum(len(entry.frame) for entry in self._entries)
+        self.folded_since = self.since
         self._heavy = max(FOLD_ROWS_MIN, FOLD_FACTOR * (self._rows + len(self._entries)))
 
     def fold(self) -> Frame:
@@ -138,23 +152,8 @@ class Tail:
         frames = [entry.frame.with_stable(None) for entry in entries if len(entry.frame)]
         if not frames:
             return Frame.empty(self._schema)
-        rows = frames[0] if len(frames) == 1 else Frame.concat(frames)
-        if all(entry.was == INF for entry in entries):
-            return rows.take(rows.ve >= self.floor)
-        columns = rows.batch.columns
-        table = KeyTable(self._table)
-        there = np.flatnonzero(rows.ve != rows.vs)
-        adjusts = np.flatnonzero(~rows.is_insert)
-        after = pa.RecordBatch.from_arrays([*columns[:2], *columns[3:]], schema=table.schema)
-        before = pa.RecordBatch.from_arrays([columns[0], *columns[2:]], schema=table.schema)
-        added, _ = table.intern(after.take(pa.array(there)))
-        taken, _ = table.intern(before.take(pa.array(adjusts)))
-        capacity = table.capacity
-        count = np.bincount(added, minlength=capacity) - np.bincount(taken, minlength=capacity)
-        live = table.rows(np.repeat(np.arange(capacity), np.maximum(count, 0)))
-        starts, ends = live.column(0).to_numpy(), live.column(1).to_numpy()
-        wanted = ends >= self.floor
-        return Frame.from_columns(self._schema, starts, ends, live.columns[2:]).take(wanted)
+        rows = folded(self._schema, frames)
+        return rows.take(rows.ve >= self.floor)
 
     def _append(self, frame: Frame) -> None:
         if not len(frame):
@@ -169,7 +168,7 @@ class Tail:
         while entries and entries[0].end < floor:
             entry = entries.popleft()
             self._rows -= len(entry.frame)
-            if entry.was != INF:
+            if not entry.frame.insert_only:
                 self.lost_adjusts = self.first
             if entry.end > self.lost_end:
                 self.lost_end = entry.end
