@@ -213,7 +213,7 @@ class Cutover:
         if not self._may_tell(now):
             return []
         effects: list[Effect] = [
-            Send(str(old.life), Hold(self._term, self.at))
+            Send(str(old.life), Hold(self._term, self.at, now))
             for old in _lives(shards, new=False)
             if old.held_at != self.at
         ]
@@ -246,7 +246,7 @@ class Cutover:
             return []
         if not self._may_tell(now):
             return []
-        return [Send(str(life), Hold(self._term, INF)) for life in held]
+        return [Send(str(life), Hold(self._term, INF, now)) for life in held]
 
     def _fence(self, shard: ShardView, floors: Iterable[Life]) -> list[Effect]:
         return [

@@ -67,7 +67,7 @@ class Hearing(Fleet):
         if status.assigned < shard.version:
             self._assign(shard, known)
         if status.held_at != INF and self._may_lift(slot, known):
-            self._effects.append(Send(str(known.life), Hold(self.term, INF)))
+            self._effects.append(Send(str(known.life), Hold(self.term, INF, now)))
 
     def _may_lift(self, slot: Slot, known: Known) -> bool:
         """Whether a hold is left over from a cutover that is over. Who runs a plan that is not

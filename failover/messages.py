@@ -349,10 +349,14 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """To a replica: promise no stable beyond `at`, until another hold says otherwise."""
+    """To a replica: promise no stable beyond `at`, until a later hold says otherwise."""
 
     term: int
     at: int
+    version: int = 0
+    """Of two holds of one term the one with the lower version is not obeyed any more: a network
+    may bring them in the other order.
+    """
 
 
 Order = Assign | Fence | Retire | TakeCheckpoint | Drain | Hold

@@ -78,7 +78,7 @@ def test_then_the_old_lives_are_held_and_mergers_fence_the_others() -> None:
     cut = started()
     effects = cut.look(shard(), 1)
     assert (cut.state, cut.old_held_at) == ("holding", T)
-    assert sent(effects, Hold) == {str(old): Hold(TERM, T) for old in OLD}
+    assert sent(effects, Hold) == {str(old): Hold(TERM, T, 1) for old in OLD}
     fenced = [(e.to, e.message) for e in effects if isinstance(e, Send) and e.to in MERGERS]
     assert fenced == [(m, Fence(TERM, old)) for m in MERGERS for old in OLD]
 
@@ -103,7 +103,7 @@ def test_it_commits_once_all_are_held_and_the_desire_comes_first() -> None:
     assert (cut.state, cut.is_committed, cut.held_at) == ("lifting", True, INF)
     assert effects[0] == Desire(DESIRED)
     assert sent(effects, Retire).keys() == {str(old) for old in OLD}
-    assert sent(effects, Hold) == {str(new): Hold(TERM, INF) for new in NEW}
+    assert sent(effects, Hold) == {str(new): Hold(TERM, INF, 2) for new in NEW}
     fences = {(e.to, e.message) for e in effects if isinstance(e, Send) and e.to in MERGERS}
     assert fences == {(m, Fence(TERM, new)) for m in MERGERS for new in NEW}
     lifted = [ShardView(tuple(SlotView(None, ReplicaView(n, 50, INF, True)) for n in NEW), ())]
@@ -181,9 +181,9 @@ def test_a_cutover_that_takes_too_long_is_undone() -> None:
     assert cut.state == "undoing"
     assert isinstance(effects[0], Alarm)
     assert "not every merger" in effects[0].what
-    lift = {str(old): Hold(TERM, INF) for old in OLD}
-    assert sent(effects, Hold) == lift
-    assert sent(cut.look(shard(old={"held_at": T}), 2 * TIMING.cutover_ms), Hold) == lift
+    for now in (TIMING.cutover_ms, 2 * TIMING.cutover_ms):
+        assert sent(effects, Hold) == {str(old): Hold(TERM, INF, now) for old in OLD}
+        effects = cut.look(shard(old={"held_at": T}), 2 * TIMING.cutover_ms)
     cut.look(shard(), 3 * TIMING.cutover_ms)
     assert cut.state == "failed"
 
