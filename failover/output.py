@@ -19,6 +19,7 @@ from collections.abc import Callable
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.messages import Token, Why
+from gapless.failover.recent import Recent
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
@@ -74,6 +75,8 @@ class OutputJournal:
         self._segment_bytes = segment_bytes
         self._on_alarm = on_alarm
         self._unsealed_bytes = 0
+        self._unsynced: list[Frame] = []
+        self._recent: Recent | None = None
         self._writer: Writer | None = None
         layout = Layout(schema)
         try:
@@ -106,7 +109,14 @@ class OutputJournal:
         rows, expected = reader.position[0], self._said(wants_base=False).offset
         if rows != expected:
             raise JournalError(f"{self._disk}: {rows} rows can be read, and there are {expected}")
-        return fold.table(), rows
+        live = fold.table()
+        if self._recent is None:
+            self._recent = Recent(live, rows)
+        return live, rows
+
+    def reader(self) -> OutputReader:
+        """A reader of this output, that has what this life wrote last at hand."""
+        return OutputReader(self._disk, self._schema, self._recent)
 
     def append(self, frame: Frame) -> None:
         """Adds a frame, seen by nobody and not safe before `sync`. Raises `DiskFull`, and nothing
@@ -115,6 +125,7 @@ class OutputJournal:
         if self._writer is None:
             raise Misuse(f"{self._disk} has ended: nothing follows stable(inf)")
         self._writer.append(frame, synced=False)
+        self._unsynced.append(frame)
         self._unsealed_bytes += frame.nbytes
 
     def sync(self) -> Appended:
@@ -127,6 +138,7 @@ class OutputJournal:
         if writer is None:
             return self._ended
         writer.sync()
+        self._show()
         if self._unsealed_bytes >= self._segment_bytes:
             self._seal_full(writer)
         return self._said(wants_base=writer.bytes_since_base >= self._base_bytes)
@@ -139,7 +151,15 @@ class OutputJournal:
         """
         if self._writer is not None:
             self._writer.seal(None if base is None or base.stable is None else base)
+            self._show()
             self._unsealed_bytes = 0
+
+    def _show(self) -> None:
+        """What was appended is durable, and before every cut."""
+        if self._recent is not None:
+            for frame in self._unsynced:
+                self._recent.add(frame)
+        self._unsynced.clear()
 
     def _seal_full(self, writer: Writer) -> None:
         """Where the disk has no room for the commit the segment goes on, until the next sync."""
@@ -161,9 +181,11 @@ class OutputReader:
     again; `why` says what the error means for who asked.
     """
 
-    def __init__(self, disk: Disk, schema: StreamSchema) -> None:
+    def __init__(self, disk: Disk, schema: StreamSchema, recent: Recent | None = None) -> None:
+        """`recent` has the last rows in memory, where the output's writer lives here."""
         self._disk = disk
         self._schema = schema
+        self._recent = recent
         self._reader: Reader | None = None
         self._last: tuple[int, Frame] | None = None  # behind which offset, and what was given
         self._peer: _Peer | None = None
@@ -173,6 +195,9 @@ class OutputReader:
 
         Raises `Trimmed` where those rows are gone, `BeyondEnd` where there never were any.
         """
+        if self._recent is not None and self._recent.has(token.offset):
+            self._reader = self._last = None  # at the end of the journal it is not needed again
+            return self._recent.read(token.offset, token.stable)
         try:
             return self._read(token)
         except GaplessError:
@@ -201,6 +226,9 @@ class OutputReader:
         Raises `Trimmed` where what is left of the journal cannot say it, `BeyondEnd` where the
         output is not stable up to `since`.
         """
+        known = None if self._recent is None else self._recent.table(since)
+        if known is not None:
+            return known
         fold = Fold(self._schema, since)
         base, reader = self._from_base(since)
         if base is not None:

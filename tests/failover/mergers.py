@@ -206,8 +206,9 @@ class Pump:
 
     def reader(self, name: str, slot: str | None = None) -> OutputReader:
         if name not in self._readers:
-            view = View(self.disk, slot or self.slot)
-            self._readers[name] = OutputReader(view, DEFAULT_SCHEMA)
+            own = self.journal.reader()
+            other = View(self.disk, slot or self.slot)
+            self._readers[name] = own if slot is None else OutputReader(other, DEFAULT_SCHEMA)
         return self._readers[name]
 
     def _read(self, subscriber: str, token: Token) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gapless.chaos.storage import SimulatedDisk, View
 from gapless.failover import fold as fold_module
+from gapless.failover import recent as recent_module
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.messages import Token
@@ -302,6 +303,61 @@ def test_what_is_damaged_is_an_error_each_time_and_never_silence(disk: Simulated
         assert OutputReader.why(damage.value) == "trimmed"
     mend()
     assert read(source, token(0)) == "ins(A,1,9) stable(1)"
+
+
+@pytest.mark.parametrize("rows_max", [8, 1000])
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_kept_in_memory_is_what_the_journal_has(
+    disk: SimulatedDisk, seed: int, rows_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_module, "ROWS_MAX", rows_max)
+    rng = random.Random(f"recent {seed}")
+    monkeypatch.setattr(recent_module, "READ_ROWS", rng.choice((1, 5, 1000)))
+    table = random_tdb(rng, DEFAULT_SCHEMA, PAYLOADS, 40, duplicates=True)
+    out, told, lives = journal(disk), Tdb(DEFAULT_SCHEMA), 1
+    out.recover()
+    for each in tell(table, random_telling(rng), seed):
+        out.append(each)
+        told.fold(each)
+        if rng.random() < 0.7:
+            end = out.sync().offset
+            at = token(rng.randint(0, end), rng.randint(-5, 70))
+            assert _all(out.reader(), at) == _all(reader(disk), at)
+            since = rng.randint(-5, 70)
+            if since <= told.stable:
+                (mine, there), (theirs, end) = (
+                    r.table(since) for r in (out.reader(), reader(disk))
+                )
+                assert (events(mine), there) == (events(theirs), end)
+        if rng.random() < 0.05:
+            lives += 1
+            out = journal(disk, f"t{lives}")
+            out.recover()
+        if out._recent is not None:
+            out._recent.validate()
+
+
+def _all(source: OutputReader, at: Token) -> tuple[list[object], int]:
+    """All rows behind a token, and the last stable."""
+    rows: list[object] = []
+    while (found := source.read(at)) is not None:
+        rows += found.with_stable(None).elements()
+        stable = at.stable if found.stable is None else found.stable
+        assert stable > at.stable or len(found)
+        at = token(at.offset + len(found), stable)
+    return rows, at.stable
+
+
+def test_rows_that_are_not_safe_are_not_handed_out_from_memory_either(disk: SimulatedDisk) -> None:
+    first = journal(disk)
+    first.recover()
+    say(first, "ins(A,1,9) stable(1)")
+    first.append(frame("ins(B,2,9)"))
+    assert read(first.reader(), token(1, 1)) is None
+    journal(disk, "t2")
+    with pytest.raises(Fenced):
+        first.sync()
+    assert read(first.reader(), token(1, 1)) is None
 
 
 # -- tables and peers -------------------------------------------------------------------------
