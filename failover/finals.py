@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from gapless.failover.table import LiveTable
+from gapless.failover.table import LiveTable, check_promise
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame, Mask, Times
@@ -46,13 +46,18 @@ class Finals:
         """
         self.stable = since
         given = self.was_given(table, since)
-        return self.take(table.take(~given, table.stable))
+        return self._take(table.take(~given, table.stable))
 
     def take(self, frame: Frame) -> Frame:
         """Takes the next changes; what is final now, and the stable, where that has advanced.
 
-        Raises `StreamViolation` for an adjust of what is not there, or not any more.
+        Raises `StreamViolation` for an adjust of what is not there, or not any more, and for what
+        may not follow a stable.
         """
+        check_promise(frame, self.stable)
+        return self._take(frame)
+
+    def _take(self, frame: Frame) -> Frame:
         self._table.change(frame)
         stable = frame.stable
         if stable is None or stable <= self.stable:

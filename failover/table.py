@@ -35,6 +35,19 @@ Ids = npt.NDArray[np.int64]
 Deliver = Literal["changes", "final"]
 
 
+def check_promise(frame: Frame, stable: int) -> None:
+    """Raises `StreamViolation` for a row that may not follow a stable."""
+    if stable == BEGIN or not len(frame):
+        return
+    if frame.insert_only:
+        bad = frame.vs < stable
+    else:
+        bad = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve)) < stable
+    if bad.any():
+        row = frame.slice(int(bad.argmax()), 1).elements()[0]
+        raise StreamViolation(format_element(row), f"stable({format_time(stable)}) was promised")
+
+
 class LiveTable:
     """A multiset of events that frames change, in time that grows with the frame."""
 
@@ -195,7 +208,7 @@ class Received:
             self.since = emit.since if self._is_new else min(self.since, emit.since)
             self.stable = BEGIN
         elif self.deliver == "changes":
-            self._check(frame)
+            check_promise(frame, self.stable)
         if frame.stable is not None and frame.stable < self.stable:
             raise StreamViolation(
                 f"stable({format_time(frame.stable)})",
@@ -209,18 +222,6 @@ class Received:
         self.stable = self.stable if frame.stable is None else frame.stable
         self.tokens = emit.tokens
         self._is_new = False
-
-    def _check(self, frame: Frame) -> None:
-        stable = self.stable
-        if stable == BEGIN or not len(frame):
-            return
-        floor = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve))
-        bad = floor < stable
-        if bad.any():
-            row = frame.slice(int(bad.argmax()), 1).elements()[0]
-            raise StreamViolation(
-                format_element(row), f"stable({format_time(stable)}) was promised"
-            )
 
     def frame(self) -> Frame:
         """All that it holds as inserts, followed by the last stable."""

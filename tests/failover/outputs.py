@@ -11,6 +11,7 @@ import heapq
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from gapless.failover.effects import Effect, Emit, Give, Send, Start, Tick
@@ -165,7 +166,7 @@ class World:
         self.received = Received(self.schema, self.how.get("deliver", "changes"))
         self.machine = self._made("fresh")
         for merger in self.mergers.values():
-            self.at(self.rng.randrange(FRAME_EVERY_MS), lambda m=merger: self._grow(m))
+            self.at(self.rng.randrange(FRAME_EVERY_MS), partial(self._grow, merger))
 
     def _made(self, start: Any) -> Subscriber:
         at = self.how["start"] if start == "fresh" else start
@@ -226,7 +227,7 @@ class World:
             copies = (self.rng.random() >= self.loss) + (self.rng.random() < self.repeat)
             for _ in range(copies):
                 when = self.now + self.rng.randint(1, self.delay_ms)
-                self.at(when, lambda s=send: self._arrives(s))
+                self.at(when, partial(self._arrives, send))
 
     def _arrives(self, send: Send) -> None:
         merger = self.mergers.get(send.to)

@@ -6,6 +6,7 @@ once (`final`), however often it began again and whichever mergers it then read.
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def with_faults(world: World, restarts: int = 4) -> World:
         merger.restart()
 
     for merger in world.mergers.values():
-        world.at(rng.randrange(1500), lambda m=merger: goes(m))
+        world.at(rng.randrange(1500), partial(goes, merger))
     return world
 
 
