@@ -131,6 +131,9 @@ class World:
         self.durable: dict[str, int] = {}
         self.news: dict[Life, tuple[int, ReplicaStatus | MergerStatus]] = {}
         self.ordered: set[Life] = set()
+        self.removed: set[str] = set()
+        self.cut: tuple[str, int] | None = None
+        """A changed plan, and from when on it may be answered with."""
         self.homes: dict[Life, str] = {}
         self.exited: list[str] = []
         self.old: list[tuple[Supervisor, int]] = []
@@ -144,6 +147,7 @@ class World:
         self.term += 1
         self.news = {}
         self.ordered = set()
+        self.removed = set()
         self.supervisor = self.make(self.term, self.desired, self.kept, self.nodes, TIMING)
         self.tell(Start())
 
@@ -202,6 +206,7 @@ class World:
         if life in self.seen:
             raise Broken(f"{life} is started twice")
         self.seen.add(life)
+        self.removed.discard(life.slot)
         times = self.spawned.setdefault((term, life.slot), [])
         times.append(self.now)
         if len([t for t in times if t > self.now - 1_000]) > SPAWNS_A_SECOND:
@@ -257,6 +262,7 @@ class World:
                     self.obey(machine, event)
             for machine in list(self.lives.values()):
                 self.step(machine)
+            self.check_cut()
             if self.now % TICK_MS == 0:
                 self.tell(Tick())
                 for supervisor, end in list(self.old):
@@ -415,6 +421,10 @@ class World:
                 newest[life.slot] = status
         return list(newest.values())
 
+    def plan_of(self, life: Life) -> str:
+        _, status = self.news.get(life, (0, None))
+        return status.plan if isinstance(status, ReplicaStatus) else ""
+
     def fine_slots(self, shard: str) -> set[str]:
         return {
             life.slot for life in self.news if life.slot[:2] == "r" + shard and self.is_fine(life)
@@ -432,14 +442,31 @@ class World:
 
     def check_ending(self, supervisor: Supervisor, life: Life) -> None:
         """Of a life that is told to go, or let in no more: its slot must not lose all by it."""
-        if supervisor is not self.supervisor or life in self.ordered:
+        if supervisor is not self.supervisor or life in self.ordered or life.slot in self.removed:
             return
+        if life.slot not in supervisor.slots:
+            self.removed.add(life.slot)  # that was decided with its first life that goes
         before = self.fine_slots(life.slot[1])
         self.ordered.add(life)
         after = self.fine_slots(life.slot[1])
-        enough = len(after) >= self.desired.replicas or self.desired.state == "stopped"
+        given_up = (
+            self.cut is not None and self.cut[0] == self.plan_of(life) != self.desired.plans[0]
+        )
+        enough = given_up or len(after) >= self.desired.replicas or self.desired.state == "stopped"
         if life.slot[0] == "r" and len(after) < len(before) and not enough:
             raise Broken(f"{life} is ended, and {life.slot} has none like it: {after} are left")
+
+    def check_cut(self) -> None:
+        """Beyond the time of a cutover only one side is ever heard: the new one once it counts."""
+        if self.cut is None:
+            return
+        plan, at = self.cut
+        counts = self.desired.plans == (plan,)
+        for merger in [m for m in self.lives.values() if m.life.slot[0] == "m"]:
+            for status in self.inputs(merger) if merger.up_at <= self.now else ():
+                machine = self.lives[status.life]
+                if (machine.plan == plan) != counts and machine.stable > at:
+                    raise Broken(f"{machine.life} of {machine.plan} is beyond {at}: {counts}")
 
     def check_successors(self, supervisor: Supervisor) -> None:
         state = supervisor.state()

@@ -13,7 +13,7 @@ from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import GaplessError
-from tests.failover.supervised import Broken, World
+from tests.failover.supervised import TIMING, Broken, World
 
 WHOLE_WITHIN_MS = 6_000
 """After the last fault: a hang is noticed, back-offs end, and successors come one by one."""
@@ -42,11 +42,38 @@ def schedule(seed: int, make: type[Supervisor] = Supervisor) -> None:
     world.run_until_whole(WHOLE_WITHIN_MS)
 
 
+def cutover(seed: int, make: type[Supervisor] = Supervisor) -> bool:
+    """One run with a changed query; returns whether it was cut over to it."""
+    rng = random.Random(f"cutover {seed}")
+    world = World(seed, make, Desired(rng.choice([2, 3]), ("p",), mergers=rng.choice([1, 2])))
+    world.run_until_whole(3_000)
+    at = world.now + rng.choice([400, 1_500, 3_000])
+    world.cut = ("changed", at)
+    world.loss = rng.choice([0.0, 0.1])
+    world.command(Switch(("changed",), at))
+    for _ in range(rng.randint(0, 5)):
+        world.run(rng.choice([30, 100, 300]))
+        world.strike()
+    world.run(300)
+    world.heal()
+    world.run(TIMING.cutover_ms)
+    world.run_until_whole(WHOLE_WITHIN_MS)
+    return world.desired.plans == ("changed",)
+
+
+def cutovers(seeds: range, make: type[Supervisor] = Supervisor) -> set[bool]:
+    return {cutover(seed, make) for seed in seeds}
+
+
 @pytest.mark.parametrize("seed", range(120))
 def test_the_job_is_whole_again_after_any_faults_and_no_promise_is_broken_meanwhile(
     seed: int,
 ) -> None:
     schedule(seed)
+
+
+def test_a_changed_query_is_answered_by_one_side_only_whatever_fails_meanwhile() -> None:
+    assert cutovers(range(60)) == {False, True}
 
 
 class ReusesIncarnations(Supervisor):
@@ -106,6 +133,16 @@ BROKEN = [
     NeverAdopts,
     RetiresZombiesAtOnce,
 ]
+
+
+class LiftsWhoeverIsHeld(Supervisor):
+    def _may_lift(self, _slot: Slot, _known: Known) -> bool:
+        return True
+
+
+def test_a_supervisor_that_lifts_the_wrong_side_is_caught() -> None:
+    with pytest.raises(Broken, match="beyond"):
+        cutovers(range(100), LiftsWhoeverIsHeld)
 
 
 @pytest.mark.parametrize("make", BROKEN)

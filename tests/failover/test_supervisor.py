@@ -1,0 +1,467 @@
+"""What a supervisor does in the situations that it is there for."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+
+from gapless.failover.desired import Desired, Scale, Stop, Switch
+from gapless.failover.effects import (
+    Command,
+    Died,
+    Exit,
+    Send,
+    Spawn,
+    Start,
+    Tick,
+)
+from gapless.failover.messages import (
+    SUPERVISOR,
+    InputStatus,
+    Life,
+    MergerStatus,
+    ReplicaStatus,
+    Retire,
+)
+from gapless.failover.starting import LivePeer, Replay, ReplicaStart, Stored
+from gapless.failover.supervisor import Supervisor
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import Misuse
+from tests.failover.supervised import TIMING, Broken, Machine, World
+
+IDLE_TICK_US_MAX = 30
+
+
+def whole(desired: Desired | None = None, make: type[Supervisor] = Supervisor) -> World:
+    """A job that runs as desired."""
+    world = World(1, make, desired)
+    world.run_until_whole(3_000)
+    world.run(300)
+    return world
+
+
+def machine(world: World, slot: str) -> Machine:
+    found = world.newest(slot)
+    assert found is not None
+    return found
+
+
+def shown(world: World, slot: str) -> str:
+    assert world.supervisor is not None
+    return {s.slot: s.state for s in world.supervisor.state().slots}[slot]
+
+
+def spawned(world: World, slot: str) -> int:
+    return sum(life.slot == slot for life in world.seen)
+
+
+# -- death, hang, lag -------------------------------------------------------------------------
+
+
+def test_a_dead_life_is_started_again_at_once() -> None:
+    world = whole()
+    world.crash(machine(world, "r0.1"))
+    world.run_until_whole(700)
+    assert spawned(world, "r0.1") == 2
+
+
+def test_a_hung_replica_is_replaced_only_once_another_one_qualifies() -> None:
+    world = whole()
+    hung = machine(world, "r0.1")
+    hung.frozen_until = INF
+    world.run(TIMING.hang_ms + 100)
+    assert shown(world, "r0.1") == "suspected"
+    assert hung.life in world.lives
+    world.run_until_whole(1_500)
+    assert hung.life not in world.lives
+
+
+def test_a_replica_that_was_suspected_wrongly_stays_and_its_successor_goes() -> None:
+    world = whole()
+    silent = machine(world, "r0.1")
+    silent.cut_until = world.now + TIMING.hang_ms + 120
+    world.run(TIMING.hang_ms + 100)
+    assert shown(world, "r0.1") == "suspected"
+    world.run_until_whole(1_000)
+    assert machine(world, "r0.1") is silent
+    assert spawned(world, "r0.1") == 2
+
+
+def test_a_replica_that_is_stuck_behind_the_others_is_replaced() -> None:
+    world = whole()
+    stuck = machine(world, "r0.2")
+    stuck.is_stuck = True
+    world.run(TIMING.lag_ms + 200)
+    assert shown(world, "r0.2") == "suspected"
+    world.run(1_000)
+    assert stuck.life not in world.lives
+
+
+def test_nobody_lags_where_all_stand_still() -> None:
+    world = whole()
+    for life in world.lives.values():
+        life.is_stuck = True
+    machine(world, "r0.0").stable += 5  # its plan gives a stable that the others' do not
+    world.run(3 * TIMING.lag_ms)
+    assert spawned(world, "r0.1") == 1
+
+
+def test_a_supervisor_that_slept_suspects_nobody_for_its_own_silence() -> None:
+    world = whole()
+    supervisor, world.supervisor = world.supervisor, None
+    world.run(2 * TIMING.hang_ms)
+    world.supervisor = supervisor
+    world.run(500)
+    assert all(spawned(world, slot) == 1 for slot in supervisor.slots)  # type: ignore[union-attr]
+
+
+def test_a_hung_merger_is_replaced_at_once_and_told_whom_to_fence() -> None:
+    world = whole()
+    machine(world, "m0.0").frozen_until = INF
+    world.run_until_whole(1_500)
+    assert len(machine(world, "m0.0").fences) == 3
+
+
+def test_a_slot_that_fails_again_and_again_is_given_up_and_tried_again_on_command() -> None:
+    world = whole()
+    world.doomed = {"r0.1"}
+    world.crash(machine(world, "r0.1"))
+    world.run(10_000)
+    assert shown(world, "r0.1") == "failed"
+    assert any("r0.1 failed" in alarm for alarm in world.alarms)
+    world.doomed = set()
+    world.command(Scale(3))
+    world.run_until_whole(1_000)
+
+
+def test_the_last_slot_of_a_shard_is_tried_for_ever() -> None:
+    world = whole(Desired(1, ("p",)))
+    world.doomed = {"r0.0", "m0.0"}
+    world.crash(machine(world, "r0.0"))
+    world.crash(machine(world, "m0.0"))
+    world.run(15_000)
+    world.doomed = set()
+    world.run_until_whole(2_000)
+
+
+def test_lives_that_die_at_once_are_started_less_and_less_often() -> None:
+    world = World(1)
+    world.doomed = {"r0.1"}
+    world.run(2_500)
+    times = world.spawned[1, "r0.1"]
+    gaps = [after - before for before, after in pairwise(times)]
+    assert gaps[-1] >= TIMING.backoff_max_ms
+    assert len(times) < 12
+
+
+# -- mergers ----------------------------------------------------------------------------------
+
+
+def test_replicas_wait_for_an_absent_merger_no_longer_than_its_bound() -> None:
+    world = whole()
+    world.doomed = {"m0.1"}
+    world.crash(machine(world, "m0.1"))
+    world.run(TIMING.absent_ms + 300)
+    assert machine(world, "r0.0").mergers == ("m0.0",)
+    world.doomed = set()
+    world.run_until_whole(1_500)
+    assert machine(world, "r0.0").mergers == ("m0.0", "m0.1")
+
+
+def test_the_last_merger_is_never_taken_away() -> None:
+    world = whole()
+    world.doomed = {"m0.0"}
+    world.crash(machine(world, "m0.0"))
+    world.run(200)
+    world.doomed = {"m0.0", "m0.1"}
+    world.crash(machine(world, "m0.1"))
+    world.run(4 * TIMING.absent_ms)
+    assert machine(world, "r0.0").mergers == ("m0.1",)
+
+
+# -- a new term -------------------------------------------------------------------------------
+
+
+def test_a_new_supervisor_adopts_all_that_runs_and_starts_nothing() -> None:
+    world = whole()
+    world.lose_supervisor()
+    world.run(100)
+    world.start_supervisor()
+    world.run_until_whole(1_000)
+    assert {life.incarnation.term for life in world.seen} == {1}
+
+
+def test_a_new_supervisor_starts_what_died_while_there_was_none() -> None:
+    world = whole()
+    world.lose_supervisor()
+    world.crash(machine(world, "r0.1"))
+    world.run(100)
+    world.start_supervisor()
+    world.run_until_whole(1_500)
+    assert machine(world, "r0.1").life.incarnation.term == 2
+
+
+def test_replicas_of_a_resumed_job_wait_until_mergers_have_said_what_is_durable() -> None:
+    world = whole()
+    world.lose_supervisor()
+    for life in list(world.lives.values()):
+        world.crash(life)
+    world.run(100)
+    world.kept = world.kept[:1]
+    world.start_supervisor()
+    starts: list[ReplicaStart] = []
+    do = world.spawn
+
+    def spawn(term: int, effect: Spawn) -> None:
+        if isinstance(effect.start, ReplicaStart):
+            starts.append(effect.start)
+        do(term, effect)
+
+    world.spawn = spawn  # type: ignore[method-assign]
+    world.run_until_whole(2_000)
+    assert all(start.origins[-1] != Replay(BEGIN) for start in starts)
+    assert all(isinstance(start.origins[0], Stored | LivePeer) for start in starts)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_replacement_under_way_is_taken_over_in_whatever_order_lives_are_heard(
+    late: bool,
+) -> None:
+    world = whole()
+    hung = machine(world, "r0.1")
+    hung.cut_until = world.now + 500 + (200 if late else 0)
+    world.run(TIMING.hang_ms + 100)
+    world.lose_supervisor()
+    world.start_supervisor()
+    world.run_until_whole(3_000)
+
+
+def test_a_supervisor_that_hears_of_a_later_term_exits() -> None:
+    later = Life("r0.0", Incarnation(2, 1))
+    status = ReplicaStatus(later, "p", 0, 0, 1, 0, False, False, INF)
+    for event in (status, Died(later, "")):
+        supervisor = Supervisor(1, Desired(1, ("p",)), (), ("n1",), TIMING)
+        supervisor.on(Start(), 0)
+        assert [type(e) for e in supervisor.on(event, 1)] == [Exit]
+
+
+def test_a_supervisor_obeys_the_retirement_by_a_later_term_and_no_earlier_one() -> None:
+    supervisor = Supervisor(2, Desired(1, ("p",)), (), ("n1",), TIMING)
+    supervisor.on(Start(), 0)
+    earlier = Retire(1, Life(SUPERVISOR, Incarnation(2, 0)), "")
+    assert supervisor.on(earlier, 1) == []
+    later = Retire(3, Life(SUPERVISOR, Incarnation(2, 0)), "")
+    assert [type(e) for e in supervisor.on(later, 2)] == [Exit]
+
+
+def test_a_status_of_a_slot_that_no_job_has_is_answered_and_changes_nothing() -> None:
+    supervisor = Supervisor(2, Desired(1, ("p",)), (), ("n1",), TIMING)
+    supervisor.on(Start(), 0)
+    for slot in ("m0.7", "r9.0", "x0.0", "r0.-1", "r0.100", "r٣.0", ""):
+        life = Life(slot, Incarnation(1, 3))
+        effects = supervisor.on(ReplicaStatus(life, "p", 0, 0, 1, 0, False, False, INF), 1)
+        assert [type(e) for e in effects] == [Send], slot
+    assert set(supervisor.slots) == {"m0.0", "r0.0"}
+
+
+# -- scale and switch -------------------------------------------------------------------------
+
+
+def test_scaling_down_ends_the_highest_indexes_and_up_starts_new_ones() -> None:
+    world = whole()
+    world.command(Scale(1))
+    world.run_until_whole(1_000)
+    assert {life.slot for life in world.lives} == {"r0.0", "m0.0", "m0.1"}
+    world.command(Scale(4))
+    world.run_until_whole(2_000)
+
+
+def test_scaling_down_waits_until_what_stays_can_be_relied_on() -> None:
+    world = whole()
+    world.doomed = {"r0.0"}
+    world.crash(machine(world, "r0.0"))
+    world.run(100)
+    world.command(Scale(1))
+    world.run(1_000)
+    assert any(life.slot == "r0.1" for life in world.lives)
+    world.doomed = set()
+    world.run_until_whole(3_000)
+
+
+def test_a_rolling_switch_replaces_one_life_after_the_other_and_loses_nothing() -> None:
+    world = whole()
+    fewest = 3
+    world.command(Switch(("q", "s")))
+    while not world.is_whole():
+        world.run(10)
+        fewest = min(fewest, len(world.fine_slots("0")))
+        assert len(world.lives) <= 5 + 1 + 1  # one that comes, one that goes
+    assert fewest == 3
+    assert [machine(world, f"r0.{i}").plan for i in range(3)] == ["q", "s", "q"]
+
+
+def test_a_plan_that_cannot_run_replaces_nobody() -> None:
+    world = whole()
+    olds = {life for life in world.lives if life.slot[0] == "r"}
+    world.command(Switch(("q",)))
+    for _ in range(200):
+        world.run(50)
+        for life in [m for m in world.lives.values() if m.plan == "q"]:
+            world.crash(life)
+    assert olds <= set(world.lives)
+    assert any("keeps its life" in alarm for alarm in world.alarms)
+
+
+def test_a_command_that_makes_no_sense_raises_and_changes_nothing() -> None:
+    world = whole()
+    supervisor = world.supervisor
+    assert supervisor is not None
+    before = supervisor.state(), supervisor.desired
+    for change in (Scale(0), Scale(10_000), Switch(()), Switch(("q",), at=10), Switch(("q",), INF)):
+        with pytest.raises(Misuse):
+            supervisor.on(Command(change), world.now)
+        assert (supervisor.state(), supervisor.desired) == before
+
+
+def test_a_changed_query_is_switched_at_its_time_and_lives_are_not_mixed() -> None:
+    world = whole()
+    at = world.now + 3_000
+    world.command(Switch(("q",), at))
+    with pytest.raises(Misuse, match="under way"):
+        world.command(Scale(2))
+    while world.desired.plans == ("p",):
+        world.run(10)
+        assert all(m.stable <= at for m in world.lives.values() if m.plan == "q")
+        assert world.now < at + 3_000
+    world.run_until_whole(3_000)
+    assert all(m.plan == "q" for m in world.lives.values() if m.life.slot[0] == "r")
+
+
+def test_a_root_that_dies_in_a_cutover_leaves_a_job_that_is_whole_again() -> None:
+    for wait_ms in range(50, 1_000, 50):
+        world = whole()
+        world.command(Switch(("q",), world.now + 3_000))
+        world.run(wait_ms)
+        world.lose_supervisor()
+        world.start_supervisor()
+        world.run_until_whole(6_000)
+
+
+# -- the end ----------------------------------------------------------------------------------
+
+
+def test_a_stop_ends_all_lives_by_force_where_need_be_and_then_the_root() -> None:
+    world = whole()
+    machine(world, "r0.1").frozen_until = INF
+    world.command(Stop())
+    world.run(TIMING.kill_ms + 200)
+    assert not world.lives
+    assert world.exited == ["the job is stopped"]
+    assert world.desired.state == "stopped"
+
+
+def test_a_drain_closes_mergers_only_behind_all_that_a_replica_had_to_say() -> None:
+    world = whole()
+    world.crash(machine(world, "m0.1"))
+    world.command(Stop(drain=True))
+    world.crash(machine(world, "r0.2"))
+    while world.supervisor is not None:
+        before = {life.life: life.drains for life in world.lives.values()}
+        world.run(10)
+        for life in world.lives.values():
+            if life.life.slot[0] == "m" and life.drains and not before.get(life.life):
+                assert any(i.life.slot[0] == "r" for i in world.inputs(life))
+        assert world.now < 10_000
+    assert world.desired.state == "stopped"
+    world.run(300)
+    assert not world.lives
+
+
+def test_a_drain_that_does_not_end_can_be_stopped() -> None:
+    world = whole()
+    world.doomed = {"m0.0", "m0.1"}
+    for slot in sorted(world.doomed):
+        world.crash(machine(world, slot))
+    world.run(100)
+    world.command(Stop(drain=True))
+    world.run(1_000)
+    assert world.supervisor is not None
+    world.command(Stop())
+    world.run(500)
+    assert world.supervisor is None
+
+
+def test_the_supervisor_of_a_stopped_job_ends_who_is_left_and_exits() -> None:
+    world = whole()
+    world.lose_supervisor()
+    world.desired = Desired(3, ("p",), mergers=2, state="stopped")
+    world.start_supervisor()
+    world.run(1_000)
+    assert not world.lives
+    assert world.exited == ["the job is stopped"]
+
+
+# -- checkpoints and origins ------------------------------------------------------------------
+
+
+def test_checkpoints_are_taken_by_who_does_not_lead_and_few_are_kept() -> None:
+    world = whole()
+    world.run(4_000)
+    assert 2 <= len(world.kept) <= 3
+    assert max(info.join_at for info in world.kept) > world.now - 3 * TIMING.checkpoint_ms
+
+
+def test_a_new_life_asks_a_peer_that_does_not_lead_then_a_checkpoint_then_replays() -> None:
+    supervisor = Supervisor(1, Desired(3, ("p",)), (), ("n1", "n2"), TIMING)
+    lives = [e.life for e in supervisor.on(Start(), 0) if isinstance(e, Spawn)]
+    for i, life in enumerate(lives[1:]):
+        supervisor.on(ReplicaStatus(life, "p", 0, 100 + i, 2**20, 0, False, False, INF), 1)
+    merger = MergerStatus(
+        lives[0], 1, 90, 80, tuple(InputStatus(r, 100, True) for r in lives[1:]), None, 0, False
+    )
+    supervisor.on(merger, 1)
+    supervisor.on(Tick(), 2)
+    supervisor.on(Died(lives[1], "crashed"), 3)
+    effects = supervisor.on(Tick(), 3 + TIMING.backoff_ms)
+    [start] = [e.start for e in effects if isinstance(e, Spawn)]
+    assert isinstance(start, ReplicaStart)
+    assert start.origins == (LivePeer(lives[2]), Replay(80))
+
+
+# -- cost -------------------------------------------------------------------------------------
+
+
+def test_a_tick_with_nothing_to_do_costs_little() -> None:
+    world = whole()
+    supervisor = world.supervisor
+    assert supervisor is not None
+    tick, now = Tick(), world.now
+    supervisor.on(tick, now)
+    best = INF
+    for _ in range(5):
+        began = time.perf_counter_ns()
+        for _ in range(200):
+            supervisor.on(tick, now)
+        best = min(best, time.perf_counter_ns() - began)
+    assert best / 200 / 1_000 < IDLE_TICK_US_MAX
+
+
+# -- broken ones ------------------------------------------------------------------------------
+
+
+class GivesUpTheLast(Supervisor):
+    def _may_give_up(self, _slot: object) -> bool:
+        return True
+
+
+def test_giving_up_the_last_slot_is_noticed() -> None:
+    world = whole(Desired(1, ("p",)), GivesUpTheLast)
+    world.doomed = {"r0.0"}
+    world.crash(machine(world, "r0.0"))
+    world.run(15_000)
+    world.doomed = set()
+    with pytest.raises(Broken):
+        world.run_until_whole(2_000)
