@@ -1,8 +1,12 @@
 """The slow mode: every durable prefix is compatible with what that merger's inputs have said.
 
-It asks merge/compatible.py, which knows the paper's conditions and no table, so it also judges runs
-whose table nobody can recompute, and it is the oracle of the tests of `prefix.py`. It costs a run
-more than all the rest, so `every` has it only where it is asked for.
+It asks merge/compatible.py, which knows the paper's conditions and no table, so it also judges
+runs whose table nobody can recompute. It costs a run more than all the rest, so `every` has it only
+where it is asked for.
+
+An input of a merger is a session of a replica, or the journal of the other merger, from which it
+may backfill. Compared is what ends at the output's stable before that append, or later: what ends
+before it was compared before, and an input that has heard that it is settled need not tell it.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gapless.chaos.checkers.world import World
+from gapless.chaos.checkers.world import World, shard_of
 from gapless.chaos.history import (
     Broken,
     Durable,
@@ -40,6 +44,7 @@ class CompatibleWithInputs:
         self._join_at: dict[tuple[Life, Session], int] = {}
         self._forwarded: dict[Life, int] = {}
         self._outputs: dict[str, Tdb] = {}
+        self._known_from: dict[str, int] = {}
         self._compared = False
 
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
@@ -71,11 +76,12 @@ class CompatibleWithInputs:
 
     def _on_durable(self, _: int, fact: Durable) -> None:
         output = self._output(fact.merger.slot)
+        before = output.stable
         try:
             output.fold(fact.frame)
         except StreamViolation as e:
             raise Broken(self.name, f"the journal of {fact.merger}: {e}") from None
-        self._compare(fact.merger)
+        self._compare(fact.merger, before)
 
     def _on_recovered(self, _: int, fact: Recovered) -> None:
         """What was settled before is as it was; what is live is as it was read back."""
@@ -86,6 +92,8 @@ class CompatibleWithInputs:
         settled = [e for e in output.events if e.ve < stable]
         whole = Tdb(self._schema, [*settled, *live.events])
         whole.stable = stable
+        if stable > output.stable:  # rows that nobody heard of are settled by now
+            self._known_from[fact.merger.slot] = stable
         self._outputs[fact.merger.slot] = whole
 
     def _output(self, slot: str) -> Tdb:
@@ -93,14 +101,23 @@ class CompatibleWithInputs:
             self._outputs[slot] = Tdb(self._schema)
         return self._outputs[slot]
 
-    def _compare(self, merger: Life) -> None:
+    def _compare(self, merger: Life, settled: int) -> None:
         said = self._said.get(merger.slot, {})
-        join_at = [
-            max(self._join_at[place], self._forwarded.get(place[1].life, BEGIN)) for place in said
+        inputs = [
+            (tdb, max(self._join_at[place], self._forwarded.get(place[1].life, BEGIN)))
+            for place, tdb in said.items()
+        ]
+        inputs += [
+            (tdb, self._known_from.get(slot, BEGIN))
+            for slot, tdb in self._outputs.items()
+            if slot != merger.slot and shard_of(slot) == shard_of(merger.slot)
         ]
         try:
             check_compatible(
-                list(said.values()), self._outputs[merger.slot], key=self._key, join_at=join_at
+                [tdb.since(settled) for tdb, _ in inputs],
+                self._outputs[merger.slot].since(settled),
+                key=self._key,
+                join_at=[max(known, settled) for _, known in inputs],
             )
         except Incompatible as e:
             raise Broken(self.name, f"the journal of {merger}: {e}") from None
