@@ -57,6 +57,7 @@ class LiveTable:
         self._counts = Column(0)  # by id; 0 where an id is free
         self._starts = Column(INF)
         self._ends = Column(INF)
+        self._capacity = 0  # that the columns were last fitted to
         self._after = [0, 1, *range(3, 3 + len(schema.payload))]  # of a frame's columns
 
     def change(self, frame: Frame) -> None:
@@ -68,7 +69,7 @@ class LiveTable:
         if frame.insert_only:
             self._add(frame)
             return
-        there = np.flatnonzero(frame.ve != frame.vs)
+        there = (frame.ve != frame.vs).nonzero()[0]
         added = self._add(frame if len(there) == len(frame) else frame.take(there))
         adjusts = frame.adjusts
         columns = adjusts.batch.columns
@@ -98,6 +99,9 @@ class LiveTable:
 
     def _fit(self) -> None:
         capacity = self._keys.capacity
+        if capacity == self._capacity:
+            return
+        self._capacity = capacity
         self._counts.fit(capacity)
         self._starts.fit(capacity)
         self._ends.fit(capacity)
@@ -129,7 +133,8 @@ class LiveTable:
     def ids(self, chosen: Mask | None = None) -> Ids:
         """The ids of the events that are there, of those that a mask by id names."""
         there = self._counts.values > 0
-        return np.flatnonzero(there if chosen is None else there & chosen)
+        ids: Ids = (there if chosen is None else there & chosen).nonzero()[0]
+        return ids
 
     def rows(self, ids: Ids) -> Frame:
         """Those events as inserts, each as often as it is there."""

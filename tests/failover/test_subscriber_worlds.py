@@ -24,7 +24,7 @@ from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA
 from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
-from tests.failover.outputs import ScriptedMerger, World
+from tests.failover.scripted import ScriptedMerger, World
 
 SEEDS = 40
 BROKEN_SEEDS = 150
