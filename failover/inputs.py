@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import Life, Session
 from gapless.merge.membership import INPUTS_MAX
+from gapless.protocol.errors import Bug
 
 INPUT = Lifecycle(
     "an input of a merger",
@@ -85,9 +86,30 @@ class Links:
         """Those that may not act yet."""
         return self._joining
 
-    def of_slot(self, slot: str) -> list[Life]:
+    def outlived(self, life: Life) -> Link | None:
+        """The oldest life of its slot, where that has to go for a life that wants to attach."""
+        lives = self._of_slot(life.slot)
+        return self.by_life[lives[0]] if len(lives) >= LIVES_MAX and lives[0] < life else None
+
+    def full(self, life: Life) -> str | None:
+        """Why there is no room for one more life; None where there is."""
+        if len(self.by_life) >= LINKS_MAX:
+            return f"{LINKS_MAX} are attached"
+        if len(self._of_slot(life.slot)) >= LIVES_MAX:
+            return f"{LIVES_MAX} later lives of {life.slot} are attached"
+        return None
+
+    def _of_slot(self, slot: str) -> list[Life]:
         """The lives of a slot that are attached, the oldest first."""
         return sorted(life for life in self.by_life if life.slot == slot)
+
+    def validate(self, stable: int) -> None:
+        """Raises `Bug` where an invariant is broken; the output is stable up to here."""
+        for life, link in self.by_life.items():
+            if (link.join_at <= stable) != (link.state == "qualified"):
+                raise Bug(f"{life} joined at {link.join_at} and is {link.state} at {stable}")
+            if life != link.session.life:
+                raise Bug(f"the link of {life} is of {link.session.life}")
 
     # -- fences -------------------------------------------------------------------------------
 
@@ -101,7 +123,7 @@ class Links:
         known = self._fences.get(life.slot)
         if known is None or known < life:
             self._fences[life.slot] = life
-        return [self.by_life[old] for old in self.of_slot(life.slot) if self.is_fenced(old)]
+        return [self.by_life[old] for old in self._of_slot(life.slot) if self.is_fenced(old)]
 
     def is_fenced(self, life: Life) -> bool:
         """Whether a later life has taken its slot."""

@@ -18,7 +18,7 @@ durable, what feedback says, what may be delivered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, KeysView
 from typing import Any
 
 from gapless.failover.backfill import Backfill
@@ -38,7 +38,7 @@ from gapless.failover.effects import (
     TableRead,
     Tick,
 )
-from gapless.failover.inputs import LINKS_MAX, LIVES_MAX, Link, Links
+from gapless.failover.inputs import Link, Links
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import (
     SUPERVISOR,
@@ -153,7 +153,7 @@ class Merger:
         return self._durable_stable
 
     @property
-    def attached(self) -> Set[Life]:
+    def attached(self) -> KeysView[Life]:
         """The lives that feed it."""
         return self._links.by_life.keys()
 
@@ -219,13 +219,11 @@ class Merger:
         effects: list[Effect] = []
         if link is not None:
             self._drop(link)
-        others = self._links.of_slot(life.slot)
-        if len(others) >= LIVES_MAX and life > others[0]:
-            oldest = self._links.by_life[others[0]]
+        if (oldest := self._links.outlived(life)) is not None:
             self._drop(oldest)
             effects.append(self._refuse(oldest.session, "it has many successors"))
-        elif len(others) >= LIVES_MAX or len(self._links.by_life) >= LINKS_MAX:
-            return [*effects, self._refuse(session, f"{len(self._links.by_life)} are attached")]
+        if (full := self._links.full(life)) is not None:
+            return [*effects, self._refuse(session, full)]
         number = self._merge.attach(event.join_at)
         link = self._links.add(session, number, event.join_at, now)
         return effects + self._take_in(link, event.tail, now)
@@ -416,16 +414,11 @@ class Merger:
         self._merge.validate()
         self._writing.validate()
         self._serving.validate()
+        self._links.validate(self._merge.stable)
         numbers = [link.number for link in self._links.by_life.values()]
         if self._backfill is not None and self._backfill.number is not None:
             numbers.append(self._backfill.number)
         if sorted(numbers) != sorted(self._merge.inputs):
             raise Bug(f"sessions feed the inputs {numbers}, attached are {self._merge.inputs}")
-        for life, link in self._links.by_life.items():
-            may_act = link.join_at <= self._merge.stable
-            if may_act != (link.state == "qualified"):
-                raise Bug(f"{life} joined at {link.join_at} and is {link.state}")
-            if life != link.session.life:
-                raise Bug(f"the link of {life} is of {link.session.life}")
         if self._durable_stable > self._merge.stable:
             raise Bug(f"durable to {self._durable_stable}, merged to {self._merge.stable}")

@@ -142,7 +142,7 @@ def test_a_merger_that_all_replicas_joined_ahead_of_ends_with_the_whole_table(
     assert told == table, told.difference(table)
     for _ in range(3):
         late.tick()
-    assert late.machine.validate() is None
+    late.machine.validate()
     assert "peer m0.1" not in late._readers
 
 

@@ -125,7 +125,7 @@ def test_bad_content_ends_the_session_with_its_reason_and_is_counted() -> None:
 
 
 def test_more_replicas_than_a_merger_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LINKS_MAX", 1)
+    monkeypatch.setattr(inputs, "LINKS_MAX", 1)
     machine = merger()
     attach(machine, R0)
     assert sent(attach(machine, R1)) == [Refused(R1, 1, "1 are attached")]
