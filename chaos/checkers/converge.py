@@ -71,10 +71,16 @@ class Converges:
         """Unknown where nothing struck, a fault is not over, or people have stopped the job."""
         if not self._struck or self._active or world.desired.state != "running":
             return Verdict.UNKNOWN
-        problems = [*self._output(world), *self._lives(world), *self._suspected(world)]
+        problems = self.problems(world)
         if problems:
             raise Broken(self.name, f"at {world.now} ms: " + "; ".join(problems))
         return Verdict.HOLDS
+
+    def problems(self, world: World) -> list[str]:
+        """What has not converged yet. A simulation asks while it has patience: an attach that the
+        network loses a few times is sent again ever more seldom.
+        """
+        return [*self._output(world), *self._lives(world), *self._suspected(world)]
 
     def _output(self, world: World) -> list[str]:
         stables = [(f"the journal of {s}", self._durable[s]) for s in _slots("m", world)]
