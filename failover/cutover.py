@@ -59,6 +59,8 @@ class ReplicaView:
     stable: int
     """The last that it promised; BEGIN before its first status."""
     held_at: int
+    hold: tuple[int, int] = (0, 0)
+    """Term and version of the `Hold` that it obeys: another cutover may have held it before."""
     qualifies: bool = False
     """Whether it may act at every merger of its shard. Of old lives it does not matter."""
 
@@ -122,6 +124,7 @@ class Cutover:
         self._term = term
         self._timing = timing
         self._began_at = now
+        self._held_since = term, now  # the first hold of the old lives
         self._told_at: int | None = None  # when holds and fences were last sent
 
     @property
@@ -156,6 +159,7 @@ class Cutover:
                 return self._give_up(shards, problem, now)
         if self.state == "joining" and _all_qualify(shards):
             self._go("all qualify")
+            self._held_since = self._term, now
         if self.state == "holding" and self._is_safe(shards):
             return self._commit(shards, now)
         if self.state == "joining" or self.is_over:
@@ -197,7 +201,11 @@ class Cutover:
         )
 
     def _old_are_held(self, shards: Sequence[ShardView]) -> bool:
-        return all(old.held_at == self.at for old in _lives(shards, new=False))
+        return all(self._is_held(old) for old in _lives(shards, new=False))
+
+    def _is_held(self, old: ReplicaView) -> bool:
+        """Whether it obeys a hold of this cutover: no earlier order can lift it any more."""
+        return old.held_at == self.at and old.hold >= self._held_since
 
     def _fences(self, merger: MergerView, shard: ShardView) -> bool:
         """Whether a merger lets nobody in but lives that are held."""
@@ -215,7 +223,7 @@ class Cutover:
         effects: list[Effect] = [
             Send(str(old.life), Hold(self._term, self.at, now))
             for old in _lives(shards, new=False)
-            if old.held_at != self.at
+            if not self._is_held(old)
         ]
         for shard in shards:
             effects += self._fence(shard, _floors(shard))

@@ -252,6 +252,8 @@ class ReplicaStatus:
     """Whether it was told to drain, and has read and sent all there was."""
     held_at: int
     """It promises no stable beyond this time; INF where nothing holds it."""
+    hold: tuple[int, int] = (0, 0)
+    """Term and version of the `Hold` that says so; an older one changes nothing any more."""
 
 
 class InputStatus(NamedTuple):

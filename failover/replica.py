@@ -78,6 +78,7 @@ class Replica(Sending):
         self.forwarded = BEGIN
         """Outputs that end before it are not made any more."""
         self.held_at = start.held_at
+        self._hold_of = (0, 0)  # term and version of the last hold
         """No stable beyond it is promised."""
         self.is_drained = False
         """Whether it was told to drain, and has read and sent all there was."""
@@ -314,6 +315,7 @@ class Replica(Sending):
             self.is_joining,
             self.is_drained,
             self.held_at,
+            self._hold_of,
         )
         return Send(SUPERVISOR, status)
 
@@ -356,6 +358,9 @@ class Replica(Sending):
                 self._assign(order.mergers)
                 self.tail.trim(self._trim_to())
             case Hold():
+                if (order.term, order.version) < self._hold_of:
+                    return []
+                self._hold_of = order.term, order.version
                 self._hold(order.at)
             case Drain():
                 self._reading.drain()

@@ -35,8 +35,9 @@ def _replica(known: Known | None, qualifies: Callable[[Life], bool]) -> ReplicaV
     if known is None:
         return None
     status = known.replica
-    held_at = INF if status is None else status.held_at
-    return ReplicaView(known.life, known.stable, held_at, known.is_live and qualifies(known.life))
+    held_at, hold = (INF, (0, 0)) if status is None else (status.held_at, status.hold)
+    may_act = known.is_live and qualifies(known.life)
+    return ReplicaView(known.life, known.stable, held_at, hold, may_act)
 
 
 def _merger(slot: Slot) -> MergerView:

@@ -45,7 +45,7 @@ def shard(
     floors: tuple[Life, ...] = (),
 ) -> list[ShardView]:
     """One shard of two replicas and two mergers, in which all is as these say."""
-    before = {"stable": 50, "held_at": INF, **(old or {})}
+    before = {"stable": 50, "held_at": INF, "hold": (TERM, 1), **(old or {})}
     after = {"stable": 50, "held_at": T, "qualifies": True, **(new or {})}
     slots = [
         SlotView(ReplicaView(OLD[i], **before), ReplicaView(NEW[i], **after)) for i in range(2)
@@ -106,7 +106,9 @@ def test_it_commits_once_all_are_held_and_the_desire_comes_first() -> None:
     assert sent(effects, Hold) == {str(new): Hold(TERM, INF, 2) for new in NEW}
     fences = {(e.to, e.message) for e in effects if isinstance(e, Send) and e.to in MERGERS}
     assert fences == {(m, Fence(TERM, new)) for m in MERGERS for new in NEW}
-    lifted = [ShardView(tuple(SlotView(None, ReplicaView(n, 50, INF, True)) for n in NEW), ())]
+    lifted = [
+        ShardView(tuple(SlotView(None, ReplicaView(n, 50, INF, (TERM, 2), True)) for n in NEW), ())
+    ]
     assert cut.look(lifted, 3) == []
     assert (cut.state, cut.is_over) == ("done", True)
 
@@ -116,6 +118,7 @@ def test_it_commits_once_all_are_held_and_the_desire_comes_first() -> None:
     [
         shard(old={"held_at": T}),
         shard(merger={"fences": tuple(OLD)}),
+        shard(old={"held_at": T, "hold": (TERM, 0)}, merger={"fences": tuple(OLD)}),
         shard(old={"held_at": T - 1}, merger={"fences": tuple(OLD)}),
         shard(old={"held_at": T}, merger={"fences": (OLD[0],)}),
         held(is_heard=False),
@@ -125,6 +128,7 @@ def test_it_commits_once_all_are_held_and_the_desire_comes_first() -> None:
     ids=[
         "no fence",
         "not held",
+        "held by another",
         "held elsewhere",
         "one slot",
         "silent",
@@ -140,7 +144,7 @@ def test_it_waits_for_everybody(shards: list[ShardView]) -> None:
 
 
 def test_a_dead_life_is_fenced_instead_of_held() -> None:
-    alone = SlotView(None, ReplicaView(NEW[0], 50, T, True))
+    alone = SlotView(None, ReplicaView(NEW[0], 50, T, (0, 0), True))
     cut = started()
     cut.look(shard(), 1)
     dead = [replace(held()[0], replicas=(alone, held()[0].replicas[1]))]
@@ -216,6 +220,7 @@ class Running:
     is_new: bool
     stable: int = 0
     held_at: int = INF
+    hold: tuple[int, int] = (0, 0)
     is_over: bool = False
 
 
@@ -245,8 +250,18 @@ class World:
         self.flying: list[tuple[str, Message]] = []
         self.cut = Cutover(TERM, DESIRED, self.at, self.shards(), 0, TIMING)
 
+    def change_minds(self, now: int) -> None:
+        """Gives the cutover up and begins another one, while orders of the first are under way."""
+        if self.cut.is_committed:
+            return
+        for effect in self.cut.give_up(self.shards(), "it was a mistake", now):
+            if isinstance(effect, Send) and isinstance(effect.message, Hold):
+                self.flying.append((effect.to, effect.message))
+        if not self.beyond:
+            self.cut = Cutover(TERM, DESIRED, self.at, [], now, TIMING)
+
     def status(self, r: Running) -> ReplicaView:
-        return ReplicaView(r.life, r.stable, r.held_at, self.rng.random() < 0.9)
+        return ReplicaView(r.life, r.stable, r.held_at, r.hold, self.rng.random() < 0.9)
 
     def view(self, m: Merging) -> MergerView:
         return MergerView(m.slot, True, m.stable, tuple(m.fences.values()))
@@ -295,12 +310,15 @@ class World:
                 self.beyond |= {r.is_new} if r.stable > self.at else set()
                 assert len(self.beyond) < 2, f"both answers beyond {self.at}"
 
+    def obeys(self, r: Running, term: int, version: int) -> bool:
+        return (term, version) >= r.hold
+
     def deliver(self, to: str, message: Message) -> None:
         for r in self.replicas:
             if str(r.life) == to:
                 match message:
-                    case Hold(_, at):
-                        r.held_at = at
+                    case Hold(term, at, version) if self.obeys(r, term, version):
+                        r.held_at, r.hold = at, (term, version)
                     case Retire():
                         r.is_over = True
         for m in self.mergers:
@@ -313,9 +331,11 @@ def check_worlds(seeds: range) -> dict[str, int]:
     ends: dict[str, int] = {}
     for seed in seeds:
         world = World(seed)
-        now = 0
+        now, doubt = 0, 50 * world.rng.randint(1, 30)
         while not world.cut.is_over:
             now += 50
+            if now == doubt:
+                world.change_minds(now)
             world.step(now)
             assert now < 3 * TIMING.cutover_ms, f"seed {seed}: {world.cut.state} for ever"
         for _ in range(100):
@@ -335,6 +355,22 @@ def test_a_cutover_without_one_of_its_rules_is_caught(
     monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     monkeypatch.setattr(Cutover, rule, lambda *_: True)
+    with pytest.raises(AssertionError, match="both answers"):
+        check_worlds(range(300))
+
+
+def test_a_replica_that_obeys_the_last_hold_that_comes_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(World, "obeys", lambda *_: True)
+    with pytest.raises(AssertionError, match="both answers"):
+        check_worlds(range(600))
+
+
+def test_a_cutover_that_takes_the_hold_of_another_for_its_own_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Cutover, "_is_held", lambda self, old: old.held_at == self.at)
     with pytest.raises(AssertionError, match="both answers"):
         check_worlds(range(300))
 
