@@ -370,7 +370,7 @@ class MergerProcess(Process):
 
     def _reader(self, subscriber: str) -> OutputReader:
         if subscriber not in self._readers:
-            self._readers[subscriber] = self.world.cluster.output_reader(self.life.slot)
+            self._readers[subscriber] = self._output.reader()
         return self._readers[subscriber]
 
     def _refuse(self, subscriber: str, asked: Token | int, error: GaplessError) -> None:
@@ -388,8 +388,7 @@ class MergerProcess(Process):
             frame, join_at = self._peers[effect.peer].peer(effect.since)
         except GaplessError as e:
             self.world.note(f"{self.name}: {e}")
-            self._peers.pop(effect.peer)
-            frame, join_at = None, BEGIN
+            frame, join_at = None, BEGIN  # the reader goes on where it was, once it can
         self.happens(ask.PeerRead(effect.peer, frame, join_at))
 
 
