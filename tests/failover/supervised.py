@@ -92,6 +92,7 @@ class Machine:
     version: int = 0
     mergers: tuple[str, ...] = ()
     held_at: int = INF
+    hold: tuple[int, int] = (0, 0)
     stable: int = 0
     term: int = 0
     said_at: int = -1_000
@@ -292,8 +293,8 @@ class World:
                 machine.version, machine.mergers = order.version, order.mergers
             case Fence(life=life):
                 machine.fences[life.slot] = max(machine.fences.get(life.slot, life), life)
-            case Hold(at=at):
-                machine.held_at = at
+            case Hold(at=at) if (order.term, order.version) >= machine.hold:
+                machine.held_at, machine.hold = at, (order.term, order.version)
             case Drain():
                 machine.drains = True
             case TakeCheckpoint(name=name):
@@ -313,7 +314,10 @@ class World:
             self.end(machine, "its journal was taken over")
             return
         if not is_merger and not machine.is_stuck and self.now >= machine.joins_at:
-            machine.stable = min(self.now, machine.held_at)
+            machine.stable = max(machine.stable, min(self.now, machine.held_at))
+            if self.is_fenced(machine):
+                self.end(machine, "a merger has fenced it")
+                return
         if self.now - machine.said_at >= TIMING.heartbeat_ms:
             machine.said_at = self.now
             if machine.cut_until <= self.now:
@@ -330,6 +334,7 @@ class World:
             self.now < machine.joins_at,
             machine.drains,
             machine.held_at,
+            machine.hold,
         )
 
     def merger(self, machine: Machine) -> MergerStatus:
@@ -351,6 +356,15 @@ class World:
             and merger.life.slot in m.mergers
             and self.now >= max(m.joins_at, merger.up_at) + ATTACH_MS
             and m.life >= merger.fences.get(m.life.slot, m.life)
+        )
+
+    def is_fenced(self, machine: Machine) -> bool:
+        """Whether a merger that it sends to tells it that its life is over."""
+        life = machine.life
+        mergers = [self.newest(name) for name in machine.mergers]
+        return any(
+            m is not None and m.up_at <= self.now and life < m.fences.get(life.slot, life)
+            for m in mergers
         )
 
     # -- faults -------------------------------------------------------------------------------
