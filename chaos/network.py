@@ -23,7 +23,7 @@ CLOGGED_MAX = 10_000
 """Messages that wait at clogged links; what comes beyond is lost, as in a full buffer."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Weather:
     """How bad the network is as a whole."""
 
@@ -33,12 +33,18 @@ class Weather:
     repeat: float
 
 
+STORM = Weather(delay_ms=150, loss=0.4, repeat=0.3)
+"""As bad as it gets without being down."""
+
+
 @dataclass(slots=True)
 class Network:
     """Decides the fate of messages; the simulation carries them."""
 
     rng: random.Random
     weather: Weather
+    storms: int = 0
+    """How many faults make the network a bad one."""
     cut: dict[Pair, int] = field(default_factory=dict)
     """How many faults cut a link."""
     clogged: dict[Pair, int] = field(default_factory=dict)
@@ -51,18 +57,16 @@ class Network:
         if self.clogged and self._is(self.clogged, link):
             if len(self._waiting) >= CLOGGED_MAX:
                 return "lost at a clogged link"
-            self._waiting.append((link, lambda: carry(self._delay())))
+            self._waiting.append((link, lambda: carry(1 + self.rng.randrange(self.weather.delay_ms))))
             return None
-        weather, draw = self.weather, self.rng.random
+        weather = STORM if self.storms else self.weather
+        draw = self.rng.random
         if weather.loss and draw() < weather.loss:
             return "lost"
-        carry(self._delay())
+        carry(1 + int(draw() * weather.delay_ms))
         if weather.repeat and draw() < weather.repeat:
-            carry(self._delay())
+            carry(1 + int(draw() * weather.delay_ms))
         return None
-
-    def _delay(self) -> int:
-        return 1 + int(self.rng.random() * self.weather.delay_ms)
 
     def _is(self, troubled: dict[Pair, int], link: Pair) -> bool:
         sender, receiver = link

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gapless.chaos.checkers.all import every
+from gapless.chaos.checkers.converge import Converges
+from gapless.chaos.checkers.memory import MemoryReturns
 from gapless.chaos.cluster import Cluster
 from gapless.chaos.faults import Fault, draw
 from gapless.chaos.history import Broken, Fact, History, TookIn, Verdict, Written
@@ -54,12 +56,11 @@ from gapless.protocol.errors import GaplessError
 from gapless.protocol.tdb import Tdb
 
 REPLICAS, MERGERS = 3, 2
-SOURCE_EVERY_MS = 40
-"""A batch comes at this pace: the sources, and with them the faults, span two seconds, which is time
-for twenty heartbeats and for each of the killed to come back."""
-SETTLE_MS = 700
-"""How long a run goes on once all has come to its end: what is late may still arrive, what is left
-over be let go of."""
+CHANGES, FINAL = SUBSCRIBERS = ("changes", "final")
+"""The programs that read the output, by what is delivered to them."""
+SOURCE_EVERY_MS = (25, 40, 90)
+"""A batch comes at one of these paces: the sources, and with them the faults, span one to five
+seconds. Then faults come one upon the other, or leave time for each of the killed to come back."""
 LOOK_MS = 100
 """How often it is asked whether all is done."""
 PATIENCE_MS = 8_000
@@ -170,11 +171,11 @@ class Simulation:
         """By source, whom to wake when it has grown."""
         self._expected = {INF: self.workload.expected(self.batches)}
         self._tables: dict[str, int] = {}  # from when on a plan has another table
-        self.span_ms = SOURCE_EVERY_MS * len(self.batches)
+        self._pace_ms = self.rng.choice(SOURCE_EVERY_MS)
+        self.span_ms = self._pace_ms * len(self.batches)
         self.source_time = 0
         """How far the sources are."""
         self.is_stopped = False
-        self._converged_at = 0
         faults = draw(random.Random(f"faults {seed}"), self.span_ms)
         self.faults: Sequence[Fault] = faults[:faults_max]
         self.striking = Striking(self)
@@ -186,7 +187,9 @@ class Simulation:
         self.plans: dict[str, Runnable] = dict(self.workload.all_plans)
         self.job = self._made_job()
         self.cluster = Cluster(self)
-        self.history = History(every(self))
+        checkers = every(self)
+        self._last_checkers = [c for c in checkers if isinstance(c, Converges | MemoryReturns)]
+        self.history = History(checkers)
         self._writers = {
             name: Writer(
                 self.source_disk(name),
@@ -260,7 +263,7 @@ class Simulation:
         for name, how in self._subscribers():
             self.cluster.subscribe(name, how)
         for i, batch in enumerate(self.batches):
-            self.at(SOURCE_EVERY_MS * i, self._write, *batch)
+            self.at(self._pace_ms * i, self._write, *batch)
         self.at(self.span_ms, self._end_sources)
         self.striking.plan(self.faults)
         self.at(self.span_ms, self._look)
@@ -281,8 +284,8 @@ class Simulation:
         changes = one if self.rng.random() < 0.4 else both
         start = "begin" if changes is one and self.rng.random() < 0.5 else BEGIN
         return [
-            ("changes", {"mergers": changes, "deliver": "changes", "start": start, **common}),
-            ("final", {"mergers": both, "deliver": "final", "start": BEGIN, **common}),
+            (CHANGES, {"mergers": changes, "deliver": "changes", "start": start, **common}),
+            (FINAL, {"mergers": both, "deliver": "final", "start": BEGIN, **common}),
         ]
 
     def _write(self, source: str, rows: Any) -> None:
@@ -309,23 +312,21 @@ class Simulation:
     def _look(self) -> None:
         """Asks whether all is done; after long patience that is for the checkers to say."""
         end = max(self.span_ms, self.striking.ends_at)
-        if not self._has_converged:
-            self._converged_at = self.now + LOOK_MS
-        if self.now >= min(self._converged_at + SETTLE_MS, end + PATIENCE_MS):
-            self.is_stopped = True
-        else:
+        self.is_stopped = self._is_done or self.now > end + PATIENCE_MS
+        if not self.is_stopped:
             self.at(self.now + LOOK_MS, self._look)
 
     @property
-    def _has_converged(self) -> bool:
+    def _is_done(self) -> bool:
+        """Whether nothing is broken, missing or under way any more."""
         supervisor = self.cluster.newest[SUPERVISOR]
-        subscribers = [self.cluster.newest[name] for name in ("changes", "final")]
+        subscribers = [self.cluster.newest[name] for name in SUBSCRIBERS]
         return (
             self.striking.is_over
             and supervisor.is_alive
             and all(s.is_alive and s.machine.stable == INF for s in subscribers)
             and self._is_whole(supervisor.machine)
-            and self._mergers_are_done
+            and not any(checker.problems(self) for checker in self._last_checkers)
         )
 
     @staticmethod
@@ -337,22 +338,6 @@ class Simulation:
             and not state.cutover
             and all(s.state == "running" and s.successor is None for s in state.slots)
         )
-
-    @property
-    def _mergers_are_done(self) -> bool:
-        """Whether all output is durable, and each replica feeds each merger of its shard."""
-        newest = self.cluster.newest
-        replicas = [p.life for name, p in newest.items() if name[0] == "r" and p.is_alive]
-        for name, process in newest.items():
-            if name[0] != "m":
-                continue
-            if process.machine.durable_stable != INF:
-                return False
-            shard = name[1:].partition(".")[0]
-            own = {life for life in replicas if life.slot[1:].partition(".")[0] == shard}
-            if not own <= process.machine.attached:
-                return False
-        return True
 
     # -- what processes use -------------------------------------------------------------------
 

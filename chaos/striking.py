@@ -233,12 +233,11 @@ class Striking:
 
     def lossy(self, target: str, rng: random.Random) -> tuple[str, End]:  # noqa: ARG002
         """Makes the network a bad one."""
-        weather = self.world.network.weather
-        before = (weather.loss, weather.repeat, weather.delay_ms)
-        weather.loss, weather.repeat, weather.delay_ms = 0.4, 0.3, 150
+        network = self.world.network
+        network.storms += 1
 
         def end() -> None:
-            weather.loss, weather.repeat, weather.delay_ms = before
+            network.storms -= 1
 
         return "the network", end
 

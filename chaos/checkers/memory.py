@@ -9,8 +9,8 @@
     checkpoints            the newest two of each shard and plan, and one that is being replaced
 
 What a machine keeps it says itself: a replica by its tail and its links, any other by `sizes()`,
-numbers by the names below. It is judged once all output has ended and SETTLE_MS have passed; the
-tail of a replica, if it has heard from each of its mergers that all is durable.
+numbers by the names below. It is judged once all output has ended; the tail of a replica, if it has
+heard from each of its mergers that all is durable.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gapless.chaos.checkers.world import World
-from gapless.chaos.history import Broken, Durable, Recovered, Resumed, TookIn, Verdict
+from gapless.chaos.history import Broken, Durable, Recovered, Resumed, Verdict
 from gapless.failover.link import CREDITS
 from gapless.failover.messages import Life
 from gapless.protocol.elements import INF
 
-SETTLE_MS = 500
-"""A few resends: until then the last acks may still be on their way."""
 TAIL_SHARE = 0.25
 """Of the table's events, what tails may keep beside those without an end: they forget by frames,
 and one that kept everything holds more than all of them."""
@@ -52,44 +50,40 @@ class MemoryReturns:
 
     def __init__(self) -> None:
         self._ended: set[str] = set()
-        self._moved_at = 0
         self._subscribers: set[str] = set()
 
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
-        """When the output moved last."""
+        """Where the outputs stand, and who may ask for more."""
         return {
-            Durable: lambda now, fact: self._on_stable(now, fact.merger, fact.frame.stable),
-            Recovered: lambda now, fact: self._on_stable(now, fact.merger, fact.live.stable),
-            TookIn: self._on_took_in,
+            Durable: lambda _, fact: self._on_stable(fact.merger, fact.frame.stable),
+            Recovered: lambda _, fact: self._on_stable(fact.merger, fact.live.stable),
             Resumed: lambda _, fact: self._subscribers.add(fact.subscriber),
         }
 
-    def _on_stable(self, now: int, merger: Life, stable: int | None) -> None:
-        self._moved_at = now
+    def _on_stable(self, merger: Life, stable: int | None) -> None:
         if stable == INF:
             self._ended.add(merger.slot)
 
-    def _on_took_in(self, now: int, fact: TookIn) -> None:
-        if len(fact.frame):  # others only ask whether somebody is there
-            self._moved_at = now
-
     def verdict(self, world: World) -> Verdict:
-        """Unknown where something was still moving, or no machine could be asked."""
-        if world.now < self._moved_at + SETTLE_MS or not self._ended.issuperset(world.outputs):
+        """Unknown where the output has not ended, or nobody could be asked."""
+        if not self._ended.issuperset(world.outputs) or not world.machines:
             return Verdict.UNKNOWN
+        problems = self.problems(world)
+        if problems:
+            raise Broken(self.name, f"at {world.now} ms: " + "; ".join(problems))
+        return Verdict.HOLDS
+
+    def problems(self, world: World) -> list[str]:
+        """What is not back at its level yet. A simulation asks while it has patience: the last acks
+        may still be on their way.
+        """
         levels = self._levels(world)
-        judged = False
-        for life, machine in world.machines.items():
-            for what, size in sizes_of(machine):
-                level = levels.get(what)
-                judged |= level is not None
-                if level is not None and size > level:
-                    raise Broken(
-                        self.name,
-                        f"{life} has {size} {what}, {world.now - self._moved_at} ms after all "
-                        f"output has ended; the level is {level}",
-                    )
-        return Verdict.HOLDS if judged else Verdict.UNKNOWN
+        return [
+            f"{life} has {size} {what}, the level is {levels[what]}"
+            for life, machine in world.machines.items()
+            for what, size in sizes_of(machine)
+            if size > levels.get(what, size)
+        ]
 
     def _levels(self, world: World) -> dict[str, int]:
         counts = world.expected.counts()
