@@ -10,11 +10,8 @@ may act on old news, but not against what it has been told.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from dataclasses import dataclass, field
 
-from gapless.failover.checkpointing import CheckpointInfo
 from gapless.failover.desired import Change, Desired
 from gapless.failover.effects import (
     Alarm,
@@ -34,77 +31,27 @@ from gapless.failover.effects import (
 )
 from gapless.failover.messages import (
     SUPERVISOR,
-    Assign,
-    CheckpointTaken,
-    Drain,
     Fence,
-    Hold,
-    InputStatus,
     Life,
     MergerStatus,
-    Order,
     ReplicaStatus,
     Retire,
-    TakeCheckpoint,
 )
 from gapless.failover.starting import MergerStart, Replay, ReplicaStart
 from gapless.failover.supervisor import Supervisor
-from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
-
-TICK_MS = 50
-ATTACH_MS = 100
-"""From the moment on that both live, until a replica may act at a merger."""
-TIMING = Timing(
-    heartbeat_ms=100,
-    hang_ms=350,
-    lag_ms=700,
-    absent_ms=600,
-    adopt_ms=250,
-    start_ms=1_000,
-    backoff_ms=30,
-    backoff_max_ms=400,
-    steady_ms=1_000,
-    checkpoint_ms=250,
-    kill_ms=200,
-    cutover_ms=4_000,
+from tests.failover.supervised_lives import (
+    NODES,
+    SPAWNS_A_SECOND,
+    TICK_MS,
+    TIMING,
+    Broken,
+    Lives,
+    Machine,
 )
-NODES = ("n1", "n2", "n3", "n4")
-SPAWNS_A_SECOND = 24
-"""In one slot, of one supervisor: what the back-off of its life and that of successors let through,
-and one command that forgets failures.
-"""
 
 
-class Broken(AssertionError):
-    """A promise of the supervisor is broken."""
-
-
-@dataclass(eq=False)
-class Machine:
-    """One life in the cluster."""
-
-    life: Life
-    node: str
-    up_at: int
-    joins_at: int
-    plan: str = ""
-    version: int = 0
-    mergers: tuple[str, ...] = ()
-    held_at: int = INF
-    hold: tuple[int, int] = (0, 0)
-    stable: int = 0
-    term: int = 0
-    said_at: int = -1_000
-    frozen_until: int = 0
-    cut_until: int = 0
-    zombie_until: int = 0
-    is_stuck: bool = False
-    drains: bool = False
-    fences: dict[str, Life] = field(default_factory=dict)
-
-
-class World:
+class World(Lives):
     """The cluster, its network, and the supervisors of its job."""
 
     def __init__(
@@ -114,22 +61,13 @@ class World:
         desired: Desired | None = None,
         loss: float = 0.0,
     ) -> None:
-        self.rng = random.Random(seed)
+        super().__init__(seed, loss)
         self.make = make
-        self.loss = loss
-        self.now = 0
         self.desired = desired or Desired(3, ("p",), mergers=2)
         self.nodes: tuple[str, ...] = NODES
-        self.lives: dict[Life, Machine] = {}
-        self.doomed: set[str] = set()
-        """Slots whose lives die as soon as they are up."""
-        self.due: list[tuple[int, int, Life | None, Event]] = []
-        self.number = 0
         self.seen: set[Life] = set()
         self.spawned: dict[tuple[int, str], list[int]] = {}
         self.alarms: list[str] = []
-        self.kept: list[CheckpointInfo] = []
-        self.durable: dict[str, int] = {}
         self.news: dict[Life, tuple[int, ReplicaStatus | MergerStatus]] = {}
         self.ordered: set[Life] = set()
         self.removed: set[str] = set()
@@ -169,8 +107,10 @@ class World:
             ours = [life for life in self.news if life.incarnation.term == self.term]
             for life in [life for life in ours if self.homes[life] not in event.names]:
                 del self.news[life]  # where an adopted life runs nobody has said
+        slots = set(self.supervisor.slots)
         self.do(self.supervisor, self.supervisor.on(event, self.now))
         if self.supervisor is not None:
+            self.removed |= slots - set(self.supervisor.slots)
             self.supervisor.validate()
             self.check_successors(self.supervisor)
 
@@ -230,11 +170,6 @@ class World:
 
     # -- the network --------------------------------------------------------------------------
 
-    def later(self, to: Life | None, event: Event) -> None:
-        if self.rng.random() >= self.loss:
-            self.number += 1
-            self.due.append((self.now + self.rng.randint(1, 30), self.number, to, event))
-
     def send(self, to: str, message: Event) -> None:
         for machine in self.lives.values():
             newest = machine is self.newest(machine.life.slot)
@@ -243,10 +178,6 @@ class World:
         for supervisor, _ in self.old:
             if str(supervisor.life) == to:
                 self.do(supervisor, supervisor.on(message, self.now))
-
-    def newest(self, slot: str) -> Machine | None:
-        lives = [m for m in self.lives.values() if m.life.slot == slot]
-        return max(lives, key=lambda m: m.life, default=None)
 
     def run(self, ms: int) -> None:
         """Lets time pass."""
@@ -270,102 +201,6 @@ class World:
                     self.do(supervisor, supervisor.on(Tick(), self.now))
                     if self.now >= end:
                         self.old = [pair for pair in self.old if pair[0] is not supervisor]
-
-    # -- lives --------------------------------------------------------------------------------
-
-    def end(self, machine: Machine, reason: str) -> None:
-        self.lives.pop(machine.life, None)
-        self.later_surely(Died(machine.life, reason))
-
-    def later_surely(self, event: Event) -> None:
-        self.number += 1
-        self.due.append((self.now + self.rng.randint(1, 40), self.number, None, event))
-
-    def obey(self, machine: Machine, order: Event) -> None:
-        assert isinstance(order, Order)
-        if order.term < machine.term:
-            return
-        machine.term = order.term
-        match order:
-            case Retire(life=life) if life == machine.life:
-                self.end(machine, "retired")
-            case Assign() if order.version > machine.version:
-                machine.version, machine.mergers = order.version, order.mergers
-            case Fence(life=life):
-                machine.fences[life.slot] = max(machine.fences.get(life.slot, life), life)
-            case Hold(at=at) if (order.term, order.version) >= machine.hold:
-                machine.held_at, machine.hold = at, (order.term, order.version)
-            case Drain():
-                machine.drains = True
-            case TakeCheckpoint(name=name):
-                info = CheckpointInfo(name, int(machine.life.slot[1]), machine.plan, self.now)
-                self.kept.append(info)
-                self.later(None, CheckpointTaken(machine.life, name, machine.plan, self.now))
-
-    def step(self, machine: Machine) -> None:
-        if machine.up_at > self.now or machine.frozen_until > self.now:
-            return
-        if machine.life.slot in self.doomed:
-            self.end(machine, "it cannot run")
-            return
-        is_merger = machine.life.slot[0] == "m"
-        newer = self.newest(machine.life.slot)
-        if is_merger and newer is not None and newer is not machine and newer.up_at <= self.now:
-            self.end(machine, "its journal was taken over")
-            return
-        if not is_merger and not machine.is_stuck and self.now >= machine.joins_at:
-            machine.stable = max(machine.stable, min(self.now, machine.held_at))
-            if self.is_fenced(machine):
-                self.end(machine, "a merger has fenced it")
-                return
-        if self.now - machine.said_at >= TIMING.heartbeat_ms:
-            machine.said_at = self.now
-            if machine.cut_until <= self.now:
-                self.later(None, self.merger(machine) if is_merger else self.replica(machine))
-
-    def replica(self, machine: Machine) -> ReplicaStatus:
-        return ReplicaStatus(
-            machine.life,
-            machine.plan,
-            0,
-            machine.stable,
-            machine.version,
-            0,
-            self.now < machine.joins_at,
-            machine.drains,
-            machine.held_at,
-            machine.hold,
-        )
-
-    def merger(self, machine: Machine) -> MergerStatus:
-        inputs = self.inputs(machine)
-        best = max((i.stable for i in inputs), default=0)
-        durable = max(self.durable.get(machine.life.slot, 0), best)
-        self.durable[machine.life.slot] = durable
-        fences = tuple(machine.fences.values())
-        return MergerStatus(
-            machine.life, 1, durable, durable, inputs, None, 0, machine.drains, fences=fences
-        )
-
-    def inputs(self, merger: Machine) -> tuple[InputStatus, ...]:
-        return tuple(
-            InputStatus(m.life, m.stable, True)
-            for m in self.lives.values()
-            if m.life.slot[0] == "r"
-            and m.life.slot[1] == merger.life.slot[1]
-            and merger.life.slot in m.mergers
-            and self.now >= max(m.joins_at, merger.up_at) + ATTACH_MS
-            and m.life >= merger.fences.get(m.life.slot, m.life)
-        )
-
-    def is_fenced(self, machine: Machine) -> bool:
-        """Whether a merger that it sends to tells it that its life is over."""
-        life = machine.life
-        mergers = [self.newest(name) for name in machine.mergers]
-        return any(
-            m is not None and m.up_at <= self.now and life < m.fences.get(life.slot, life)
-            for m in mergers
-        )
 
     # -- faults -------------------------------------------------------------------------------
 
@@ -458,8 +293,6 @@ class World:
         """Of a life that is told to go, or let in no more: its slot must not lose all by it."""
         if supervisor is not self.supervisor or life in self.ordered or life.slot in self.removed:
             return
-        if life.slot not in supervisor.slots:
-            self.removed.add(life.slot)  # that was decided with its first life that goes
         before = self.fine_slots(life.slot[1])
         self.ordered.add(life)
         after = self.fine_slots(life.slot[1])
@@ -522,3 +355,27 @@ class World:
                 assert self.supervisor is not None
                 raise Broken(f"not whole after {bound_ms} ms: {self.supervisor.state()}")
             self.run(TICK_MS)
+
+
+def whole(desired: Desired | None = None, make: type[Supervisor] = Supervisor) -> World:
+    """A job that runs as desired."""
+    world = World(1, make, desired)
+    world.run_until_whole(3_000)
+    world.run(300)
+    return world
+
+
+def machine(world: World, slot: str) -> Machine:
+    """The newest life in a slot."""
+    found = world.newest(slot)
+    assert found is not None
+    return found
+
+
+def shown(world: World, slot: str) -> str:
+    assert world.supervisor is not None
+    return {s.slot: s.state for s in world.supervisor.state().slots}[slot]
+
+
+def spawned(world: World, slot: str) -> int:
+    return sum(life.slot == slot for life in world.seen)

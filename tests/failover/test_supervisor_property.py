@@ -13,7 +13,8 @@ from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import GaplessError
-from tests.failover.supervised import TIMING, Broken, World
+from tests.failover.supervised import World
+from tests.failover.supervised_lives import TIMING, Broken
 
 WHOLE_WITHIN_MS = 6_000
 """After the last fault: a hang is noticed, back-offs end, and successors come one by one."""
