@@ -67,6 +67,9 @@ from gapless.protocol.errors import Misuse
 class Supervisor(Tending):
     """One life of a job's root. Pure: the shell does what the effects say."""
 
+    CUTOVER: type[Cutover] = Cutover
+    """What it makes of a changed query."""
+
     CUTOVER: ClassVar[type[Cutover]] = Cutover
 
     def __init__(
