@@ -234,6 +234,7 @@ class ReplicaProcess(Process):
             self.later(FOLLOW_MS, partial(self._have_read, is_last=True), source, number)
             return
         self._reads += 1
+        self.world.frames += frame is not None
         self.happens(ask.SourceRead(source, frame, position))
 
     def _write_checkpoint(self, effect: ask.WriteCheckpoint) -> None:
@@ -293,6 +294,7 @@ class MergerProcess(Process):
         self._taken: tuple[Any, int] | None = None
         super().happens(event)
         if expected and self._taken is not None and self._taken >= (event.session, number):
+            self.world.frames += 1
             is_attach = isinstance(event, Attach)
             self.world.say(
                 TookIn(
@@ -309,6 +311,7 @@ class MergerProcess(Process):
         if isinstance(message, Ack):
             self._taken = (message.session, message.sequence)
         elif isinstance(message, Delivery):
+            self.world.frames += 1
             self.world.say(
                 Delivered(self.life, effect.to, message.after, message.frame, message.token)
             )

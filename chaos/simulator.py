@@ -30,7 +30,7 @@ from gapless.chaos.checkers.converge import Converges
 from gapless.chaos.checkers.memory import MemoryReturns
 from gapless.chaos.cluster import Cluster
 from gapless.chaos.faults import Fault, draw
-from gapless.chaos.history import Broken, Fact, History, TookIn, Verdict, Written
+from gapless.chaos.history import Broken, Fact, History, Verdict, Written
 from gapless.chaos.memo import decoding_once
 from gapless.chaos.network import Network, Weather
 from gapless.chaos.storage import SimulatedDisk, View
@@ -61,6 +61,11 @@ CHANGES, FINAL = SUBSCRIBERS = ("changes", "final")
 SOURCE_EVERY_MS = (25, 40, 90)
 """A batch comes at one of these paces: the sources, and with them the faults, span one to five
 seconds. Then faults come one upon the other, or leave time for each of the killed to come back."""
+FRAMES_MIN = 300
+"""That are read from a source, taken in by a merger or delivered, in every run: the sources go on
+until then."""
+SPAN_BATCHES = 28
+"""Batches that are written at least. Faults begin while they are."""
 LOOK_MS = 100
 """How often it is asked whether all is done."""
 PATIENCE_MS = 8_000
@@ -88,7 +93,7 @@ TIMING = Timing(
     backoff_ms=30,
     backoff_max_ms=400,
     steady_ms=1_000,
-    checkpoint_ms=250,
+    checkpoint_ms=400,
     kill_ms=200,
     start_ms=1_000,
 )
@@ -126,7 +131,7 @@ class SimResult:
     ok: bool
     steps: int
     frames: int
-    """That mergers took in."""
+    """Read from a source, taken in by a merger, or delivered to a subscriber."""
     faults: int
     """That struck."""
     faults_planned: int
@@ -169,10 +174,12 @@ class Simulation:
         self.batches = self.workload.batches(self._feed)
         self.waiting_for: dict[str, list[Callable[[], None]]] = {n: [] for n in self.workload.layouts}
         """By source, whom to wake when it has grown."""
-        self._expected = {INF: self.workload.expected(self.batches)}
+        self.frames = 0
+        """Read from a source, taken in by a merger, or delivered to a subscriber."""
+        self._expected: dict[int, Tdb] = {}  # by when the changed query begins
         self._tables: dict[str, int] = {}  # from when on a plan has another table
         self._pace_ms = self.rng.choice(SOURCE_EVERY_MS)
-        self.span_ms = self._pace_ms * len(self.batches)
+        self.span_ms = self._pace_ms * min(SPAN_BATCHES, len(self.batches))
         self.source_time = 0
         """How far the sources are."""
         self.is_stopped = False
@@ -228,10 +235,15 @@ class Simulation:
     def expected(self) -> Tdb:
         """The table that the output has to be: that of the query that is desired."""
         at = self._tables.get(self.desired.plans[0], INF)
-        if at not in self._expected:
-            assert self.workload.expected_at is not None
-            self._expected[at] = self.workload.expected_at(self.batches, at)
-        return self._expected[at]
+        table = self._expected.get(at)
+        if table is None:
+            work = self.workload
+            if at == INF or work.expected_at is None:
+                table = work.expected(self.batches)
+            else:
+                table = work.expected_at(self.batches, at)
+            self._expected[at] = table
+        return table
 
     @property
     def desired(self) -> Desired:
@@ -262,9 +274,7 @@ class Simulation:
         self.cluster.start_supervisor()
         for name, how in self._subscribers():
             self.cluster.subscribe(name, how)
-        for i, batch in enumerate(self.batches):
-            self.at(self._pace_ms * i, self._write, *batch)
-        self.at(self.span_ms, self._end_sources)
+        self._write(0)
         self.striking.plan(self.faults)
         self.at(self.span_ms, self._look)
         while not self.is_stopped:
@@ -288,16 +298,23 @@ class Simulation:
             (FINAL, {"mergers": both, "deliver": "final", "start": BEGIN, **common}),
         ]
 
-    def _write(self, source: str, rows: Any) -> None:
+    def _write(self, number: int) -> None:
+        """The next batch, and all that follow; or the end, once there were frames enough."""
+        self.by_time()
+        if number >= SPAN_BATCHES and self.frames >= FRAMES_MIN or number == len(self.batches):
+            self.batches = self.batches[:number]
+            self._expected.clear()
+            self.span_ms = self.now
+            for name, writer in self._writers.items():
+                writer.end()
+                self._grown(name, INF)
+            return
+        source, rows = self.batches[number]
         writer = self._writers[source]
         writer.append(rows)
         self.source_time = max(self.source_time, writer.stable)
         self._grown(source, writer.stable)
-
-    def _end_sources(self) -> None:
-        for name, writer in self._writers.items():
-            writer.end()
-            self._grown(name, INF)
+        self.at(self.now + self._pace_ms, self._write, number + 1)
 
     def _grown(self, source: str, stable: int) -> None:
         self.say(Written(source, stable))
@@ -416,7 +433,7 @@ def run_seed(
         simulation.workload.name,
         problem is None,
         len(simulation.steps),
-        sum(type(fact) is TookIn for _, fact in simulation.history.facts),
+        simulation.frames,
         simulation.striking.struck,
         len(simulation.faults),
         problem,

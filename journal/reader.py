@@ -99,6 +99,8 @@ class Reader:
 
     def _selected(self, columns: Sequence[str]) -> StreamSchema:
         whole = self.layout.schema
+        if list(columns) == whole.names:
+            return whole
         unknown = [name for name in columns if name not in whole.names]
         if unknown:
             raise SchemaError(f"column {unknown[0]!r} is none of {', '.join(whole.names)}")

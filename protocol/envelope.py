@@ -54,6 +54,8 @@ HEADER_BYTES = 64
 """Bytes of a header, and what an envelope is a multiple of: a cache line, Arrow's alignment."""
 BODY_BYTES_MAX = 64 << 20
 """Bytes of a body: 65,536 rows of 1 KB. Whoever has a larger frame cuts it before it is encoded."""
+WRITERS_KEPT = 1024
+"""Incarnations that headers name: a record's is mostly that of the one before."""
 SCHEMAS_KEPT = 256
 """Schemas whose encoded form is kept: more than one process meets."""
 
@@ -98,6 +100,9 @@ class Incarnation:
 
     def __str__(self) -> str:
         return f"{self.term}.{self.counter}"
+
+
+_incarnation = lru_cache(WRITERS_KEPT)(Incarnation)
 
 
 class Place(NamedTuple):
@@ -261,7 +266,7 @@ def _read_header(view: memoryview, max_bytes: int) -> Header:
     return Header(
         _KINDS[kind],
         Place(place & ~_MORE, place >= _MORE),
-        Incarnation(term, counter),
+        _incarnation(term, counter),
         sequence,
         None if stable == BEGIN else stable,
         fingerprint,

@@ -15,12 +15,12 @@ from gapless.journal.layout import Layout
 
 PARTITIONS, SHARDS, GROUPS = 3, 2, 6
 """The hashes of six groups reach all partitions."""
-HALF = PACE._replace(batches=PACE.batches // 2)
+FEWER = PACE._replace(batches=2 * PACE.batches // 3)
 
 
 def batches(rng: random.Random) -> Batches:
-    """Half as many as w1's, of more groups."""
-    return flows(rng, HALF, GROUPS)
+    """Fewer than of w1, of more groups: each goes through as many machines once more."""
+    return flows(rng, FEWER, GROUPS)
 
 
 SHARDED = replace(
