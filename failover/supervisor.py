@@ -67,10 +67,8 @@ from gapless.protocol.errors import Misuse
 class Supervisor(Tending):
     """One life of a job's root. Pure: the shell does what the effects say."""
 
-    CUTOVER: type[Cutover] = Cutover
-    """What it makes of a changed query."""
-
     CUTOVER: ClassVar[type[Cutover]] = Cutover
+    """What it makes of a changed query."""
 
     def __init__(
         self,
