@@ -27,6 +27,7 @@ from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import (
     BODY_BYTES_MAX,
     HEADER_BYTES,
+    MAGIC,
     Header,
     Incarnation,
     Place,
@@ -49,11 +50,20 @@ SUMMED_BYTES = HEADER_BYTES - 4
 """Of each header, in a segment's checksum: all but its own, behind which every sum is the same."""
 NUMBERS = 1 << 32
 """Of segments, in their records: what an envelope has room for; beyond they begin again."""
+SOUGHT_BYTES = 1 << 20
+"""Looked through at once for the next header: what is copied to do so stays in a cache."""
 TIME_COLUMNS_BYTES = 24
 """Of a row in a frame."""
 ADVICE = (
     "run `gapless journal verify` to see all damage; restore the file from a copy, or prepare anew"
 )
+
+
+class DamagedRecord(JournalError):
+    """A record that does not read."""
+
+    behind = 0
+    """From which byte of its segment on another record may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,7 @@ class Index:
     def extend(self, data: memoryview, base: int = 0) -> None:
         """Takes in whole batches from `end` on; `data` begins `base` bytes into the segment.
 
-        Stops before a batch that is not there whole. Raises `JournalError` where a header is
+        Stops before a batch that is not there whole. Raises `DamagedRecord` where a header is
         damaged; the batches before it are then in.
         """
         batch: list[Record] = []
@@ -116,13 +126,34 @@ class Index:
         except Truncated:
             return None
         except DecodeError as e:
-            raise JournalError(f"segment {self.name} at byte {at}: {e}; {ADVICE}") from None
+            raise _damaged(self.name, at, e, at + HEADER_BYTES) from None
         if header is not None and header.incarnation != self.writer:
-            raise JournalError(
-                f"segment {self.name} at byte {at}: a record of another segment "
-                f"({header.incarnation}, not {self.writer}); {ADVICE}"
-            )
+            other = f"a record of another segment ({header.incarnation}, not {self.writer})"
+            raise _damaged(self.name, at, other, at + HEADER_BYTES)
         return header
+
+
+def _damaged(name: str, at: int, what: object, behind: int) -> DamagedRecord:
+    error = DamagedRecord(f"segment {name} at byte {at}: {what}; {ADVICE}")
+    error.behind = behind
+    return error
+
+
+def next_header(data: memoryview, at: int, end: int) -> int:
+    """Where the next header begins that reads, from `at` on; `end` where there is none."""
+    while at < end:
+        found = bytes(data[at : at + SOUGHT_BYTES]).find(MAGIC)
+        if found < 0:
+            at += SOUGHT_BYTES - HEADER_BYTES
+            continue
+        at += found
+        try:
+            peek_header(data, at)
+        except DecodeError:
+            at += 1
+            continue
+        return at
+    return end
 
 
 def writer_of(name: str) -> Incarnation:
@@ -141,7 +172,9 @@ def headers_crc(records: Iterable[bytes | memoryview], crc: int) -> int:
 
 
 def read(name: str, data: memoryview | pa.Buffer, record: Record, layout: Layout) -> Frame:
-    """The frame of a record; `data` is its bytes. Its columns lie in `data`."""
+    """The frame of a record; `data` is its bytes. Its columns lie in `data`. Raises `DamagedRecord`
+    where it does not read.
+    """
     try:
         if layout.has_rows:
             rows = decode_rows(data, layout.schema)
@@ -149,7 +182,7 @@ def read(name: str, data: memoryview | pa.Buffer, record: Record, layout: Layout
             return frame_of_rows(rows.batch, layout, rows.stable)
         return decode_frame(data, layout.schema).frame
     except DecodeError as e:
-        raise JournalError(f"segment {name} at byte {record.at}: {e}; {ADVICE}") from None
+        raise _damaged(name, record.at, e, record.at + record.size) from None
 
 
 def _check_times(batch: pa.RecordBatch, layout: Layout) -> None:

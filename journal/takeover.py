@@ -1,4 +1,16 @@
-"""Becoming the writer: fence off whoever was, find where it ended, and commit that cut."""
+"""Becoming the writer: fence off whoever was, find where it ended, and commit that cut.
+
+    | record | record | reco              a torn end, which nobody was told of: cut off
+    | record | reco        ^              the live end says that it was read: JournalError
+    | record | ###### | record |          a record behind one that does not read: JournalError
+
+A torn end is what a crash leaves of the last append, or of the last few where they were not synced
+yet. What lay before the live end is more than that. The live end itself is not synced, though, and
+a crash may take it: so a record that does not read, with one of the same writer behind it, is
+damage as well. A file system that kept a later page of unsynced bytes and lost an earlier one has
+left the same, and nobody was told of those rows; what is right then a person says, with
+`accept_loss`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +20,9 @@ from gapless.journal import rejects
 from gapless.journal.commit import Change, Commits, check_committed, live_segment
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import claim, read_live_end
-from gapless.journal.segment import Index
+from gapless.journal.segment import DamagedRecord, Index, next_header
 from gapless.journal.tally import Tally, recount, sealed
+from gapless.protocol.envelope import peek_header
 from gapless.protocol.errors import JournalError
 
 EPOCH_DIGITS = 10
@@ -75,16 +88,17 @@ def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
     index, damage = Index(name), None
     try:
         index.extend(data)
-    except JournalError as e:
+    except DamagedRecord as e:
         damage = e
     tally, unread = recount(index, data, commits.layout)
-    if not accept_loss and _was_said(commits, tally.bytes):
+    damage = unread or damage
+    if not accept_loss and (_was_said(commits, tally.bytes) or _goes_on(index, data, damage)):
         lost = (
             f"segment {name} ends at byte {tally.bytes}, and rows behind it have been read: the "
             "machine died before they were safe. Take the journal over with accept_loss, and "
             "readers start anew"
         )
-        raise JournalError(f"{disk}: {unread or damage or lost}")
+        raise JournalError(f"{disk}: {damage or lost}")
     tally.rejected = rejects.cut(disk, rejects.beside(name), head.batches + tally.batches)
     return tally
 
@@ -104,6 +118,19 @@ def _was_said(commits: Commits, end: int) -> bool:
     if shown is not None and shown.number > head.live:
         check_committed(commits, head.epoch, shown.number)
     return shown is not None and shown.number == head.live and shown.end > end
+
+
+def _goes_on(index: Index, data: memoryview, damage: DamagedRecord | None) -> bool:
+    """Whether the segment's writer has written a record behind one that does not read: it was whole
+    then. A torn end has none; where bytes are missing, and none is wrong, nothing is sought.
+    """
+    end = len(data)
+    at = end if damage is None else damage.behind
+    while (at := next_header(data, at, end)) < end:
+        if peek_header(data, at).incarnation == index.writer:
+            return True
+        at += 1
+    return False
 
 
 def collect_garbage(commits: Commits) -> None:

@@ -9,9 +9,8 @@ from typing import TypeAlias
 from gapless.journal.facts import Fact
 from gapless.journal.head import Head
 from gapless.journal.layout import Layout
-from gapless.journal.segment import Index, headers_crc, read, span
+from gapless.journal.segment import DamagedRecord, Index, headers_crc, read, span
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import JournalError
 from gapless.protocol.frame import Times
 
 Records: TypeAlias = Sequence[bytes | memoryview]
@@ -94,7 +93,7 @@ def watermark(stable: int) -> Fact:
     return Fact(0, "", 0, 0, 0, 0, 0, INF, BEGIN, stable, False)
 
 
-def recount(index: Index, data: memoryview, layout: Layout) -> tuple[Tally, JournalError | None]:
+def recount(index: Index, data: memoryview, layout: Layout) -> tuple[Tally, DamagedRecord | None]:
     """The tally of a segment that somebody else has written: of the batches before the first that
     does not read, and why that one does not.
     """
@@ -104,7 +103,7 @@ def recount(index: Index, data: memoryview, layout: Layout) -> tuple[Tally, Jour
         records = index.records[start:end]
         try:
             frames = [read(index.name, data[r.at : r.at + r.size], r, layout) for r in records]
-        except JournalError as e:
+        except DamagedRecord as e:
             return tally, e
         for record, frame in zip(records, frames, strict=True):
             if len(frame):

@@ -20,17 +20,15 @@ import numpy.typing as npt
 from gapless.journal.facts import Fact
 from gapless.journal.layout import Layout
 from gapless.journal.partition import partitions_of
-from gapless.journal.segment import Record, headers_crc, read, span, writer_of
+from gapless.journal.segment import Record, headers_crc, next_header, read, span, writer_of
 from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.envelope import HEADER_BYTES, MAGIC, Header, peek_header
+from gapless.protocol.envelope import HEADER_BYTES, Header, peek_header
 from gapless.protocol.errors import DecodeError, JournalError
 from gapless.protocol.frame import Frame
 
 Severity = Literal["damage", "warning", "note"]
 
 RESTORE = "restore the file from a copy, or prepare the journal anew"
-SOUGHT_BYTES = 1 << 20
-"""Looked through at once for the next header."""
 
 
 class Finding(NamedTuple):
@@ -83,7 +81,7 @@ class Walk:
                     raise DecodeError("body bytes", str(size), f"<= {end - at}")
             except DecodeError as e:
                 yield self._damage(at, str(e))
-                at = self._next_header(data, at + HEADER_BYTES, end)
+                at = next_header(data, at + HEADER_BYTES, end)
                 continue
             if at + size > len(data):
                 break
@@ -94,22 +92,6 @@ class Walk:
         elif more:
             yield self._damage(at, "it ends in the middle of a batch")
         yield from self._against_facts()
-
-    def _next_header(self, data: memoryview, at: int, end: int) -> int:
-        """Where the next header is that reads; the end where there is none."""
-        while at < end:
-            found = bytes(data[at : at + SOUGHT_BYTES]).find(MAGIC)
-            if found < 0:
-                at += SOUGHT_BYTES - HEADER_BYTES
-                continue
-            at += found
-            try:
-                peek_header(data, at)
-            except DecodeError:
-                at += 1
-                continue
-            return at
-        return end
 
     # -- one record ---------------------------------------------------------------------------
 
