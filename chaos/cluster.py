@@ -7,6 +7,7 @@ supervisor itself. Messages to a slot go to its newest life, also if that is dea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,10 @@ class Cluster:
         """What the programs of subscribers keep: their tokens, as text."""
         self.paused: set[str] = set()
         """Slots in which nothing can be started for now."""
+        self.flipped: Counter[str] = Counter()
+        """By slot of a merger, how many faults have flipped a bit of its output."""
+        self.torn: set[str] = set()
+        """Those whose output has lost what was not synced, until the next life has it."""
         self._subscribers: dict[str, Mapping[str, Any]] = {}
         self._lives = 0  # of subscribers
         self._writers = 0  # of journals
@@ -135,6 +140,7 @@ class Cluster:
             lambda: world.now,
             base_bytes=BASE_BYTES,
         )
+        self.torn.discard(life.slot)
         live, offset = output.recover()
         world.say(Recovered(life, output.epoch, offset, live))
         merge = world.build.merge(world.schema, world.workload.case)
@@ -153,6 +159,11 @@ class Cluster:
     def output_folder(slot: str) -> str:
         """The same, as a folder of the disk."""
         return f"job/{Job.out(int(slot[1:].partition('.')[0]), slot)}"
+
+    @staticmethod
+    def slot_of(file: str) -> str:
+        """Whose output a file of the disk is of."""
+        return file.split("/")[3]
 
     def output_reader(self, slot: str) -> OutputReader:
         """A reader of a merger's output."""
@@ -238,7 +249,7 @@ class Cluster:
         self.lost_nodes.add(node)
         for process in [p for p in self.processes.values() if p.node == node]:
             if isinstance(process, MergerProcess):
-                self.crash_disk(process.life.slot)
+                self.crash_disk(process)
             self.end(process, f"dies with {node}")
         self.to_supervisor(Nodes(self.live_nodes))
 
@@ -247,8 +258,16 @@ class Cluster:
         self.lost_nodes.discard(node)
         self.to_supervisor(Nodes(self.live_nodes))
 
-    def crash_disk(self, slot: str) -> None:
-        """What a merger's machine had not synced is lost, or torn."""
+    def crash_disk(self, merger: Process) -> None:
+        """What a dying merger's machine had not synced is lost, or torn.
+
+        Not where a later life writes on another machine. Nor where a bit of that output is flipped:
+        that one file suffers two faults at once is more than is promised.
+        """
+        slot = merger.life.slot
+        if self.newest[slot] is not merger or self.flipped[slot]:
+            return
+        self.torn.add(slot)
         lost = self.world.disk.crash(self.output_folder(slot), self.world.rng)
         if lost:
             self.world.note(f"{lost} bytes of the output of {slot} are lost")

@@ -154,7 +154,7 @@ class Striking:
             return None
         process = rng.choice(alive)
         if target == "merger" and rng.random() < 0.5:
-            cluster.crash_disk(process.life.slot)
+            cluster.crash_disk(process)
         cluster.end(process, "crashes")
         return process.name, None
 
@@ -165,7 +165,7 @@ class Striking:
         supervisors = [p for p in processes if p.life.slot == SUPERVISOR]
         for process in [*(p for p in processes if p not in supervisors), *supervisors]:
             if with_machines and process.life.slot[0] == "m":
-                cluster.crash_disk(process.life.slot)
+                cluster.crash_disk(process)
             cluster.end(process, "crashes, as everything does")
         return "everything", lambda: world.striking.moment("resume")
 
@@ -254,19 +254,29 @@ class Striking:
 
     def flip(self, target: str, rng: random.Random) -> tuple[str, End] | None:
         """Flips a bit of a file, which is restored from a copy later."""
-        disk = self.world.disk
+        cluster, disk = self.world.cluster, self.world.disk
         match target:
             case "checkpoint":
                 files = disk.files("job/checkpoints")
             case "source":
                 files = [f for name in self.world.workload.layouts for f in disk.files(f"sources/{name}/segments")]
             case _:
-                files = [f for f in disk.files("job/out") if "/segments/" in f]
+                outputs = [f for f in disk.files("job/out") if "/segments/" in f]
+                files = [f for f in outputs if cluster.slot_of(f) not in cluster.torn]
         files = [name for name in files if disk.size(name)]
         if not files:
             return None
         name = rng.choice(files)
-        return name, disk.flip_bit(name, rng)
+        mend = disk.flip_bit(name, rng)
+        if target != "output":
+            return name, mend
+        cluster.flipped[cluster.slot_of(name)] += 1
+
+        def end() -> None:
+            cluster.flipped[cluster.slot_of(name)] -= 1
+            mend()
+
+        return name, end
 
     # -- what people do -----------------------------------------------------------------------
 
