@@ -8,7 +8,7 @@ supervisor itself. Messages to a slot go to its newest life, also if that is dea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapless.chaos.history import Ended, Recovered, Resumed, Started
@@ -67,7 +67,7 @@ class Cluster:
         """By slot of a merger, how many faults have flipped a bit of its output."""
         self.torn: set[str] = set()
         """Those whose output has lost what was not synced, until the next life has it."""
-        self._subscribers: dict[str, Mapping[str, Any]] = {}
+        self._subscribers: dict[str, Callable[[], dict[str, Any]]] = {}
         self._lives = 0  # of subscribers
         self._writers = 0  # of journals
 
@@ -171,8 +171,10 @@ class Cluster:
 
     # -- subscribers --------------------------------------------------------------------------
 
-    def subscribe(self, name: str, how: Mapping[str, Any]) -> None:
-        """Starts a subscriber, and the program that keeps its tokens."""
+    def subscribe(self, name: str, how: Callable[[], dict[str, Any]]) -> None:
+        """Starts a subscriber, and the program that keeps its tokens; `how` says for each of its
+        lives which output it reads.
+        """
         self._subscribers[name] = how
         self._start_subscriber(name)
 
@@ -180,7 +182,7 @@ class Cluster:
         world = self.world
         kept = self.kept.get(name)
         tokens = None if kept is None else decode(kept)
-        how = dict(self._subscribers[name])
+        how = self._subscribers[name]()
         if tokens is not None:
             how["start"] = tokens
         world.say(Resumed(name, tokens, how["deliver"], BEGIN))

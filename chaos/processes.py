@@ -30,7 +30,6 @@ from gapless.failover.effects import Effect, Event, Start, Tick
 from gapless.failover.job import Job
 from gapless.failover.merger import Merger
 from gapless.failover.messages import (
-    Ack,
     Assign,
     Attach,
     Data,
@@ -40,6 +39,7 @@ from gapless.failover.messages import (
     Hold,
     Life,
     Retire,
+    Session,
     TakeCheckpoint,
     Token,
 )
@@ -50,6 +50,7 @@ from gapless.failover.subscriber import Subscriber
 from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
+from gapless.protocol.frame import Frame
 
 if TYPE_CHECKING:
     from gapless.chaos.simulator import Simulation
@@ -269,6 +270,7 @@ class MergerProcess(Process):
     ) -> None:
         super().__init__(world, life, node, machine)
         self._output = output
+        self._heard: dict[Session, dict[int, tuple[int, Frame]]] = {}  # not taken in so far
         self._readers: dict[str, OutputReader] = {}
         self._peers: dict[str, OutputReader] = {}
         self._does |= {
@@ -289,28 +291,21 @@ class MergerProcess(Process):
         if not isinstance(event, Attach | Data):
             super().happens(event)
             return
-        number = 0 if isinstance(event, Attach) else event.sequence
-        expected = self.machine.expects(event.session, number)
-        self._taken: tuple[Any, int] | None = None
+        session = event.session
+        before = self.machine.taken_in(session)
+        heard = self._heard.setdefault(session, {})
+        if isinstance(event, Attach):
+            heard[0] = (event.join_at, event.tail)
+        elif event.sequence > before:
+            heard[event.sequence] = (BEGIN, event.frame)
         super().happens(event)
-        if expected and self._taken is not None and self._taken >= (event.session, number):
+        for number in range(before + 1, self.machine.taken_in(session) + 1):
             self.world.frames += 1
-            is_attach = isinstance(event, Attach)
-            self.world.say(
-                TookIn(
-                    self.life,
-                    event.session,
-                    number,
-                    event.join_at if is_attach else BEGIN,
-                    event.tail if is_attach else event.frame,
-                )
-            )
+            self.world.say(TookIn(self.life, session, number, *heard.pop(number)))
 
     def _send(self, effect: ask.Send) -> None:
         message = effect.message
-        if isinstance(message, Ack):
-            self._taken = (message.session, message.sequence)
-        elif isinstance(message, Delivery):
+        if isinstance(message, Delivery):
             self.world.frames += 1
             self.world.say(
                 Delivered(self.life, effect.to, message.after, message.frame, message.token)

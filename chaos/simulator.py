@@ -58,6 +58,8 @@ from gapless.protocol.tdb import Tdb
 REPLICAS, MERGERS = 3, 2
 CHANGES, FINAL = SUBSCRIBERS = ("changes", "final")
 """The programs that read the output, by what is delivered to them."""
+ALONE_SHARE = 0.5
+"""Of the lives that read changes, those that read one merger alone."""
 SOURCE_EVERY_MS = (25, 40, 90)
 """A batch comes at one of these paces: the sources, and with them the faults, span one to five
 seconds. Then faults come one upon the other, or leave time for each of the killed to come back."""
@@ -272,8 +274,8 @@ class Simulation:
     def run(self) -> dict[str, Verdict]:
         """Runs the schedule to its end; raises where a promise breaks. The checkers' verdicts."""
         self.cluster.start_supervisor()
-        for name, how in self._subscribers():
-            self.cluster.subscribe(name, how)
+        self.cluster.subscribe(CHANGES, self._reads_changes)
+        self.cluster.subscribe(FINAL, self._reads_final)
         self._write(0)
         self.striking.plan(self.faults)
         self.at(self.span_ms, self._look)
@@ -286,17 +288,21 @@ class Simulation:
             process.machine.validate()
         return {checker.name: checker.verdict(self) for checker in self.history.checkers}
 
-    def _subscribers(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """Two a run: one of all changes, of both mergers or of one; and one of final events."""
-        both = {str(s): (f"m{s}.0", f"m{s}.1") for s in range(self.workload.shards)}
-        one = {shard: (mergers[self.rng.randrange(2)],) for shard, mergers in both.items()}
-        common = {"insert_only": self.workload.insert_only, "case": self.workload.case}
-        changes = one if self.rng.random() < 0.4 else both
-        start = "begin" if changes is one and self.rng.random() < 0.5 else BEGIN
-        return [
-            (CHANGES, {"mergers": changes, "deliver": "changes", "start": start, **common}),
-            (FINAL, {"mergers": both, "deliver": "final", "start": BEGIN, **common}),
-        ]
+    def _reads_changes(self) -> dict[str, Any]:
+        """All changes: of both mergers, or of one; of another one after each death, maybe."""
+        shards = self.workload.shards
+        one = {str(s): (slot("m", s, self.below(MERGERS)),) for s in range(shards)}
+        is_alone = self.rng.random() < ALONE_SHARE
+        start = "begin" if is_alone and self.rng.random() < ALONE_SHARE else BEGIN
+        how = self._reads_final()
+        return how | {"deliver": CHANGES, "start": start} | ({"mergers": one} if is_alone else {})
+
+    def _reads_final(self) -> dict[str, Any]:
+        """Each event once, of both mergers."""
+        work = self.workload
+        both = {str(s): (slot("m", s, 0), slot("m", s, 1)) for s in range(work.shards)}
+        what = {"insert_only": work.insert_only, "case": work.case}
+        return {"mergers": both, "deliver": FINAL, "start": BEGIN, **what}
 
     def _write(self, number: int) -> None:
         """The next batch, and all that follow; or the end, once there were frames enough."""

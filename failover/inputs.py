@@ -12,12 +12,14 @@ of it; its input stays, and says nothing either, until the slot is fenced or has
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gapless.failover.lifecycle import Lifecycle
+from gapless.failover.link import CREDITS
 from gapless.failover.messages import Life, Session
 from gapless.merge.membership import INPUTS_MAX
 from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Frame
 
 INPUT = Lifecycle(
     "an input of a merger",
@@ -31,6 +33,9 @@ LINKS_MAX = INPUTS_MAX - 1
 """Lives attached at once; one input more is a peer's journal (backfill.py)."""
 LIVES_MAX = 4
 """Of one slot: a suspected one, its successor, and two that died without anybody fencing them."""
+
+EARLY_FRAMES_MAX = CREDITS
+"""Of one session, frames that overtook others: as many as its sender has sent and not acked."""
 
 
 @dataclass(slots=True)
@@ -48,6 +53,15 @@ class Link:
     taken_in: int = 0
     """The last sequence number taken in."""
     state: str = INPUT.first
+    early: dict[int, Frame] = field(default_factory=dict)
+    """By sequence number, what came before its turn: at most `EARLY_FRAMES_MAX`."""
+
+    def keep_early(self, sequence: int, frame: Frame) -> None:
+        """Keeps a frame until those before it have come. One that is further ahead than the sender
+        has credits for is nobody's.
+        """
+        if self.taken_in < sequence <= self.taken_in + EARLY_FRAMES_MAX:
+            self.early[sequence] = frame
 
 
 class Links:

@@ -165,6 +165,11 @@ class Merger:
             return is_new and not self.is_fenced(session.life)
         return link is not None and link.session == session and sequence == link.taken_in + 1
 
+    def taken_in(self, session: Session) -> int:
+        """The last sequence number that was taken in of a session; -1 where it has none."""
+        link = self._links.by_life.get(session.life)
+        return link.taken_in if link is not None and link.session == session else -1
+
     def is_fenced(self, life: Life) -> bool:
         """Whether a life may feed us no more, for another one has taken its slot."""
         return self._links.is_fenced(life)
@@ -234,24 +239,38 @@ class Merger:
         if link is None or link.session != session:
             return [self._refuse(session, "no such session")]
         if not self.expects(session, event.sequence):
-            return [self._ack(link)]  # repeated, or one before it was lost
+            link.keep_early(event.sequence, event.frame)
+            return [self._ack(link)]  # repeated, or one before it was lost, or overtaken
         if not self._may_take_in(link):
             return [self._ack(link, throttled=True)]
         link.taken_in = event.sequence
         return self._take_in(link, event.frame, now)
 
     def _take_in(self, link: Link, frame: Frame, now: int) -> list[Effect]:
-        out = self._merge.push(link.number, frame)
-        if not out and link.number not in self._merge.inputs:
-            reason = str(self._merge.detached[link.number])
-            self._links.remove(link)
-            self._detached += 1
-            return [self._refuse(link.session, reason)]
+        """Merges what an input says, and all behind it that had come before its turn."""
+        effects: list[Effect] = []
         link.heard_at = now
-        if frame:  # an empty one only asks whether we know the session
-            self._took_in_at = now
-        self._links.reached(self._merge.stable)
-        return [self._ack(link), *self._put_out(out)] if out else [self._ack(link)]
+        throttled = False
+        while True:
+            out = self._merge.push(link.number, frame)
+            if not out and link.number not in self._merge.inputs:
+                reason = str(self._merge.detached[link.number])
+                self._links.remove(link)
+                self._detached += 1
+                return [*effects, self._refuse(link.session, reason)]
+            if frame:  # an empty one only asks whether we know the session
+                self._took_in_at = now
+            self._links.reached(self._merge.stable)
+            if out:
+                effects += self._put_out(out)
+            if not link.early or (early := link.early.pop(link.taken_in + 1, None)) is None:
+                break
+            throttled = not self._may_take_in(link)
+            if throttled:
+                break
+            link.taken_in += 1
+            frame = early
+        return [self._ack(link, throttled=throttled), *effects]
 
     def _ack(self, link: Link, *, throttled: bool = False) -> Send:
         feedback = self._feedback(link)

@@ -119,19 +119,31 @@ class Progress:
     # -- in the end ---------------------------------------------------------------------------
 
     def verdict(self, world: World) -> Verdict:
-        """Unknown where no path was quiet and in step for as long as the bound."""
+        """Unknown where no path was quiet and in step for as long as the bound, or until all that
+        could be said meanwhile was durable.
+        """
         judged = False
         for stretch in self._paths.stretches(world.now):
             begin = self._in_step_from(stretch)
-            if begin is not None and begin + self._bound_ms <= stretch.end:
+            if begin is None:
+                continue
+            if begin + self._bound_ms <= stretch.end:
                 judged = True
                 self._judge(stretch, begin)
+            else:
+                judged |= self._went_on(stretch, begin)
         return Verdict.HOLDS if judged else Verdict.UNKNOWN
 
     def _in_step_from(self, stretch: Stretch) -> int | None:
         times = self._in_step.get((stretch.replica, stretch.merger), [])
         i = bisect_left(times, stretch.begin)
         return times[i] if i < len(times) and times[i] <= stretch.end else None
+
+    def _went_on(self, stretch: Stretch, begin: int) -> bool:
+        """Whether more could be said in a short stretch, and all of it is durable at its end."""
+        could = self._could[shard_of(stretch.merger.slot)]
+        durable = self._durable_of(stretch.merger.slot).at(stretch.end)
+        return durable >= could.at(stretch.end) > could.at(begin)
 
     def _judge(self, stretch: Stretch, begin: int) -> None:
         """What could be said at some time of the stretch is durable `bound_ms` later."""
