@@ -103,8 +103,8 @@ def merge(
     A payload of several columns stands in parentheses: ins((A,1),6,20). The output is printed in
     the same notation, a line for each line of the script that caused any, and --- between scripts.
 
-    With --files the arguments are recordings: files of envelopes, as journals have them, or Arrow
-    IPC files or streams whose batches have the columns _vs, _ve, _was (int64, not null; _was is
+    With --files the arguments are recordings: frames in envelopes, numbered from 0, or Arrow IPC
+    files or streams whose batches have the columns _vs, _ve, _was (int64, not null; _was is
     the smallest int64 in an insert) and then the payload, and the stable that follows a batch, if
     one does, in its custom metadata gapless.stable (an integer, or inf).
 

@@ -2,7 +2,8 @@
 
 Two formats are read, told apart by their first bytes:
 
-- a file of envelopes, as `journal/file.py` writes it (`protocol/envelope.py`);
+- envelopes, one after another (`protocol/envelope.py`): frames of one schema, numbered from 0. An
+  end that is torn is left out;
 - Arrow IPC, stream or file: batches of the columns `_vs`, `_ve`, `_was` (int64, not null; `_was` is
   the smallest int64 in an insert) and then the payload. A stable that comes after a batch's rows
   stands in the batch's custom metadata, `gapless.stable`: an integer, or `inf`. A batch may have no
@@ -22,13 +23,13 @@ from typing import Any, Self
 import pyarrow as pa
 
 from gapless.journal.disk import LocalDisk
-from gapless.journal.file import JournalFile
 from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.envelope import HEADER_BYTES, MAGIC, peek_header
+from gapless.protocol.envelope import HEADER_BYTES, MAGIC, decode_frame, peek_header
 from gapless.protocol.errors import (
     BadData,
     DecodeError,
     GaplessError,
+    JournalError,
     Misuse,
     SchemaError,
     Truncated,
@@ -60,10 +61,10 @@ class Recording:
             raise Misuse(f"{path}: cannot be read: {e.strerror}") from None
         if not head:
             raise BadData(f"{path}: is empty")
-        self._is_journal = head.startswith(MAGIC)
+        self._has_envelopes = head.startswith(MAGIC)
         try:
-            if self._is_journal:
-                found = _journal_schema(path) or schema
+            if self._has_envelopes:
+                found = _schema_of(path) or schema
                 if found is None:
                     raise BadData("has no row, so nothing says its schema; name it after another")
                 self.schema = found
@@ -83,11 +84,8 @@ class Recording:
 
     def frames(self) -> Iterator[Frame]:
         """The frames in the order in which they were recorded."""
-        if self._is_journal:
-            journal = JournalFile(LocalDisk(self.path.parent), self.path.name, self.schema)
-            for frame, behind in journal.frames():
-                self.bytes_read = behind
-                yield frame
+        if self._has_envelopes:
+            yield from self._envelopes()
             return
         number = 0
         batches = self._batches()
@@ -105,6 +103,24 @@ class Recording:
             number += 1
             yield frame
         self.bytes_read = self.bytes_total
+
+    def _envelopes(self) -> Iterator[Frame]:
+        disk, name, number = LocalDisk(self.path.parent), self.path.name, 0
+        while head := disk.read(name, at := self.bytes_read, HEADER_BYTES):
+            try:
+                data = disk.read(name, at, peek_header(head).envelope_bytes)
+                found = decode_frame(data, self.schema)
+            except Truncated:
+                return
+            except DecodeError as e:
+                raise JournalError(f"{name} at offset {at}: {e}") from None
+            if found.sequence != number:
+                raise JournalError(
+                    f"{name} at offset {at}: record {found.sequence}, expected {number}: records "
+                    "are missing, or two writers have appended"
+                )
+            number, self.bytes_read = number + 1, at + len(data)
+            yield found.frame
 
     def _batches(self) -> Iterator[tuple[pa.RecordBatch, Any]]:
         if not hasattr(self._reader, "num_record_batches"):
@@ -154,7 +170,7 @@ class Recorder:
             raise Misuse(f"{self._path}: cannot be written: {e}") from None
 
 
-def _journal_schema(path: Path) -> StreamSchema | None:
+def _schema_of(path: Path) -> StreamSchema | None:
     """The schema of the first envelope that has rows; all others must then have its fingerprint.
 
     None where there is none, so that nothing says the schema.
