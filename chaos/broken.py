@@ -1,71 +1,60 @@
 """Deliberately broken builds: the proof that the simulator's checks can fail.
 
-Each plants one small fault in the protocol, by overriding one method of a production machine.
-`tests/chaos/` demands that the simulator catches every one of them within a bounded number of
-seeds, while the production build stays clean.
+    "no join gate": LMerge with one method that says otherwise   --> seed 3: prefix: ... is missing
+
+Each plants one small fault in the protocol, by overriding one method of a production machine: the
+rule that some promise rests on. tests/chaos demands that the simulator catches every one of them
+within a bounded number of seeds, while the production build stays clean. Whoever adds a rule to a
+machine adds the build without it here.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from gapless.chaos.planted import mergers, outputs, replicas, subscribers, supervisors
 from gapless.chaos.simulator import PRODUCTION, Build
-from gapless.failover.merger import Merger
-from gapless.failover.messages import Delivery, Effect, Event, Session
-from gapless.failover.replica import Replica
-from gapless.failover.subscriber import Subscriber
-from gapless.merge.lmerge import LMerge
-from gapless.merge.membership import Input
-from gapless.protocol.frame import Frame
-
-
-class NoJoinGate(LMerge):
-    """Lets an input act before the output has reached its join time."""
-
-    def _may_act(self, entry: Input) -> bool:  # noqa: ARG002  # it does not look
-        return True
-
-
-class ForgetsItsTail(Replica):
-    """Attaches again without what the merger may lack."""
-
-    def retell(self) -> Frame:
-        """Only the stable."""
-        return super().retell().slice(0, 0, self.tail.fold().stable)
-
-
-class PromisesWhatIsNotDurable(Merger):
-    """Takes what it has merged for what its journal can give back."""
-
-    @property
-    def durable_stable(self) -> int:
-        """What is merged."""
-        return self._merge.stable
-
-
-class TakesFramesTwice(Merger):
-    """Does not look at sequence numbers."""
-
-    def expects(self, session: Session, sequence: int) -> bool:
-        """Everything, of a session that is there."""
-        link = self._links.get(session.replica)
-        return sequence == 0 or (link is not None and link.session == session)
-
-
-class TakesAnyDelivery(Subscriber):
-    """Does not look at where a delivery starts."""
-
-    def on(self, event: Event, now: int) -> list[Effect]:
-        """Moves the token to wherever a delivery starts."""
-        if isinstance(event, Delivery):
-            self.token = self.token._replace(offset=event.after)
-        return super().on(event, now)
-
 
 BROKEN_BUILDS: dict[str, Build] = {
-    "no join gate": replace(PRODUCTION, merge=NoJoinGate),
-    "forgets its tail": replace(PRODUCTION, replica=ForgetsItsTail),
-    "promises what is not durable": replace(PRODUCTION, merger=PromisesWhatIsNotDurable),
-    "takes frames twice": replace(PRODUCTION, merger=TakesFramesTwice),
-    "takes any delivery": replace(PRODUCTION, subscriber=TakesAnyDelivery),
+    "no join gate": replace(PRODUCTION, merge=mergers.NoJoinGate),
+    "holds merged for durable": replace(PRODUCTION, merger=mergers.HoldsMergedForDurable),
+    "settles more than is durable": replace(PRODUCTION, merger=mergers.SettlesMoreThanIsDurable),
+    "takes frames twice": replace(PRODUCTION, merger=mergers.TakesFramesTwice),
+    "skips gaps": replace(PRODUCTION, merger=mergers.SkipsGaps),
+    "fences nobody": replace(PRODUCTION, merger=mergers.FencesNobody),
+    "lets the fenced in": replace(PRODUCTION, merger=mergers.LetsTheFencedIn),
+    "merger obeys anybody": replace(PRODUCTION, merger=mergers.MergerObeysAnybody),
+    "takes foreign offsets": replace(PRODUCTION, merger=mergers.TakesForeignOffsets),
+    "does not backfill": replace(PRODUCTION, merger=mergers.DoesNotBackfill),
+    "writes past the cut": replace(PRODUCTION, output=outputs.WritesPastTheCut),
+    "shows what is not durable": replace(PRODUCTION, output=outputs.ShowsWhatIsNotDurable),
+    "syncs nothing": replace(PRODUCTION, output=outputs.SyncsNothing),
+    "loses what the disk refuses": replace(PRODUCTION, output=outputs.LosesWhatTheDiskRefuses),
+    "forgets its live table": replace(PRODUCTION, output=outputs.ForgetsItsLiveTable),
+    "makes empty bases": replace(PRODUCTION, output=outputs.MakesEmptyBases),
+    "trims what has arrived": replace(PRODUCTION, replica=replicas.TrimsWhatHasArrived),
+    "trims by the fastest": replace(PRODUCTION, replica=replicas.TrimsByTheFastest),
+    "heeds the fastest": replace(PRODUCTION, replica=replicas.HeedsTheFastest),
+    "forgets its tail": replace(PRODUCTION, replica=replicas.ForgetsItsTail),
+    "forgets what is half frozen": replace(PRODUCTION, replica=replicas.ForgetsWhatIsHalfFrozen),
+    "claims to know all": replace(PRODUCTION, replica=replicas.ClaimsToKnowAll),
+    "says only the last again": replace(PRODUCTION, replica=replicas.SaysOnlyTheLastAgain),
+    "does not attach again": replace(PRODUCTION, replica=replicas.DoesNotAttachAgain),
+    "replica obeys anybody": replace(PRODUCTION, replica=replicas.ReplicaObeysAnybody),
+    "takes over without the tail": replace(PRODUCTION, replica=replicas.TakesOverWithoutTheTail),
+    "snapshots ahead of its state": replace(PRODUCTION, replica=replicas.SnapshotsAheadOfItsState),
+    "takes over too far back": replace(PRODUCTION, replica=replicas.TakesOverTooFarBack),
+    "replays too little": replace(PRODUCTION, replica=replicas.ReplaysTooLittle),
+    "does not hold": replace(PRODUCTION, replica=replicas.DoesNotHold),
+    "takes any delivery": replace(PRODUCTION, subscriber=subscribers.TakesAnyDelivery),
+    "asks once": replace(PRODUCTION, subscriber=subscribers.AsksOnce),
+    "reuses offsets": replace(PRODUCTION, subscriber=subscribers.ReusesOffsets),
+    "resets replace nothing": replace(PRODUCTION, subscriber=subscribers.ResetsReplaceNothing),
+    "promises the farthest": replace(PRODUCTION, subscriber=subscribers.PromisesTheFarthest),
+    "gives again": replace(PRODUCTION, subscriber=subscribers.GivesAgain),
+    "gives too early": replace(PRODUCTION, subscriber=subscribers.GivesTooEarly),
+    "counts nobody": replace(PRODUCTION, supervisor=supervisors.CountsNobody),
+    "promotes at once": replace(PRODUCTION, supervisor=supervisors.PromotesAtOnce),
+    "unassigns the last": replace(PRODUCTION, supervisor=supervisors.UnassignsTheLast),
+    "cuts without holding": replace(PRODUCTION, supervisor=supervisors.CutsWithoutHolding),
 }

@@ -1,0 +1,1 @@
+"""Machines with one fault each; `chaos/broken.py` makes builds of them."""

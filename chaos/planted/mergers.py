@@ -1,0 +1,96 @@
+"""Mergers that break one rule each: of joining, of sequence, of fences, of what is durable."""
+
+from __future__ import annotations
+
+from gapless.failover.effects import Effect, PeerRead
+from gapless.failover.inputs import Link
+from gapless.failover.merger import Merger
+from gapless.failover.messages import Fence, Life, Session, Token
+from gapless.merge.lmerge import LMerge
+from gapless.merge.membership import Input
+
+
+class NoJoinGate(LMerge):
+    """Lets an input act before the output has reached its join time."""
+
+    def _may_act(self, entry: Input) -> bool:  # noqa: ARG002  # it does not look
+        return True
+
+
+class HoldsMergedForDurable(Merger):
+    """Tells replicas that what it has merged is durable."""
+
+    @property
+    def durable_stable(self) -> int:
+        """What is merged."""
+        return self._merge.stable
+
+
+class SettlesMoreThanIsDurable(Merger):
+    """Says by feedback that what is merged is settled, though a crash may take it back."""
+
+    def _feedback(self, link: Link) -> int:
+        return self._merge.feedback(link.number)
+
+
+class TakesFramesTwice(Merger):
+    """Takes a repeated frame for the next one."""
+
+    def expects(self, session: Session, sequence: int) -> bool:
+        """Also what it has taken in already."""
+        link = self._links.by_life.get(session.life)
+        if sequence == 0 or link is None or link.session != session:
+            return super().expects(session, sequence)
+        return sequence <= link.taken_in + 1
+
+
+class SkipsGaps(Merger):
+    """Takes a later frame though one before it was lost."""
+
+    def expects(self, session: Session, sequence: int) -> bool:
+        """Whatever is new."""
+        link = self._links.by_life.get(session.life)
+        if sequence == 0 or link is None or link.session != session:
+            return super().expects(session, sequence)
+        return sequence > link.taken_in
+
+
+class FencesNobody(Merger):
+    """Hears that a later life has a slot, and goes on with the ones before it."""
+
+    def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002
+        self._heeds(event.term)
+        return []
+
+
+class LetsTheFencedIn(Merger):
+    """Lets a life go that is fenced, and in again."""
+
+    def is_fenced(self, life: Life) -> bool:  # noqa: ARG002
+        """Nobody is."""
+        return False
+
+
+class MergerObeysAnybody(Merger):
+    """Obeys supervisors whose term is over."""
+
+    def obeys(self, term: int) -> bool:  # noqa: ARG002
+        """Always."""
+        return True
+
+    def _heeds(self, term: int) -> bool:  # noqa: ARG002
+        return True
+
+
+class TakesForeignOffsets(Merger):
+    """Takes an offset of the other merger's journal for one of its own."""
+
+    def _is_ours(self, token: Token) -> bool:  # noqa: ARG002
+        return True
+
+
+class DoesNotBackfill(Merger):
+    """Asks its peer's journal, and throws the answer away."""
+
+    def _on_peer_read(self, event: PeerRead, now: int) -> list[Effect]:  # noqa: ARG002
+        return []

@@ -1,0 +1,65 @@
+"""Outputs that break one rule each: of the cut, of what is durable, of what is read back."""
+
+from __future__ import annotations
+
+from gapless.failover.effects import Appended
+from gapless.failover.output import OutputJournal
+from gapless.protocol.errors import DiskFull, Fenced
+from gapless.protocol.frame import Frame
+
+
+class WritesPastTheCut(OutputJournal):
+    """Goes on when another life has taken the journal over."""
+
+    def sync(self) -> Appended:
+        """Takes being fenced for success."""
+        try:
+            return super().sync()
+        except Fenced:
+            return self._said(wants_base=False)
+
+
+class ShowsWhatIsNotDurable(OutputJournal):
+    """Lets subscribers read what was appended and not synced."""
+
+    def append(self, frame: Frame) -> None:
+        """Appends, and shows it."""
+        super().append(frame)
+        self._show()
+
+
+class SyncsNothing(OutputJournal):
+    """Says that appends are durable, and leaves them in the machine's memory."""
+
+    def sync(self) -> Appended:
+        """Only says so."""
+        self._show()
+        return self._said(wants_base=False)
+
+
+class LosesWhatTheDiskRefuses(OutputJournal):
+    """Takes a full disk for a full success."""
+
+    def append(self, frame: Frame) -> None:
+        """Drops a frame for which there is no room."""
+        try:
+            super().append(frame)
+        except DiskFull:
+            self._unsynced.clear()
+
+
+class ForgetsItsLiveTable(OutputJournal):
+    """Reads back where the output stands, and not what may still change of it."""
+
+    def recover(self) -> tuple[Frame, int]:
+        """The stable, the offset, and no rows."""
+        live, offset = super().recover()
+        return live.slice(0, 0, live.stable), offset
+
+
+class MakesEmptyBases(OutputJournal):
+    """Seals with a base that has the stable and no rows."""
+
+    def seal(self, base: Frame | None) -> None:
+        """Without what is live."""
+        super().seal(None if base is None else base.slice(0, 0, base.stable))

@@ -1,0 +1,130 @@
+"""Replicas that break one rule each: of the tail, of links, of snapshots, of holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gapless.failover.checkpoint import Checkpoint
+from gapless.failover.effects import Effect, OpenSources
+from gapless.failover.link import Link
+from gapless.failover.messages import Refused
+from gapless.failover.replica import Replica
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.frame import Frame
+
+
+class TrimsWhatHasArrived(Replica):
+    """Takes an ack of a frame for a promise that it is durable."""
+
+    def _trim_to(self) -> int:
+        return min([link.durable if link.window else link.told for link in self.links.values()])
+
+
+class TrimsByTheFastest(Replica):
+    """Forgets what one merger has made durable, and another has not."""
+
+    def _trim_to(self) -> int:
+        return max([link.durable for link in self.links.values()])
+
+
+class HeedsTheFastest(Replica):
+    """Stops making what one merger calls settled, and another does not."""
+
+    def _forward_to(self) -> int:
+        return max([link.feedback for link in self.links.values()])
+
+
+class ForgetsItsTail(Replica):
+    """Attaches again without what the merger may lack."""
+
+    def retell(self) -> Frame:
+        """Only the stable."""
+        tail = super().retell()
+        return tail.slice(0, 0, tail.stable)
+
+
+class ForgetsWhatIsHalfFrozen(Replica):
+    """Attaches again without events that began before what is durable, and have not ended."""
+
+    def retell(self) -> Frame:
+        """What begins behind it."""
+        tail = super().retell()
+        return tail.take(tail.vs >= self.tail.since, tail.stable)
+
+
+class ClaimsToKnowAll(Replica):
+    """Attaches as if it had every event from the begin, whatever it has forgotten."""
+
+    def _attach(self, link: Link, effects: list[Effect], now: int) -> None:
+        if link.may_attach(now):
+            effects.append(link.attach(BEGIN, self.retell(), self.tail.end, now))
+
+
+class SaysOnlyTheLastAgain(Replica):
+    """Resends, of all that was lost, the last frame only."""
+
+    def _say_again(self, now: int) -> list[Effect]:
+        return super()._say_again(now)[-1:]
+
+
+class DoesNotAttachAgain(Replica):
+    """Does not hear that its session is over."""
+
+    def _hear_refused(self, event: Refused) -> bool:  # noqa: ARG002
+        return False
+
+
+class ReplicaObeysAnybody(Replica):
+    """Obeys supervisors whose term is over."""
+
+    def obeys(self, term: int) -> bool:  # noqa: ARG002
+        """Always."""
+        return True
+
+
+class TakesOverWithoutTheTail(Replica):
+    """Begins with a checkpoint's state, and without what mergers may lack of its output."""
+
+    def _take_over(self, found: Checkpoint) -> list[Effect]:
+        return super()._take_over(replace(found, tail=found.tail.slice(0, 0, found.tail.stable)))
+
+
+class SnapshotsAheadOfItsState(Replica):
+    """Gives a snapshot whose positions are of a moment later than its state."""
+
+    def _checkpoint(self) -> Checkpoint | str:
+        taken = super()._checkpoint()
+        if isinstance(taken, str):
+            return taken
+        later = {name: _moved(position, 1) for name, position in taken.positions.items()}
+        return replace(taken, positions=later)
+
+
+class TakesOverTooFarBack(Replica):
+    """Begins with a checkpoint's state, and reads again what is in it already."""
+
+    def _take_over(self, found: Checkpoint) -> list[Effect]:
+        before = {name: _moved(position, -1) for name, position in found.positions.items()}
+        return super()._take_over(replace(found, positions=before))
+
+
+class ReplaysTooLittle(Replica):
+    """Reads the sources from where it joins, and not from where its windows begin."""
+
+    def _begin_anew(self) -> list[Effect]:
+        effects = super()._begin_anew()
+        since = dict.fromkeys(self.executor.sources, self.tail.since)
+        return [OpenSources(None, since) if isinstance(e, OpenSources) else e for e in effects]
+
+
+class DoesNotHold(Replica):
+    """Says that it is held for a cutover, and promises on."""
+
+    def _put_out(self, frame: Frame) -> None:
+        if frame:
+            self._keep(frame)
+
+
+def _moved(position: Mapping[int, int], by: int) -> dict[int, int]:
+    return {partition: max(0, row + by) for partition, row in position.items()}
