@@ -55,7 +55,6 @@ class Link:
     """The sessions of one life of a replica with one merger, one after the other."""
 
     __slots__ = (
-        "_attempt",
         "_failures",
         "_heard_at",
         "_life",
@@ -64,6 +63,7 @@ class Link:
         "_silences",
         "_timing",
         "acked",
+        "attempts",
         "cursor",
         "durable",
         "epoch",
@@ -77,7 +77,8 @@ class Link:
         "window",
     )
 
-    def __init__(self, life: Life, merger: str, timing: Timing) -> None:
+    def __init__(self, life: Life, merger: str, timing: Timing, attempts: int = 0) -> None:
+        """`attempts`: how often this life has attached to the merger before."""
         self.merger = merger
         self.state = LINK.first
         self.session: Session | None = None
@@ -102,7 +103,8 @@ class Link:
         """For this merger, events that end before it need not be made."""
         self._life = life
         self._timing = timing
-        self._attempt = 0
+        self.attempts = attempts
+        """How often this life has attached to the merger: no session is ever the same again."""
         self._opened_at: int | None = None
         self._progress_at = 0
         self._heard_at = 0
@@ -128,8 +130,8 @@ class Link:
     def attach(self, join_at: int, tail: Frame, cursor: int, now: int) -> Send:
         """Opens a session with the folded tail; what follows it begins at the cursor."""
         self.state = LINK.after(self.state, "attach")
-        self._attempt += 1
-        self.session = Session(self._life, self.merger, self._attempt)
+        self.attempts += 1
+        self.session = Session(self._life, self.merger, self.attempts)
         message = Attach(self.session, join_at, tail)
         self.epoch = None
         self.window.append(message)

@@ -41,6 +41,7 @@ class Sending:
         self.tail = Tail(schema)
         self.links: dict[str, Link] = {}
         """By merger's slot: of those that are assigned."""
+        self._attempts: dict[str, int] = {}  # of links to mergers that were taken away
         self._timing = timing
         self._nothing = Frame.empty(schema)
         self._assign(mergers)
@@ -51,9 +52,14 @@ class Sending:
         return tuple(self.links)
 
     def _assign(self, mergers: tuple[str, ...]) -> None:
-        """Links that are there stay as they are."""
+        """Links that are there stay as they are. A merger that comes back may still know the
+        sessions that it had, so their numbers are not used again.
+        """
+        before = self._attempts
+        before |= {merger: link.attempts for merger, link in self.links.items()}
         self.links = {
-            merger: self.links.get(merger) or Link(self.life, merger, self._timing)
+            merger: self.links.get(merger)
+            or Link(self.life, merger, self._timing, before.get(merger, 0))
             for merger in mergers
         }
 
