@@ -58,8 +58,8 @@ KINDS: dict[str, int] = {
 }
 """Every kind of fault, by how often it is drawn."""
 
-OPERATIONS = ("scale up", "scale down", "switch", "switch at", "drop merger")
-"""What people do meanwhile. The last: a merger's slot stays empty for a long while."""
+OPERATIONS = ("scale up", "scale down", "switch", "switch at", "drop merger", "drop mergers")
+"""What people do meanwhile. The last: slots of mergers stay empty for a long while, one or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,11 @@ class Fault:
     moment: Moment | None = None
 
     def __str__(self) -> str:
-        when = f"at {self.at}" if self.moment is None else f"at the next {self.moment} from {self.at} on"
+        when = (
+            f"at {self.at}"
+            if self.moment is None
+            else f"at the next {self.moment} from {self.at} on"
+        )
         return f"{self.kind} {when} for {self.lasts_ms} ms"
 
 

@@ -36,6 +36,10 @@ SLOW_MS = 60
 """What a slow process takes for all that it does: longer than a heartbeat takes on its way."""
 RESUME_MS = (60, 400)
 """How long nothing runs after everything has crashed."""
+DROPPED_FACTOR = 3
+"""So much longer than other faults mergers are away that people drop: longer than is waited for."""
+LOST_CHECKPOINTS_SHARE = 0.3
+"""How often all checkpoints are damaged when everything crashes: replicas begin with a replay."""
 SWITCH_AHEAD = 60
 """How far behind the sources' time a cutover to another query begins, and then some."""
 LETTERS = {"replica": "r", "merger": "m"}
@@ -103,7 +107,9 @@ class Striking:
         self.active += 1
         world.begin_step("", f"it strikes {name}")
         world.say(Struck(fault.kind, name))
-        world.at(world.now + (fault.lasts_ms if end is not None else 0), self._heal, fault, name, end)
+        world.at(
+            world.now + (fault.lasts_ms if end is not None else 0), self._heal, fault, name, end
+        )
 
     def _heal(self, fault: Fault, name: str, end: End | None) -> None:
         world = self.world
@@ -120,8 +126,11 @@ class Striking:
         cluster = self.world.cluster
         if role in LETTERS:
             letter = LETTERS[role]
-            alive = [p for p in cluster.processes.values() if p.life.slot[0] == letter
-                     and p.life.slot[1].isdigit()]
+            alive = [
+                p
+                for p in cluster.processes.values()
+                if p.life.slot[0] == letter and p.life.slot[1].isdigit()
+            ]
         elif role == "supervisor":
             alive = [p for p in cluster.processes.values() if p.life.slot == SUPERVISOR]
         else:
@@ -167,7 +176,17 @@ class Striking:
             if with_machines and process.life.slot[0] == "m":
                 cluster.crash_disk(process)
             cluster.end(process, "crashes, as everything does")
-        return "everything", lambda: world.striking.moment("resume")
+        restore: list[End] = []
+        if rng.random() < LOST_CHECKPOINTS_SHARE:
+            files = [f for f in world.disk.files("job/checkpoints") if world.disk.size(f)]
+            restore = [world.disk.flip_bit(name, rng) for name in files]
+
+        def end() -> None:
+            for undo in restore:
+                undo()
+            world.striking.moment("resume")
+
+        return "everything", end
 
     def freeze(self, target: str, rng: random.Random) -> tuple[str, End] | None:
         """Stops a process, which goes on later as if nothing had been."""
@@ -259,7 +278,11 @@ class Striking:
             case "checkpoint":
                 files = disk.files("job/checkpoints")
             case "source":
-                files = [f for name in self.world.workload.layouts for f in disk.files(f"sources/{name}/segments")]
+                files = [
+                    f
+                    for name in self.world.workload.layouts
+                    for f in disk.files(f"sources/{name}/segments")
+                ]
             case _:
                 outputs = [f for f in disk.files("job/out") if "/segments/" in f]
                 files = [f for f in outputs if cluster.slot_of(f) not in cluster.torn]
@@ -293,30 +316,31 @@ class Striking:
             case "scale down":
                 cluster.to_supervisor(Command(Scale(2)))
             case "drop merger":
-                self._drop_merger(fault, rng)
+                mergers = self._targets("merger")
+                self._drop_mergers(fault, rng.sample(mergers, min(1, len(mergers))))
+            case "drop mergers":
+                self._drop_mergers(fault, self._targets("merger"))
             case "switch" if world.workload.spare is not None:
                 self.moment("cutover")
                 cluster.to_supervisor(Command(Switch((world.workload.spare,))))
             case "switch at" if world.workload.switched is not None:
                 self._switch_at()
 
-    def _drop_merger(self, fault: Fault, rng: random.Random) -> None:
-        """A slot of a merger stays empty for so long that the others go on without it."""
+    def _drop_mergers(self, fault: Fault, mergers: Sequence[Process]) -> None:
+        """Their slots stay empty for so long that replicas would go on without them."""
         world, cluster = self.world, self.world.cluster
-        if not (mergers := self._targets("merger")):
-            return
-        process = rng.choice(mergers)
-        slot = process.life.slot
-        cluster.paused.add(slot)
+        slots = [process.life.slot for process in mergers]
+        cluster.paused.update(slots)
         self.active += 1
 
         def end() -> None:
-            cluster.paused.discard(slot)
+            cluster.paused.difference_update(slots)
             self.active -= 1
             self.ends_at = world.now
 
-        cluster.end(process, "crashes, and its slot stays empty")
-        world.at(world.now + 3 * fault.lasts_ms, end)
+        for process in mergers:
+            cluster.end(process, "crashes, and its slot stays empty")
+        world.at(world.now + DROPPED_FACTOR * fault.lasts_ms, end)
 
     def _switch_at(self) -> None:
         """Cutover to the changed query, at a time that no replica has reached."""

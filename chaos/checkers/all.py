@@ -19,6 +19,7 @@ from gapless.chaos.checkers.journals import Journals
 from gapless.chaos.checkers.memory import MemoryReturns
 from gapless.chaos.checkers.prefix import Prefix
 from gapless.chaos.checkers.progress import Progress
+from gapless.chaos.checkers.redundancy import NobodyGoesTooSoon
 from gapless.chaos.checkers.stable import StableNeverGoesBack
 from gapless.chaos.checkers.table import TableInTheEnd
 from gapless.chaos.checkers.wanted import Tables
@@ -39,6 +40,7 @@ def every(world: World, *, slow: bool = False) -> list[Checker]:
     journals = Journals(read_all=slow or world.seed % READ_ONE_IN == 0)
     checkers: list[Checker] = [
         OneIncarnationActs(),
+        NobodyGoesTooSoon(world),
         StableNeverGoesBack(),
         FeedbackSkipsNothing(),
         Prefix(tables, key=work.key),
