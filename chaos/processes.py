@@ -175,6 +175,7 @@ class ReplicaProcess(Process):
         super().__init__(world, life, node, machine)
         self._sources = sources
         self._reads = 0  # asked for; each is answered once
+        self._dry: dict[str, int] = {}  # how far a source had grown when it had nothing for us
         self._has_joined = False
         self._since, self._wanted = BEGIN, BEGIN
         self._mergers: tuple[str, ...] = ()
@@ -211,6 +212,7 @@ class ReplicaProcess(Process):
 
     def _open(self, effect: ask.OpenSources) -> None:
         try:
+            self._dry.clear()
             self._sources.open(effect.positions, effect.since)
         except JournalError as e:
             self.later(1, self.happens, ask.SourceFailed("", str(e)))
@@ -223,13 +225,18 @@ class ReplicaProcess(Process):
         """Answers; where there is nothing new it waits for it a while, as a follower does."""
         if number != self._reads:
             return
-        try:
-            frame, position = self._sources.read(source)
-        except JournalError as e:
-            self._reads += 1
-            self.happens(ask.SourceFailed(source, str(e)))
-            return
+        grown = self.world.growth[source]
+        if is_last or self._dry.get(source) != grown:
+            try:
+                frame, position = self._sources.read(source)
+            except JournalError as e:
+                self._reads += 1
+                self.happens(ask.SourceFailed(source, str(e)))
+                return
+        else:
+            frame = None
         if frame is None and not is_last:
+            self._dry[source] = grown
             wake = partial(self.later, self.world.below(READ_MS_MAX), self._have_read, source, number)
             self.world.waiting_for[source].append(wake)
             self.later(FOLLOW_MS, partial(self._have_read, is_last=True), source, number)

@@ -66,7 +66,7 @@ seconds. Then faults come one upon the other, or leave time for each of the kill
 FRAMES_MIN = 300
 """That are read from a source, taken in by a merger or delivered, in every run: the sources go on
 until then."""
-SPAN_BATCHES = 28
+SPAN_BATCHES = 24
 """Batches that are written at least. Faults begin while they are."""
 LOOK_MS = 100
 """How often it is asked whether all is done."""
@@ -176,6 +176,8 @@ class Simulation:
         self.batches = self.workload.batches(self._feed)
         self.waiting_for: dict[str, list[Callable[[], None]]] = {n: [] for n in self.workload.layouts}
         """By source, whom to wake when it has grown."""
+        self.growth = dict.fromkeys(self.workload.layouts, 0)
+        """How often it has grown."""
         self.frames = 0
         """Read from a source, taken in by a merger, or delivered to a subscriber."""
         self._expected: dict[int, Tdb] = {}  # by when the changed query begins
@@ -324,6 +326,7 @@ class Simulation:
 
     def _grown(self, source: str, stable: int) -> None:
         self.say(Written(source, stable))
+        self.growth[source] += 1
         waiting, self.waiting_for[source] = self.waiting_for[source], []
         for wake in waiting:
             wake()

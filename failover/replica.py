@@ -35,6 +35,7 @@ from gapless.failover.effects import (
 )
 from gapless.failover.executor import Executor
 from gapless.failover.jumpstart import Jumpstart
+from gapless.failover.link import OPEN
 from gapless.failover.messages import (
     SUPERVISOR,
     Ack,
@@ -202,8 +203,10 @@ class Replica(Sending):
     def _go_on(self, now: int) -> list[Effect]:
         """Sends what can be sent, reads what can be read."""
         effects: list[Effect] = []
+        end, stable = self.tail.end, self.tail.stable
         for link in self.links.values():
-            self._send_over(link, effects, now)
+            if link.cursor != end or link.told < stable or link.state != OPEN:
+                self._send_over(link, effects, now)
         if self._may_read():
             effects += self._reading.ask()
         if self._reading.is_draining and not self.is_drained and self._has_drained:

@@ -247,15 +247,17 @@ class Reader:
     def _next_before(self, rows: int) -> Piece | None:
         """The next piece; after rows that are still to be given nothing instead of an error."""
         try:
-            return self._next()
+            return self._next(rows)
         except JournalError as e:
             self._failed = e
             if rows:
                 return None
             raise
 
-    def _next(self) -> Piece | None:
-        """The next piece, without rows before our position; its stable is what we may promise."""
+    def _next(self, rows: int) -> Piece | None:
+        """The next piece, without rows before our position; its stable is what we may promise.
+        Behind `rows` of a live segment it does not look for what has come just now.
+        """
         if self._held is not None:
             held, self._held = self._held, None
             return held
@@ -264,6 +266,8 @@ class Reader:
                 piece = self._of_lanes()
             elif (got := self._of_growing()) is not None:
                 piece = got
+            elif rows and self._growing is not None:
+                return None
             elif (stable := self._look()) is not None:
                 piece = self._nothing(stable)
             else:

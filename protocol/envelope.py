@@ -98,6 +98,9 @@ class Incarnation:
             if not 0 <= value <= _U32_MAX:
                 raise Misuse(f"incarnation: {name} is {value}, not one of 0 to {_U32_MAX}")
 
+    def __hash__(self) -> int:
+        return self.term << 32 | self.counter  # lives are looked up by it for every message
+
     def __str__(self) -> str:
         return f"{self.term}.{self.counter}"
 
