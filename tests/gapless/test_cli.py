@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +15,6 @@ import typer.main
 
 from gapless.bench import harness
 from gapless.bench.harness import Context, Row
-from gapless.chaos.broken import BROKEN_BUILDS
 from gapless.cli import app
 from gapless.commands import terminal
 from gapless.doctor import Check, Verdict
@@ -87,7 +85,9 @@ def test_the_version_is_that_of_the_package(gapless: Gapless) -> None:
         ["bench", "--all", "--list"],
         ["chaos", "sim", "--seeds", "0"],
         ["chaos", "sim", "--seeds", "99999999999999999999"],
-        ["chaos", "sim", "--seeds", "3", "--seed", "1"],
+        ["chaos", "sim", "--seeds", "3", "--seed", "1", "--trace"],
+        ["chaos", "sim", "--workload", "no"],
+        ["chaos", "sim", "--jobs", "0"],
         ["chaos", "sim", "--trace"],
     ],
 )
@@ -274,127 +274,6 @@ def test_progress_is_shown_only_when_a_person_watches(
     watched = gapless("bench", "one", "--json")
     assert "measuring one" in watched.err
     assert watched.document["bench"] == "one"
-
-
-# -- chaos sim -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FakeResult:
-    seed: int
-    ok: bool
-    steps: int
-    problem: str | None
-    trace: list[str]
-
-
-@pytest.fixture
-def simulator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts a simulator in place whose given seeds fail, or raise."""
-
-    def install(failing: set[int] = frozenset(), raising: set[int] = frozenset()) -> None:  # type: ignore[assignment]  # empty sets that nobody can change
-        def run_seed(seed: int) -> FakeResult:
-            if seed in raising:
-                raise ZeroDivisionError("of all things")
-            trace = [f"step 1 of {seed}", f"step 2 of {seed}"]
-            if seed in failing:
-                return FakeResult(seed, False, 2, f"seed {seed} lost a row\nits table", trace)
-            return FakeResult(seed, True, 10, None, trace)
-
-        module: Any = ModuleType("gapless.chaos.simulator")
-        module.SimResult, module.run_seed = FakeResult, run_seed
-        monkeypatch.setitem(sys.modules, "gapless.chaos.simulator", module)
-
-    return install
-
-
-def test_clean_seeds_are_summed_up_in_a_line(
-    gapless: Gapless, simulator: Callable[..., None]
-) -> None:
-    simulator()
-    outcome = gapless("chaos", "sim", "--seeds", "7")
-    assert outcome.code == 0
-    assert outcome.out.startswith("seeds 7, steps 70, failures 0, ")
-    assert gapless("chaos", "sim").out.startswith("seeds 200, ")
-
-
-def test_a_failing_seed_is_told_with_the_command_that_replays_it(
-    gapless: Gapless, simulator: Callable[..., None]
-) -> None:
-    simulator(failing={3})
-    outcome = gapless("chaos", "sim", "--seeds", "5")
-    assert outcome.code == 1
-    lines = outcome.out.splitlines()
-    assert lines[:4] == [
-        "seed 3 fails:",
-        "seed 3 lost a row",
-        "its table",
-        "replay it: gapless chaos sim --seed 3",
-    ]
-    assert lines[4].startswith("seeds 5, steps 42, failures 1, ")
-
-
-def test_a_seed_that_raises_is_a_failing_seed_with_its_traceback(
-    gapless: Gapless, simulator: Callable[..., None]
-) -> None:
-    simulator(raising={2})
-    outcome = gapless("chaos", "sim", "--seeds", "4")
-    assert outcome.code == 1
-    assert "seed 2 fails:\nTraceback" in outcome.out
-    assert "replay it: gapless chaos sim --seed 2" in outcome.out
-    assert "seeds 4, steps 30, failures 1" in outcome.out
-
-
-def test_of_many_failures_all_can_be_replayed_and_the_first_are_told(
-    gapless: Gapless, simulator: Callable[..., None]
-) -> None:
-    simulator(failing=set(range(20)))
-    out = gapless("chaos", "sim", "--seeds", "20").out
-    assert out.count("replay it: ") == 20
-    assert out.count("lost a row") == 5
-
-
-def test_one_seed_prints_its_trace_when_it_fails_or_when_asked(
-    gapless: Gapless, simulator: Callable[..., None]
-) -> None:
-    simulator(failing={3})
-    assert "step 1 of 3\nstep 2 of 3\n" in gapless("chaos", "sim", "--seed", "3").out
-    assert "step 1 of 4" not in gapless("chaos", "sim", "--seed", "4").out
-    assert "step 1 of 4" in gapless("chaos", "sim", "--seed", "4", "--trace").out
-
-
-def test_the_real_simulator_is_reached(gapless: Gapless) -> None:
-    outcome = gapless("chaos", "sim", "--seeds", "3", "--json")
-    assert outcome.code == 0, outcome
-    assert outcome.document["seeds"] == 3
-    assert all(result["steps"] > 0 for result in outcome.document["results"])
-    assert "\n" in gapless("chaos", "sim", "--seed", "1", "--trace").out
-
-
-def test_a_broken_build_is_caught_and_its_failures_replay(gapless: Gapless) -> None:
-    names = gapless("chaos", "sim", "--broken", "list").out.split()
-    assert "forgets-its-tail" in names
-    assert len(names) == len(BROKEN_BUILDS)
-    found = gapless("chaos", "sim", "--seeds", "20", "--broken", "takes-frames-twice")
-    assert found.code == 1
-    replay = found.out.partition("replay it: gapless ")[2].splitlines()[0].split()
-    assert replay[-2:] == ["--broken", "takes-frames-twice"]
-    assert gapless(*replay).code == 1
-    assert gapless(*replay[:-2]).code == 0, "production passes the same seed"
-    unknown = gapless("chaos", "sim", "--broken", "no")
-    assert unknown.code == 2
-    assert "takes-any-delivery" in unknown.err.replace("\n", "")
-
-
-def test_the_simulation_as_json(gapless: Gapless, simulator: Callable[..., None]) -> None:
-    simulator(failing={1})
-    document = gapless("chaos", "sim", "--seeds", "2", "--json").document
-    assert (document["seeds"], document["steps"], document["failures"]) == (2, 12, 1)
-    assert [result["ok"] for result in document["results"]] == [True, False]
-    assert document["results"][1]["replay"] == "gapless chaos sim --seed 1"
-    assert "trace" not in document["results"][1]
-    alone = gapless("chaos", "sim", "--seed", "1", "--json").document
-    assert alone["results"][0]["trace"] == ["step 1 of 1", "step 2 of 1"]
 
 
 # -- doctor --------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def sim(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the state machines of a whole job under seeded schedules of faults.
+    """Run the machines of a whole job under seeded schedules of faults.
 
     Messages are late, lost and doubled, links and disks fail, replicas, mergers, supervisors and
     subscribers die, freeze and come back as zombies; people change the job meanwhile. Nothing but
