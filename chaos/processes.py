@@ -48,7 +48,7 @@ from gapless.failover.replica import Replica
 from gapless.failover.sources import Sources
 from gapless.failover.subscriber import Subscriber
 from gapless.failover.supervisor import Supervisor
-from gapless.protocol.elements import BEGIN
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
 from gapless.protocol.frame import Frame
 
@@ -186,6 +186,12 @@ class ReplicaProcess(Process):
             ask.WriteCheckpoint: self._write_checkpoint,
             ask.LoadCheckpoint: self._load_checkpoint,
         }
+
+    def start(self) -> None:
+        """Also tells of the hold that it begins with, if it does."""
+        if self.machine.held_at < INF:
+            self.world.say(Obeyed(self.life, self.life.incarnation.term, "Hold"))
+        super().start()
 
     def happens(self, event: Event) -> None:
         """Also tells what the replica forgets, and by whom it goes."""
