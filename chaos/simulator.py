@@ -66,7 +66,7 @@ seconds. Then faults come one upon the other, or leave time for each of the kill
 FRAMES_MIN = 300
 """That are read from a source, taken in by a merger or delivered, in every run: the sources go on
 until then."""
-SPAN_BATCHES = 24
+SPAN_BATCHES = 20
 """Batches that are written at least. Faults begin while they are."""
 LOOK_MS = 100
 """How often it is asked whether all is done."""

@@ -30,6 +30,9 @@ End = Callable[[], None]
 
 MOMENT_WAITS_MS = 300
 """How long a fault waits for its moment; then it strikes anyway."""
+TRIES_MAX, TRY_AGAIN_MS = 12, 50
+"""How often a fault looks for a target; then it makes the network a bad one instead, so that as many
+faults strike as were drawn."""
 AT_MOMENT_MS = 30
 """A fault strikes so long after its moment has begun, at most."""
 SLOW_MS = 60
@@ -56,6 +59,7 @@ class Striking:
         """When the last fault so far was over."""
         self._waiting: dict[int, Fault] = {}
         self._to_come = 0
+        self._tries: dict[int, int] = {}
 
     def plan(self, faults: Sequence[Fault]) -> None:
         """Puts the faults into the agenda."""
@@ -100,8 +104,13 @@ class Striking:
         what, _, target = fault.kind.partition(" ")
         world.begin_step("", f"fault: {fault.kind} ({fault.lasts_ms} ms)")
         done = getattr(self, what)(target, rng)
-        if done is None:
-            return
+        if done is None:  # nobody is there yet, or any more
+            tries = self._tries[fault.number] = self._tries.get(fault.number, 0) + 1
+            if tries < TRIES_MAX:
+                self._to_come += 1
+                world.at(world.now + TRY_AGAIN_MS, self._strike, fault)
+                return
+            done = self.lossy("", rng)
         name, end = done
         self.struck += 1
         self.active += 1

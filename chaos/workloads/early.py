@@ -25,7 +25,7 @@ from gapless.protocol.tdb import Event, Tdb
 COVERS, SLIDE, EARLY = 30, 20, 40
 LEAST = 2
 PACE = Pace(
-    batches=76,
+    batches=110,
     rows=(2, 4),
     advance=(SLIDE, SLIDE + 2),
     lateness=20,

@@ -17,7 +17,7 @@ from gapless.protocol.expr import col
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
-PACE = Pace(batches=76, rows=(2, 5), advance=(1, 9), lateness=8)
+PACE = Pace(batches=120, rows=(2, 5), advance=(1, 9), lateness=8)
 LEAST, LEAST_SWITCHED = 3, 6
 SCHEMA = StreamSchema({"ts": "int64", "src": "int32", "len": "int32", "id": "int32"})
 

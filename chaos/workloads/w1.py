@@ -21,7 +21,7 @@ from gapless.protocol.tdb import Event, Tdb
 
 COVERS, SLIDE = 20, 10
 PACE = Pace(
-    batches=76,
+    batches=120,
     rows=(1, 4),
     advance=(SLIDE, SLIDE + 4),
     lateness=8,
