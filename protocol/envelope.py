@@ -61,6 +61,7 @@ SCHEMAS_KEPT = 256
 
 _VERSION = 1
 _HEADER = struct.Struct("<4sBBHIIQq16sQI")
+_SUMMED_HEADER = struct.Struct(f"{_HEADER.format}I")  # with its checksum behind it
 _MORE = 1 << 15  # of `place`
 _CRC = struct.Struct("<I")
 _NO_FINGERPRINT = bytes(16)
@@ -120,8 +121,7 @@ NO_PLACE = Place()
 """Of an envelope that is in no journal, and of one that is the whole of a batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The first 64 bytes of an envelope, checked by themselves; the body is not looked at."""
 
     kind: Kind
@@ -139,8 +139,7 @@ class Header:
         return HEADER_BYTES + _padded(self.body_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """A frame and who sent it: its `sequence` counts the frames of its incarnation."""
 
     incarnation: Incarnation
@@ -148,8 +147,7 @@ class Envelope:
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True)
-class RowsEnvelope:
+class RowsEnvelope(NamedTuple):
     """Rows without times of their own, and who sent them."""
 
     incarnation: Incarnation
@@ -158,8 +156,7 @@ class RowsEnvelope:
     stable: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentEnvelope:
+class DocumentEnvelope(NamedTuple):
     """A control document and who sent it."""
 
     incarnation: Incarnation
@@ -243,21 +240,32 @@ def peek_header(data: Data, offset: int = 0, *, max_bytes: int = BODY_BYTES_MAX)
     Raises `Truncated` where the bytes end inside the header. Whether those of the body are all
     there is for the caller to see; decoding would raise `Truncated`, too.
     """
-    view = memoryview(data)[offset : offset + HEADER_BYTES]
-    if bytes(view[:4]) != MAGIC[: len(view)]:
-        raise DecodeError("magic", bytes(view[:4]).hex(), MAGIC.hex())
-    if len(view) < HEADER_BYTES:
-        raise Truncated("header", f"{len(view)} bytes", HEADER_BYTES)
-    return _read_header(view, max_bytes)
+    head = bytes(memoryview(data)[offset : offset + HEADER_BYTES])
+    if not head.startswith(MAGIC[: len(head)]):
+        raise DecodeError("magic", head[:4].hex(), MAGIC.hex())
+    if len(head) < HEADER_BYTES:
+        raise Truncated("header", f"{len(head)} bytes", HEADER_BYTES)
+    return _read_header(head, max_bytes)
 
 
-def _read_header(view: memoryview, max_bytes: int) -> Header:
-    _, version, kind, place, term, counter, *rest = _HEADER.unpack_from(view)
-    sequence, stable, fingerprint, body_bytes, body_crc = rest
+def _read_header(head: bytes, max_bytes: int) -> Header:
+    (
+        _,
+        version,
+        kind,
+        place,
+        term,
+        counter,
+        sequence,
+        stable,
+        fingerprint,
+        body_bytes,
+        body_crc,
+        crc,
+    ) = _SUMMED_HEADER.unpack(head)
     if version != _VERSION:
         raise DecodeError("version", str(version), _VERSION)
-    (crc,) = _CRC.unpack_from(view, _HEADER.size)
-    wanted = zlib.crc32(view[: _HEADER.size])
+    wanted = zlib.crc32(head[: _HEADER.size])
     if crc != wanted:
         raise DecodeError("header crc", f"{crc:#010x}", f"{wanted:#010x}")
     if kind not in _KINDS:
@@ -268,7 +276,7 @@ def _read_header(view: memoryview, max_bytes: int) -> Header:
         raise DecodeError("body bytes", str(body_bytes), f"<= {max_bytes}")
     return Header(
         _KINDS[kind],
-        Place(place & ~_MORE, place >= _MORE),
+        Place(place & ~_MORE, place >= _MORE) if place else NO_PLACE,
         _incarnation(term, counter),
         sequence,
         None if stable == BEGIN else stable,
@@ -292,7 +300,7 @@ def _open(data: Data, kind: Kind, max_bytes: int) -> tuple[Header, pa.Buffer]:
     crc = zlib.crc32(view[HEADER_BYTES:])
     if crc != header.body_crc:
         raise DecodeError("body crc", f"{crc:#010x}", f"{header.body_crc:#010x}")
-    if any(view[HEADER_BYTES + header.body_bytes :]):
+    if bytes(view[HEADER_BYTES + header.body_bytes :]).strip(b"\0"):
         raise DecodeError("padding", "is not zero", 0)
     return header, buffer.slice(HEADER_BYTES, header.body_bytes)
 

@@ -120,9 +120,10 @@ class _Table:
         return [at + self._read(_U32, at) for at in places]
 
 
-def _messages(view: memoryview) -> Iterator[tuple[int, int, _Table]]:
-    """The messages of a stream: (where it starts, type of header, header). Ends with the stream."""
-    position = 0
+def _messages(view: memoryview, position: int = 0) -> Iterator[tuple[int, int, _Table]]:
+    """The messages of a stream from one on: (where it starts, type of header, header). Ends with
+    the stream.
+    """
     while True:
         if len(view) - position < _PREFIX_BYTES:
             raise DecodeError("stream", "ends without its end mark", f"{_PREFIX_BYTES} more bytes")
@@ -237,8 +238,14 @@ class BatchReader:
 
         The schema's metadata is ours, whatever the stream's says.
         """
-        self.check(memoryview(body), rows_max)
+        view, behind = memoryview(body), len(self.schema_message)
+        is_known = bytes(view[:behind]) == self.schema_message
+        self.check(view, rows_max, behind if is_known else 0)
         try:
+            if is_known and not self._dictionaries:
+                batch = pa.ipc.read_record_batch(body.slice(behind), self.schema)
+                batch.validate(full=True)
+                return batch
             with pa.ipc.open_stream(body) as reader:
                 if not reader.schema.equals(self.schema):
                     raise DecodeError(
@@ -252,11 +259,13 @@ class BatchReader:
         except (pa.ArrowException, OSError, UnicodeError) as e:
             raise DecodeError("stream", f"Arrow says: {e}") from None
 
-    def check(self, view: memoryview, rows_max: int = ROWS_MAX) -> None:
-        """Raises unless `view` is a stream of one batch that costs Arrow no more than its size."""
+    def check(self, view: memoryview, rows_max: int = ROWS_MAX, known: int = 0) -> None:
+        """Raises unless `view` is a stream of one batch that costs Arrow no more than its size. It
+        is not looked at up to `known`, where it is `schema_message`.
+        """
         dictionaries = 0
         before = 0
-        for start, kind, header in _messages(view):
+        for start, kind, header in _messages(view, known):
             if (kind == _SCHEMA) != (start == 0):
                 raise DecodeError("message type", f"{_NAMES[kind]} at {start}", "one schema, first")
             if before == _RECORDS:
