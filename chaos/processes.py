@@ -313,8 +313,9 @@ class MergerProcess(Process):
             heard[event.sequence] = (BEGIN, event.frame)
         super().happens(event)
         for number in range(before + 1, self.machine.taken_in(session) + 1):
-            self.world.frames += 1
-            self.world.say(TookIn(self.life, session, number, *heard.pop(number)))
+            if (said := heard.pop(number, None)) is not None:  # else a broken one has skipped it
+                self.world.frames += 1
+                self.world.say(TookIn(self.life, session, number, *said))
 
     def _send(self, effect: ask.Send) -> None:
         message = effect.message
