@@ -58,8 +58,16 @@ KINDS: dict[str, int] = {
 }
 """Every kind of fault, by how often it is drawn."""
 
-OPERATIONS = ("scale up", "scale down", "switch", "switch at", "drop merger", "drop mergers")
-"""What people do meanwhile. The last: slots of mergers stay empty for a long while, one or all."""
+OPERATIONS: dict[str, int] = {
+    "scale up": 1,
+    "scale down": 1,
+    "switch": 1,
+    "switch at": 3,
+    "drop merger": 1,
+    "drop mergers": 1,
+}
+"""What people do meanwhile, by how often. Half of the workloads have no other query to switch to.
+The last two: slots of mergers stay empty for a long while, one or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ def draw(rng: random.Random, until: int) -> list[Fault]:
     kinds = list(KINDS)
     chosen = rng.choices(kinds, list(KINDS.values()), k=rng.randint(FAULTS_MIN, FAULTS_MAX))
     if rng.random() < OPERATIONS_SHARE:
-        chosen.append(rng.choice(OPERATIONS))
+        chosen += rng.choices(list(OPERATIONS), list(OPERATIONS.values()))
     times = sorted(rng.randrange(BEGINS_AT_MS, until) for _ in chosen)
     rng.shuffle(chosen)
     moments: tuple[Moment, ...] = ("join", "takeover", "cutover", "resume")

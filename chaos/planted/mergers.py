@@ -5,7 +5,7 @@ from __future__ import annotations
 from gapless.failover.effects import Effect, PeerRead
 from gapless.failover.inputs import Link
 from gapless.failover.merger import Merger
-from gapless.failover.messages import Fence, Life, Session, Token
+from gapless.failover.messages import Fence, Life, Session
 from gapless.merge.lmerge import LMerge
 from gapless.merge.membership import Input
 
@@ -69,24 +69,6 @@ class LetsTheFencedIn(Merger):
     def is_fenced(self, life: Life) -> bool:  # noqa: ARG002
         """Nobody is."""
         return False
-
-
-class MergerObeysAnybody(Merger):
-    """Obeys supervisors whose term is over."""
-
-    def obeys(self, term: int) -> bool:  # noqa: ARG002
-        """Always."""
-        return True
-
-    def _heeds(self, term: int) -> bool:  # noqa: ARG002
-        return True
-
-
-class TakesForeignOffsets(Merger):
-    """Takes an offset of the other merger's journal for one of its own."""
-
-    def _is_ours(self, token: Token) -> bool:  # noqa: ARG002
-        return True
 
 
 class DoesNotBackfill(Merger):

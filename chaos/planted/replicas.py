@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gapless.failover.checkpoint import Checkpoint
-from gapless.failover.effects import Effect, OpenSources
+from gapless.failover.effects import Effect
 from gapless.failover.link import Link
 from gapless.failover.messages import Refused
 from gapless.failover.replica import Replica
@@ -44,15 +44,6 @@ class ForgetsItsTail(Replica):
         return tail.slice(0, 0, tail.stable)
 
 
-class ForgetsWhatIsHalfFrozen(Replica):
-    """Attaches again without events that began before what is durable, and have not ended."""
-
-    def retell(self) -> Frame:
-        """What begins behind it."""
-        tail = super().retell()
-        return tail.take(tail.vs >= self.tail.since, tail.stable)
-
-
 class ClaimsToKnowAll(Replica):
     """Attaches as if it had every event from the begin, whatever it has forgotten."""
 
@@ -75,7 +66,7 @@ class DoesNotAttachAgain(Replica):
         return False
 
 
-class ReplicaObeysAnybody(Replica):
+class ObeysAnybody(Replica):
     """Obeys supervisors whose term is over."""
 
     def obeys(self, term: int) -> bool:  # noqa: ARG002
@@ -107,15 +98,6 @@ class TakesOverTooFarBack(Replica):
     def _take_over(self, found: Checkpoint) -> list[Effect]:
         before = {name: _moved(position, -1) for name, position in found.positions.items()}
         return super()._take_over(replace(found, positions=before))
-
-
-class ReplaysTooLittle(Replica):
-    """Reads the sources from where it joins, and not from where its windows begin."""
-
-    def _begin_anew(self) -> list[Effect]:
-        effects = super()._begin_anew()
-        since = dict.fromkeys(self.executor.sources, self.tail.since)
-        return [OpenSources(None, since) if isinstance(e, OpenSources) else e for e in effects]
 
 
 class DoesNotHold(Replica):

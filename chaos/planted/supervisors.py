@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gapless.failover.cutover import Cutover, ShardView
 from gapless.failover.slots import Known, Shard
 from gapless.failover.supervisor import Supervisor
 from gapless.protocol.envelope import Incarnation
@@ -29,14 +26,3 @@ class UnassignsTheLast(Supervisor):
 
     def _may_unassign(self, assigned: tuple[str, ...]) -> bool:  # noqa: ARG002
         return True
-
-
-class CutsWithoutHolding(Supervisor):
-    """Commits a cutover before the old lives have said that they are held."""
-
-    class CUTOVER(Cutover):
-        """Waits for new lives only."""
-
-        def _is_safe(self, shards: Sequence[ShardView]) -> bool:  # noqa: ARG002
-            """They qualify: it has looked."""
-            return True
