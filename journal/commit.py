@@ -20,12 +20,13 @@ import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import claimed_by
+from gapless.journal.epoch import NAMES_KEPT, claimed_by
 from gapless.journal.facts import Fact, facts_batch, rows_in
 from gapless.journal.head import Head, decode, encode
 from gapless.journal.layout import NAME as LAYOUT
@@ -56,9 +57,15 @@ class Change:
 
 def live_segment(head: Head) -> str:
     """The name of the live segment."""
-    return f"segments/{head.epoch:010}-{head.live:010}"
+    return _segment(head.epoch, head.live)
 
 
+@lru_cache(NAMES_KEPT)
+def _segment(epoch: int, live: int) -> str:
+    return f"segments/{epoch:010}-{live:010}"
+
+
+@lru_cache(NAMES_KEPT)
 def _name(number: int) -> str:
     return f"{FOLDER}/{number:010}"
 
@@ -122,7 +129,8 @@ class Commits:
 
     def check_identity(self) -> None:
         """Raises `JournalError` where another journal stands in the place of the one we know."""
-        if identity(self.disk) != self._identity:
+        known = self._identity
+        if self.disk.read(LAYOUT, 0, len(known) + 1) != known:
             raise JournalError(
                 f"{self.disk}: its file {LAYOUT} is not the one that it had: the journal was made "
                 "anew, or the file is damaged; open it anew, and read it from its begin"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from gapless.journal.disk import Disk, Mapped
 from gapless.journal.layout import Layout
-from gapless.journal.segment import ADVICE, Index, Record, read
+from gapless.journal.segment import ADVICE, Index, Record, no_rows, read
 from gapless.protocol.errors import JournalError
 from gapless.protocol.frame import Frame
 
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
     offset: int
     """Of its first row, in its partition."""
     frame: Frame
-    """Its rows, without a stable."""
+    """Its rows. Whether it has a stable, and which, says nothing."""
     stable: int | None
     """What the record promises once its rows are read."""
 
@@ -71,12 +71,12 @@ class Cursor(ABC):
 
     def _next(self) -> Piece | None:
         while (record := self._next_record()) is not None:
-            wanted = record.has_rows and record.partition in self._first
-            if wanted:
-                frame = read(self.name, self._bytes(record), record, self._layout)
-                return self._piece(record, frame.with_stable(None))
+            if record.has_rows and record.partition in self._first:
+                return self._piece(
+                    record, read(self.name, self._bytes(record), record, self._layout)
+                )
             if record.stable is not None:
-                return Piece(0, 0, Frame.empty(self._layout.schema), record.stable)
+                return Piece(0, 0, no_rows(self._layout.schema), record.stable)
         return None
 
     def _next_record(self) -> Record | None:

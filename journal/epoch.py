@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from functools import lru_cache
 from typing import NamedTuple
 
 from gapless.journal.disk import Disk
@@ -33,9 +34,10 @@ LOOKED_AT_MAX = 1000
 LOOKS_MAX = 3
 """At a live end that does not read: it is being overwritten right now, or is damaged."""
 MARKER_BYTES_MAX = 1 << 16
+NAMES_KEPT = 1024
+"""Names of files that are kept: those of one's own epoch are asked for after each append."""
 _LIVE_END = struct.Struct("<QQ")
-_CRC = struct.Struct("<I")
-_BYTES = _LIVE_END.size + _CRC.size
+_SUMMED_LIVE_END = struct.Struct("<QQI")
 
 
 class LiveEnd(NamedTuple):
@@ -46,6 +48,7 @@ class LiveEnd(NamedTuple):
     end: int
 
 
+@lru_cache(NAMES_KEPT)
 def marker(epoch: int) -> str:
     """The name of an epoch's marker."""
     return f"epochs/{epoch:010}"
@@ -108,6 +111,7 @@ def _claimant(disk: Disk, epoch: int) -> tuple[str, str]:
         return "a writer that died while it took over", ""
 
 
+@lru_cache(NAMES_KEPT)
 def live_end_name(epoch: int) -> str:
     """The name of the file that has an epoch's live end."""
     return f"live/{epoch:010}"
@@ -116,15 +120,16 @@ def live_end_name(epoch: int) -> str:
 def put_live_end(disk: Disk, epoch: int, live_end: LiveEnd) -> None:
     """Lets readers read so far."""
     data = _LIVE_END.pack(*live_end)
-    disk.put(live_end_name(epoch), data + _CRC.pack(zlib.crc32(data)))
+    disk.put(live_end_name(epoch), _SUMMED_LIVE_END.pack(*live_end, zlib.crc32(data)))
 
 
 def read_live_end(disk: Disk, epoch: int) -> LiveEnd | None:
     """How far readers may read; None where nothing says."""
     for _ in range(LOOKS_MAX):
-        data = disk.read(live_end_name(epoch), 0, _BYTES)
-        if len(data) < _BYTES:
+        data = disk.read(live_end_name(epoch), 0, _SUMMED_LIVE_END.size)
+        if len(data) < _SUMMED_LIVE_END.size:
             return None
-        if zlib.crc32(data[: _LIVE_END.size]) == _CRC.unpack_from(data, _LIVE_END.size)[0]:
-            return LiveEnd(*_LIVE_END.unpack_from(data))
+        number, end, crc = _SUMMED_LIVE_END.unpack(data)
+        if zlib.crc32(data[: _LIVE_END.size]) == crc:
+            return LiveEnd(number, end)
     return None

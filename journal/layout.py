@@ -17,6 +17,7 @@ times, adjusts among them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -32,6 +33,8 @@ from gapless.protocol.schema import FIELDS_MAX, StreamSchema
 NAME = "layout"
 FORMAT = 1
 """Of all files of a journal; one that is larger was made by a later release."""
+LAYOUTS_KEPT = 256
+"""Layouts whose bytes are known by heart: of more journals than one process has to do with."""
 NOBODY = Incarnation(0, 0)
 """Who has written what has no writer of its own."""
 
@@ -82,13 +85,17 @@ def layout_of(disk: Disk) -> Layout | None:
     """The layout of the journal on a disk; None where there is no journal."""
     if not disk.exists(NAME):
         return None
-    data = disk.read(NAME, 0, disk.size(NAME))
     try:
-        return _from_document(decode_document(data).document)
+        return _decoded(identity(disk))
     except (DecodeError, SchemaError, Misuse) as e:
         raise JournalError(
             f"{disk}: file {NAME}: {e}; take it from a copy of the journal"
         ) from None
+
+
+@lru_cache(LAYOUTS_KEPT)
+def _decoded(data: bytes) -> Layout:
+    return _from_document(decode_document(data).document)
 
 
 def identity(disk: Disk) -> bytes:

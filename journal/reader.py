@@ -32,7 +32,7 @@ from gapless.journal.lane import Lane, lanes_of
 from gapless.journal.layout import NAME as LAYOUT
 from gapless.journal.layout import opened
 from gapless.journal.readers import register
-from gapless.journal.segment import ADVICE
+from gapless.journal.segment import ADVICE, no_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError, Misuse, SchemaError, Trimmed
 from gapless.protocol.frame import Frame
@@ -75,6 +75,7 @@ class Reader:
         self.layout = opened(disk)
         self.schema = self.layout.schema if columns is None else self._selected(columns)
         """Of the frames."""
+        self._places = [3 + self.layout.schema.names.index(name) for name in self.schema.names]
         self._disk = disk
         self._frame_rows = frame_rows
         self._wanted = self._partitions(partitions)
@@ -215,34 +216,38 @@ class Reader:
         pieces: list[Frame] = []
         rows, promise = 0, self._given
         while rows < self._frame_rows and (piece := self._next_before(rows)) is not None:
-            left = self._frame_rows - rows
-            if len(piece.frame) > left:
+            if rows + len(piece.frame) > self._frame_rows:
                 if rows:
                     self._held = piece
                     break
-                piece, self._held = _cut(piece, left)
-            if len(piece.frame):
-                pieces.append(piece.frame)
-                rows += len(piece.frame)
-                self._read[piece.partition] = piece.offset + len(piece.frame)
-            if piece.stable is not None:
-                promise = max(promise, piece.stable)
+                piece, self._held = _cut(piece, self._frame_rows)
+            partition, offset, frame, stable = piece
+            if size := len(frame):
+                pieces.append(frame)
+                rows += size
+                self._read[partition] = offset + size
+            if stable is not None and stable > promise:
+                promise = stable
         if promise == self._given and not rows:
             return None
         stable = promise if promise > self._given else None
         self._given = promise
-        return self._projected(self._joined(pieces).with_stable(stable))
+        return self._projected(self._joined(pieces, stable))
 
-    def _joined(self, pieces: list[Frame]) -> Frame:
+    def _joined(self, pieces: list[Frame], stable: int | None) -> Frame:
         if not pieces:
-            return Frame.empty(self.layout.schema)
-        return pieces[0] if len(pieces) == 1 else Frame.concat(pieces)
+            return Frame.empty(self.layout.schema, stable)
+        if len(pieces) > 1:
+            pieces = [
+                frame if frame.stable is None else frame.with_stable(None) for frame in pieces
+            ]
+        whole = pieces[0] if len(pieces) == 1 else Frame.concat(pieces)
+        return whole if whole.stable == stable else whole.with_stable(stable)
 
     def _projected(self, frame: Frame) -> Frame:
         if self.schema is self.layout.schema:
             return frame
-        columns = [frame.payload.column(name) for name in self.schema.names]
-        return frame.with_payload(self.schema, columns)
+        return frame.projected(self.schema, self._places)
 
     def _next_before(self, rows: int) -> Piece | None:
         """The next piece; after rows that are still to be given nothing instead of an error."""
@@ -268,10 +273,12 @@ class Reader:
                 piece = got
             elif rows and self._growing is not None:
                 return None
-            elif (stable := self._look()) is not None:
-                piece = self._nothing(stable)
-            else:
+            elif (stable := self._look()) is None:
                 return None
+            elif stable == BEGIN:
+                continue
+            else:
+                piece = self._nothing(stable)
             piece = self._unread(piece)
             if len(piece.frame) or piece.stable is not None:
                 return piece
@@ -303,27 +310,30 @@ class Reader:
             return None  # it was sealed and taken away, and what it had for us we have read
 
     def _nothing(self, stable: int) -> Piece:
-        return Piece(0, 0, Frame.empty(self.layout.schema), stable)
+        return Piece(0, 0, no_rows(self.layout.schema), stable)
 
     def _unread(self, piece: Piece) -> Piece:
         """Without the rows before our position. Raises where rows are missing before it."""
-        if not len(piece.frame):
+        size = len(piece.frame)
+        if not size:
             return piece
         read = int(self._read[piece.partition])
+        if piece.offset == read:
+            return piece
         if piece.offset > read:
             raise JournalError(
                 f"{self._disk}: partition {piece.partition} goes on with row {piece.offset} after "
                 f"row {read - 1}; {ADVICE}"
             )
-        rows = max(0, piece.offset + len(piece.frame) - read)
-        if rows == len(piece.frame):
-            return piece
-        return piece._replace(offset=read, frame=piece.frame.slice(len(piece.frame) - rows))
+        rows = max(0, piece.offset + size - read)
+        return piece._replace(offset=read, frame=piece.frame.slice(size - rows))
 
     # -- what there is to read ----------------------------------------------------------------
 
     def _look(self) -> int | None:
-        """Finds more to read; returns what is promised already, None where there is nothing new."""
+        """Finds more to read; returns what is promised already, BEGIN where that is nothing, None
+        where there is nothing new.
+        """
         if self._commits_moved():
             self._commits_changed()
         growing = self._growing

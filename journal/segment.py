@@ -18,6 +18,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +30,7 @@ from gapless.protocol.envelope import (
     BODY_BYTES_MAX,
     HEADER_BYTES,
     MAGIC,
+    SCHEMAS_KEPT,
     Header,
     Incarnation,
     Place,
@@ -40,6 +43,7 @@ from gapless.protocol.envelope import (
 from gapless.protocol.errors import DecodeError, JournalError, Truncated
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.ipc_guard import ROWS_MAX
+from gapless.protocol.schema import StreamSchema
 
 SEGMENT_BYTES = 64 << 20
 """Where a segment is sealed: large enough that a day of data is a thousand files, small enough
@@ -66,8 +70,7 @@ class DamagedRecord(JournalError):
     """From which byte of its segment on another record may begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """Where one record lies, and what its header says."""
 
     at: int
@@ -185,6 +188,12 @@ def read(name: str, data: memoryview | pa.Buffer, record: Record, layout: Layout
         raise _damaged(name, record.at, e, record.at + record.size) from None
 
 
+@lru_cache(SCHEMAS_KEPT)
+def no_rows(schema: StreamSchema) -> Frame:
+    """A frame that says nothing: of a record that only promises."""
+    return Frame.empty(schema)
+
+
 def _check_times(batch: pa.RecordBatch, layout: Layout) -> None:
     nulls = batch.column(batch.schema.get_field_index(layout.time)).null_count
     if nulls:
@@ -256,7 +265,7 @@ def _cut(
     """Pieces that each fit in a record."""
     count = rows.num_rows if isinstance(rows, pa.RecordBatch) else len(rows)
     each = layout.schema.fixed_row_bytes
-    nbytes = rows.nbytes if each is None else count * (each + TIME_COLUMNS_BYTES)
+    nbytes = _nbytes(rows) if each is None else count * (each + TIME_COLUMNS_BYTES)
     pieces = max(-(-count // ROWS_MAX), -(-nbytes // RECORD_BYTES_MAX))
     if pieces <= 1:
         yield 0, rows
@@ -264,6 +273,13 @@ def _cut(
     size = -(-count // pieces)
     for start in range(0, count, size):
         yield start, rows.slice(start, size)
+
+
+def _nbytes(rows: Frame | pa.RecordBatch) -> int:
+    """Bytes of the columns, or some more where even that fits in one record: that costs less."""
+    batch = rows.batch if isinstance(rows, Frame) else rows
+    most = int(batch.get_total_buffer_size())
+    return most if most <= RECORD_BYTES_MAX else int(batch.nbytes)
 
 
 def span(times: Times) -> tuple[int, int]:

@@ -233,9 +233,9 @@ class Frame:
             batch = self.batch.take(picked)
         return self._derive(batch, stable)
 
-    def picked(self, batch: pa.RecordBatch) -> Frame:
+    def picked(self, batch: pa.RecordBatch, stable: int | None = None) -> Frame:
         """A frame of `batch`, which holds rows of this one that somebody has taken out."""
-        return self._derive(batch, None)
+        return self._derive(batch, stable)
 
     def compact(self) -> Frame:
         """The same rows in memory of their own size: for a slice that stays while its parent goes.
@@ -276,6 +276,15 @@ class Frame:
         frame._times = self._times
         return frame
 
+    def projected(self, schema: StreamSchema, places: Sequence[int]) -> Frame:
+        """The same times and stable over the columns at these places of the batch, of `schema`,
+        which is of the same time unit.
+        """
+        frame = self._derive(self.batch.select([0, 1, 2, *places]), self.stable)
+        frame._schema = schema
+        frame._times = self._times
+        return frame
+
     # -- looking at one -----------------------------------------------------------------------
 
     @property
@@ -285,8 +294,8 @@ class Frame:
 
     def _time_columns(self) -> tuple[Times, Times, Times]:
         if self._times is None:
-            columns = self.batch.columns
-            self._times = (columns[0].to_numpy(), columns[1].to_numpy(), columns[2].to_numpy())
+            column = self.batch.column  # `columns` would make the payload's objects, too
+            self._times = (column(0).to_numpy(), column(1).to_numpy(), column(2).to_numpy())
         return self._times
 
     @property
