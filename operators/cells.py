@@ -49,12 +49,17 @@ class Found(NamedTuple):
     ids: Ids
 
 
+_NO_IDS = np.empty(0, np.int64)
+_NONE = Found(_NO_IDS, _NO_IDS, _NO_IDS)
+
+
 class Cells:
     """State by place and group."""
 
     def __init__(self, grouping: Grouping) -> None:
         self.states, self._counter = grouping.states()
         self._index: _Dense | _Sparse = _Dense()
+        self._fitted = -1  # the capacity that the states have room for
 
     @property
     def repeat(self) -> bool:
@@ -92,8 +97,10 @@ class Cells:
 
     def _fit(self) -> None:
         capacity = self._index.capacity
-        for state in self.states:
-            state.fit(capacity)
+        if capacity != self._fitted:
+            self._fitted = capacity
+            for state in self.states:
+                state.fit(capacity)
 
     def _lay_out(self, places: Times, groups: Ids, capacity: int) -> None:
         """Makes room for more places or groups, in the layout that suits them."""
@@ -178,23 +185,26 @@ class _Dense:
         """One with slots for these places; None where they are too far apart."""
         if int(places.max()) - int(places.min()) >= DENSE_PLACES_MAX:
             return None
+        low, high = int(places.min()), int(places.max())
         index = _Dense(capacity + capacity // SPARE_SHARE)
-        index._open(distinct(places, int(places.min()), int(places.max())))
+        index._look_from(low, high)
+        index._open(distinct(places, low, high))
         return index
 
     def _open(self, places: Times) -> None:
-        """Gives places a slot each."""
-        free = (self._places == INF).nonzero()[0][: len(places)]
-        more = len(places) - len(free)
-        slots = np.concatenate((free, np.arange(len(self._places), len(self._places) + more)))
-        self._places = np.concatenate((self._places, np.full(more, INF, np.int64)))
+        """Gives places a slot each; the look-up reaches them."""
+        slots = (self._places == INF).nonzero()[0][: len(places)]
+        more = len(places) - len(slots)
+        if more:
+            known = len(self._places)
+            slots = np.concatenate((slots, np.arange(known, known + more)))
+            self._places = np.concatenate((self._places, places[-more:]))
         self._places[slots] = places
-        self._look_from(int(self._places.min()), int(places.max()))
+        self._slots[places - self._first] = slots
 
     def _look_from(self, first: int, last: int) -> None:
         """Lays the look-up of slots out anew, from the first place to the last and some more."""
         open_ = (self._places < INF).nonzero()[0]
-        last = max(last, int(self._places[open_].max()) if len(open_) else first)
         self._first = first
         self._slots = np.full(2 * (last - first) + PLACES_AHEAD, -1, np.int64)
         self._slots[self._places[open_] - first] = open_
@@ -220,9 +230,8 @@ class _Dense:
             here = np.arange(low, high + 1) if full else distinct(places, low, high)
             if not self._make_slots(here):
                 return None
-        slots = self._slots[low - self._first : high + 1 - self._first]
-        if int(slots[-1]) - int(slots[0]) == high - low and (np.diff(slots) == 1).all():
-            ids: Ids = places - (low - int(slots[0]))  # side by side, as places that come in order
+        if self._side_by_side(low, high):  # as places that come in order
+            ids: Ids = places - (low - int(self._slots[low - self._first]))
         else:
             ids = self._slots[places - self._first]
         return ids if self._room == 1 else ids * self._room + groups
@@ -233,33 +242,44 @@ class _Dense:
         inside = first >= 0 and last < len(self._slots)
         return inside and int(self._slots[first : last + 1].min()) >= 0
 
+    def _side_by_side(self, low: int, high: int) -> bool:
+        """Whether the places from `low` to `high` have slots in the same order, without a gap."""
+        slots = self._slots[low - self._first : high + 1 - self._first]
+        if int(slots[-1]) - int(slots[0]) != high - low:
+            return False
+        return np.count_nonzero(slots[1:] - slots[:-1] == 1) == high - low
+
     def _make_slots(self, here: Times) -> bool:
         """Gives slots to those of these places that have none; False where the layout ought to be
         judged first. Places are ascending.
         """
         low, high = int(here[0]), int(here[-1])
-        live = self._places[self._places < INF]
-        if len(live):
-            low, high = min(low, int(live.min())), max(high, int(live.max()))
-        if high - low >= DENSE_PLACES_MAX:
-            return False
-        new = here[~np.isin(here, live)] if len(live) else here
+        if low < self._first or high - self._first >= len(self._slots):
+            live = self._places[self._places < INF]
+            if len(live):
+                low, high = min(low, int(live.min())), max(high, int(live.max()))
+            if high - low >= DENSE_PLACES_MAX:
+                return False
+            self._look_from(low, high)
+        new = here[self._slots[here - self._first] < 0]
         if len(new):
-            if (len(live) + len(new)) * self._room > DENSE_CELLS_MIN:
+            if (np.count_nonzero(self._places < INF) + len(new)) * self._room > DENSE_CELLS_MIN:
                 return False
             self._open(new)
-        elif low < self._first or high - self._first >= len(self._slots):
-            self._look_from(low, high)
         return True
 
     def between(self, first: int, end: int, counts: Ids) -> Found:
         """The cells at places from `first` to below `end`, in their order."""
-        slots = ((self._places >= first) & (self._places < end)).nonzero()[0]
+        if end <= self._first or not len(self._places):  # no place is below the first
+            return _NONE
+        here = self._places < end
+        if first > self._first:
+            here &= self._places >= first
+        slots = here.nonzero()[0]
         if not len(slots):
-            none = np.empty(0, np.int64)
-            return Found(none, none, none)
+            return _NONE
         places = self._places[slots]
-        if (places[1:] < places[:-1]).any():
+        if np.count_nonzero(places[1:] < places[:-1]):
             order = np.argsort(places, kind="stable")  # a few runs
             slots, places = slots[order], places[order]
         room = self._room
@@ -284,9 +304,12 @@ class _Dense:
 
     def has(self, groups: Ids, counts: Ids) -> np.typing.NDArray[np.bool_]:
         """Which groups have a cell."""
-        within = groups < self._room
-        found = np.zeros(len(groups), np.bool_)
-        found[within] = (self._by_slot(counts)[:, groups[within]] > 0).any(axis=0)
+        if not self.capacity:
+            return np.zeros(len(groups), np.bool_)
+        found: np.typing.NDArray[np.bool_] = (
+            self._by_slot(counts).take(groups, axis=1, mode="clip").any(axis=0)
+        )
+        found &= groups < self._room
         return found
 
     @property

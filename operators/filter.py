@@ -38,6 +38,7 @@ class Filter(Operator):
         self._where = f"where {predicate}"
         self._aside = aside or Aside()
         self._picker = Picker(schema.arrow)
+        self._nothing = Frame.empty(schema)
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """The rows that hold, in their order, and the stable."""
@@ -51,14 +52,14 @@ class Filter(Operator):
         if passing == len(frame):
             return Out(frame, marks)
         if not passing:
-            return Out(Frame.empty(self.schema, frame.stable), marks)
+            return Out(self._nothing.with_stable(frame.stable), marks)
         return Out(self._taken(frame, _mask(holds)), marks)
 
     def _taken(self, frame: Frame, mask: Mask) -> Frame:
         batch = self._picker.take(frame.batch, mask.nonzero()[0])
         if batch is None:
             return frame.take(mask, frame.stable)
-        return frame.picked(batch).with_stable(frame.stable)
+        return frame.picked(batch, frame.stable)
 
     def fast_forward(self, t: int) -> int:
         """Keeps nothing, so asks its input for what is asked of it."""

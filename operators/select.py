@@ -40,6 +40,7 @@ class Select(Operator):
         self._columns = [_Column(schema, name, computed) for name, computed in columns]
         self.schema = StreamSchema(pa.schema([c.field for c in self._columns]), schema.time_unit)
         self._aside = aside or Aside()
+        self._nothing = Frame.empty(self.schema)
         self._names = {VS: VS}
         for c in reversed(self._columns):  # of several copies of a column the first speaks for it
             if isinstance(c.computed, Column):
@@ -48,9 +49,9 @@ class Select(Operator):
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """The rows with their new payloads, and the stable."""
         check_schema(frame, self._input)
-        passed = tuple(filter(None, map(self._renamed, marks)))
+        passed = tuple(filter(None, map(self._renamed, marks))) if marks else ()
         if not len(frame):
-            return Out(Frame.empty(self.schema, frame.stable), passed)
+            return Out(self._nothing.with_stable(frame.stable), passed)
         columns: list[pa.Array] = []
         for c in self._columns:
             if c.place is not None:

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from gapless.kernels.keys import Ids
+from gapless.kernels.pick import Picker
 from gapless.operators.answers import Answers, Grouping, Windowed, results
 from gapless.operators.cells import Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
@@ -49,34 +51,50 @@ class Wid(Windowed):
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
+        self._picker = Picker(grouping.rows)
+        self._alike = window.range % window.slide == 0  # every row is in as many windows
         self._next = BEGIN  # windows below have been answered or are not wanted
 
     def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
         """Counts the rows in their windows."""
-        first = np.maximum(self._window.first(times), self._next)
-        last = self._window.last(times)
-        repeats = np.where(last < first, 0, last - first + 1)  # far below, it would overflow
-        if int(repeats.min()) == 0:  # rows of no window have no group either
+        first = self._window.first(times)
+        lowest = within[0] // self._window.slide
+        if self._alike and lowest >= self._next:
+            least = most = self._window.windows_per_row
+            repeats = np.full(len(times), most)
+        else:
+            lowest = max(lowest, self._next)
+            first, last = np.maximum(first, lowest), self._window.last(times)
+            repeats = np.where(last < first, 0, last - first + 1)  # far below, it would overflow
+            least, most = int(repeats.min()), int(repeats.max())
+        highest = (within[1] + self._window.range) // self._window.slide - 1
+        places: tuple[int, int] | None = (lowest, highest)
+        if not least:  # rows of no window have no group either
             kept = repeats.nonzero()[0]
             if not len(kept):
                 return
             first, repeats, times = first[kept], repeats[kept], times[kept]
-            rows = take_rows(rows, kept)
+            rows, places = self._take(rows, kept), None
         groups, capacity = self._groups.of(rows), self._groups.capacity
-        most = int(repeats.max())
         if most == 1:
-            self._cells.add(first, groups, capacity, times, rows)
+            self._cells.add(first, groups, capacity, times, rows, places)
         elif most * len(times) <= LAID_OUT_MAX:
-            at = np.repeat(np.arange(len(times)), repeats)
-            windows = np.arange(len(at)) - (np.cumsum(repeats) - repeats)[at] + first[at]
-            self._cells.add(windows, groups[at], capacity, times[at], take_rows(rows, at))
+            at = np.arange(len(times)).repeat(repeats)
+            windows = np.arange(len(at)) - (repeats.cumsum() - repeats)[at] + first[at]
+            rows = self._take(rows, at)
+            self._cells.add(windows, groups[at], capacity, times[at], rows, places)
         else:
             for later in range(most):
-                if (repeats <= later).any():
+                if later >= least:
                     left = (repeats > later).nonzero()[0]
                     first, repeats, groups = first[left], repeats[left], groups[left]
                     times, rows = times[left], take_rows(rows, left)
                 self._cells.add(first + later, groups, capacity, times, rows)
+
+    def _take(self, rows: pa.RecordBatch, at: Ids) -> pa.RecordBatch:
+        """The rows at these positions, in the cheapest way for a few."""
+        picked = self._picker.take(rows, at)
+        return take_rows(rows, at) if picked is None else picked
 
     def answer(self, complete: int) -> Answers | None:
         """The results of their cells."""

@@ -341,7 +341,7 @@ class Call(Expr):
 
     def _value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
         values = [operand(a._value(batch)) for a in self.args]
-        if any(v.type == pa.uint64() for v in values):
+        if pa.lib.Type_UINT64 in [v.type.id for v in values]:
             values = [_beside_uint64(a, v) for a, v in zip(self.args, values, strict=True)]
         return evaluate(self.function, values, self._built)
 

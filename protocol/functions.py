@@ -12,6 +12,7 @@ Options are plain data, types, and columns of values (`is_in`), so that they go 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -69,6 +70,11 @@ ARROW_ERRORS = (
 
 _LOOKS_UP = frozenset({"is_in", "index_in"})
 
+_FUNCTION = cache(pc.get_function)
+"""Looked up once: for a few rows the registry takes as long as the rows."""
+_DECODED = frozenset((pa.lib.Type_DICTIONARY, pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW))
+"""Types, by their ids, of which most functions know nothing."""
+
 
 def build_options(function: str, arity_given: int, options: dict[str, Any]) -> Any:
     """Arrow's options for a call, or None; raises `ExpressionError` where the call cannot be."""
@@ -116,7 +122,7 @@ def evaluate(function: str, values: Sequence[Any], built: Any) -> Any:
         return _floor_divide(*values)
     if function in _LOOKS_UP:
         values = [_one_zero(v) for v in values]
-    return pc.call_function(function, list(values), options=built)
+    return _FUNCTION(function).call(list(values), built)
 
 
 def _one_zero(values: Any) -> Any:
@@ -132,11 +138,12 @@ def _one_zero(values: Any) -> Any:
 def operand(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
     """What functions are given: most of Arrow's know neither dictionaries nor views."""
     t = value.type
+    if t.id not in _DECODED:
+        return value
     if pa.types.is_dictionary(t):
         values = value.dictionary.cast(without_views(t.value_type))
         return pa.DictionaryArray.from_arrays(value.indices, values).dictionary_decode()
-    plain = without_views(t)
-    return value if plain is t else value.cast(plain)
+    return value.cast(without_views(t))
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
