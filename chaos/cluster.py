@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 NODES = ("n1", "n2", "n3", "n4")
 """One more than there are replicas: one can be lost, and each replica still has its own."""
-BASE_BYTES = 24 << 10
-"""From one base of an output to the next: a long run makes a few, so that takeovers begin there."""
+BASE_BYTES = 8 << 10
+"""From one base of an output to the next: a run makes a few, so that takeovers begin there."""
 SPAWN_MS = (10, 80)
 DETECT_MS = (5, 40)
 """How long it takes to start a process, and to see that one has died."""

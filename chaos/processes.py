@@ -441,10 +441,12 @@ class SupervisorProcess(Process):
         }
 
     def happens(self, event: Event) -> None:
-        """Also tells whom it obeys; and whether its term is over, before it does anything more."""
+        """Also tells whom it obeys; and whether its term is over, before it does anything more. A
+        zombie does not see the job's directory, either.
+        """
         if self.is_alive and not self.frozen:
             self._obey(event)
-            if self._job.is_over:
+            if self._job.is_over and not self.cannot_be_killed:
                 event = Retire(self.life.incarnation.term, self.life, "another root has the job")
         super().happens(event)
 

@@ -218,19 +218,26 @@ class Striking:
         return process.name, end
 
     def zombie(self, target: str, rng: random.Random) -> tuple[str, End] | None:
-        """Tells of a death that has not been; the process goes on, out of reach of its killers."""
+        """Tells of a death that has not been; the process goes on, out of reach of its killers. A
+        supervisor hears nothing meanwhile, so nobody tells it that its term is over.
+        """
         if not (alive := self._targets(target)):
             return None
         cluster = self.world.cluster
         process = rng.choice(alive)
         process.cannot_be_killed += 1
+        hears: End | None = None
         if target == "supervisor":
+            network = self.world.network
+            hears = network.trouble(network.cut, [(ANYBODY, process.name)])
             cluster.start_supervisor()
         else:
             cluster.to_supervisor(Died(process.life, "so it is said"))
 
         def end() -> None:
             process.cannot_be_killed -= 1
+            if hears is not None:
+                hears()
 
         return process.name, end
 
