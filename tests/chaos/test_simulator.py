@@ -1,88 +1,228 @@
-"""Whole runs of the simulator: clean ones, planted faults that it catches, and its own rules."""
+"""The simulator itself: it replays, it breaks enough, and it can tell."""
 
 from __future__ import annotations
 
-import random
-from types import SimpleNamespace
-from typing import Any, cast
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import pytest
 
-from gapless.chaos import told
+from gapless.chaos import simulator
 from gapless.chaos.broken import BROKEN_BUILDS
-from gapless.chaos.cluster import Cluster
-from gapless.chaos.history import Broken
-from gapless.chaos.simulator import Simulation, run_seed
-from gapless.failover.messages import Life
-from gapless.protocol.elements import INF
-from gapless.protocol.envelope import Incarnation
+from gapless.chaos.checkers.world import shard_of
+from gapless.chaos.faults import KINDS, OPERATIONS
+from gapless.chaos.history import Broken, Started, Struck, Verdict
+from gapless.chaos.memo import decoding_once
+from gapless.chaos.running import run_many, run_one
+from gapless.chaos.shrinking import shortest_of
+from gapless.chaos.simulator import CAUSES_MAX, PRODUCTION, Simulation, run_seed
+from gapless.chaos.told import HEADER
+from gapless.chaos.workloads.all import WORKLOADS
+from gapless.chaos.workloads.w1 import W1
+from gapless.chaos.workloads.workload import Batches
+from gapless.failover.effects import Effect
+from gapless.failover.merger import Merger
+from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
 
-SEEDS = 60
-"""Schedules a run of the tests; `gapless chaos sim --seeds N` runs as many as one likes."""
-CAUGHT_WITHIN = 200
+SEEDS = 200
+"""In so many runs everything that can happen does."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 10))
-def test_no_schedule_breaks_a_promise(first: int) -> None:
-    for seed in range(first, first + 10):
-        result = run_seed(seed)
-        assert result.ok, f"seed {seed}: {result.problem}"
+# -- what happens in many runs --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BROKEN_BUILDS)
-def test_a_planted_fault_is_caught(name: str) -> None:
-    assert any(not run_seed(seed, BROKEN_BUILDS[name]).ok for seed in range(CAUGHT_WITHIN))
+@dataclass
+class Run:
+    """What one seed came to."""
+
+    shards: int
+    slots: set[str]
+    """Those that had a life."""
+    struck: list[str]
+    frames: int
+    planned: list[str]
+    verdicts: dict[str, Verdict]
 
 
-def test_the_same_seed_gives_the_same_trace() -> None:
-    trace = run_seed(7, traced=True).trace
-    assert trace[0] == told.HEADER
-    assert trace == run_seed(7, traced=True).trace
-    assert trace != run_seed(8, traced=True).trace
+@pytest.fixture(scope="module")
+def runs() -> list[Run]:
+    return [_run(seed) for seed in range(SEEDS)]
+
+
+def _run(seed: int) -> Run:
+    simulation = Simulation(seed)
+    with decoding_once():
+        verdicts = simulation.run()
+    facts = [fact for _, fact in simulation.history.facts]
+    return Run(
+        simulation.workload.shards,
+        {fact.life.slot for fact in facts if isinstance(fact, Started)},
+        [fact.fault for fact in facts if isinstance(fact, Struck)],
+        simulation.frames,
+        [fault.kind for fault in simulation.faults],
+        verdicts,
+    )
+
+
+def test_every_run_has_five_faults_and_three_hundred_frames_at_least(runs: list[Run]) -> None:
+    assert min(len(run.struck) for run in runs) >= 5
+    assert min(run.frames for run in runs) >= 300
+
+
+def test_every_shard_has_three_replicas_and_two_mergers(runs: list[Run]) -> None:
+    for run in runs:
+        counts = Counter((slot[0], shard_of(slot)) for slot in run.slots if slot[1].isdigit())
+        assert all(counts["r", shard] >= 3 for shard in range(run.shards))
+        assert all(counts["m", shard] == 2 for shard in range(run.shards))
+
+
+def test_every_kind_of_fault_strikes_somewhere_and_people_do_all_they_can(runs: list[Run]) -> None:
+    assert {kind for run in runs for kind in run.struck} == set(KINDS)
+    assert {kind for run in runs for kind in run.planned} == {*KINDS, *OPERATIONS}
+
+
+def test_in_no_run_are_all_promises_unknown_and_no_promise_always_is(runs: list[Run]) -> None:
+    held = Counter(
+        name for run in runs for name, verdict in run.verdicts.items() if verdict is Verdict.HOLDS
+    )
+    assert set(held) == set(runs[0].verdicts)
+    assert all(Verdict.HOLDS in run.verdicts.values() for run in runs)
+    assert held["table"] == held["converge"] == SEEDS
+
+
+# -- replaying ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(len(WORKLOADS)))
+def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
+    first = run_seed(seed, traced=True).trace
+    assert first[0] == HEADER
+    assert first == run_seed(seed, traced=True).trace
+    assert first != run_seed(seed + len(WORKLOADS), traced=True).trace
+
+
+def test_a_trace_is_the_same_in_another_process() -> None:
+    """Where strings have other hashes, and nothing has run before."""
+    program = (
+        "from gapless.chaos.simulator import run_seed\n"
+        "print(*run_seed(5, traced=True).trace, sep='\\n')"
+    )
+    here = run_seed(5, traced=True).trace
+    for hashes in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.splitlines() == here
+
+
+@pytest.mark.parametrize("seed", range(2 * len(WORKLOADS)))
+def test_to_decode_each_record_once_changes_nothing(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remembered = run_seed(seed, traced=True).trace
+
+    @contextmanager
+    def decoding_always() -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(simulator, "decoding_once", decoding_always)
+    assert run_seed(seed, traced=True).trace == remembered
+
+
+def test_several_processes_find_what_one_finds() -> None:
+    broken = "forgets its tail"
+    alone = list(run_many(range(12), broken))
+    assert list(run_many(range(12), broken, jobs=2)) == alone
+    assert any(not result.ok for result in alone)
+
+
+# -- telling --------------------------------------------------------------------------------------
+
+
+class PutsNothingOut(Merger):
+    def _put_out(self, frame: Frame) -> list[Effect]:  # noqa: ARG002
+        return []
+
+
+def test_an_output_that_stops_is_a_broken_promise() -> None:
+    for seed in range(len(WORKLOADS)):
+        result = run_seed(seed, replace(PRODUCTION, merger=PutsNothingOut))
+        assert result.checker in ("progress", "converge"), result.problem
 
 
 def test_a_wrong_answer_is_a_broken_promise() -> None:
-    simulation = Simulation(1)
-    simulation._expected[INF] = Tdb(simulation.schema)
-    with pytest.raises(Broken, match="are there for good"):
+    def all_but_one(batches: Batches) -> Tdb:
+        right = W1.expected(batches)
+        return Tdb(right.schema, list(right.events)[1:])
+
+    with pytest.raises(Broken, match=r"is held too often|are there for good"):
+        Simulation(1, workload=replace(W1, expected=all_but_one)).run()
+
+
+def test_a_run_that_raises_has_failed_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr("gapless.chaos.running.run_seed", fails)
+    result = run_one(7)
+    assert not result.ok
+    assert "ZeroDivisionError: of all things" in str(result.problem)
+
+
+@pytest.mark.parametrize("name", ["forgets its tail", "trims by the fastest", "skips gaps"])
+def test_causes_lead_from_what_failed_back_to_its_beginning(name: str) -> None:
+    failing = (seed for seed in range(100) if not run_seed(seed, BROKEN_BUILDS[name]).ok)
+    result = run_seed(next(failing), BROKEN_BUILDS[name], traced=True)
+    assert 1 < len(result.causes) <= CAUSES_MAX
+    assert result.causes[-1] == result.trace[-1]
+    lines = iter(result.trace)
+    assert all(cause in lines for cause in result.causes), "in the order in which they happened"
+    times = [int(line.split()[0]) for line in result.causes]
+    assert times == sorted(times)
+
+
+def test_a_chain_of_causes_begins_with_what_follows_from_nothing() -> None:
+    simulation = Simulation(0, BROKEN_BUILDS["trims by the fastest"])
+    with pytest.raises(Broken):
         simulation.run()
+    step, links = simulation.steps[-1], 1
+    while step[3] >= 0:
+        assert step[3] < simulation.steps.index(step)
+        step, links = simulation.steps[step[3]], links + 1
+    assert len(simulation.causes()) == min(links, CAUSES_MAX)
 
 
-def test_a_crash_takes_nothing_of_a_life_on_another_machine() -> None:
-    cluster, old, new = two_lives_of_a_merger()
-    cluster.crash_disk(old)
-    assert written(cluster) == WRITTEN
-    cluster.crash_disk(new)
-    assert written(cluster) < WRITTEN
+# -- shrinking ------------------------------------------------------------------------------------
 
 
-def test_no_output_is_torn_and_damaged_at_once() -> None:
-    cluster, _, new = two_lives_of_a_merger()
-    struck = cluster.world.striking.flip("output", random.Random(1))
-    assert struck is not None
-    cluster.crash_disk(new)
-    assert written(cluster) == WRITTEN
-    struck[1]()
-    cluster.crash_disk(new)
-    assert written(cluster) < WRITTEN
-    assert cluster.world.striking.flip("output", random.Random(1)) is None
+def test_a_failure_is_shrunk_to_the_fewest_faults_that_it_needs() -> None:
+    broken = "forgets its live table"  # which shows where a merger has died
+    shrunk = [shortest_of(seed, broken) for seed in range(12) if not run_one(seed, broken).ok]
+    assert any(0 < result.faults_planned < 5 for result in shrunk)
+    for result in shrunk:
+        assert not result.ok
+        for fewer in range(result.faults_planned):
+            assert run_one(result.seed, broken, faults_max=fewer).ok
 
 
-WRITTEN = 1 << 10
+def test_a_seed_that_is_clean_stays_whole() -> None:
+    assert shortest_of(0) == run_one(0)
 
 
-def two_lives_of_a_merger() -> tuple[Cluster, Any, Any]:
-    """One that is taken for dead, and the one that writes now and has synced nothing."""
-    cluster = Simulation(1).cluster
-    old, new = (SimpleNamespace(life=Life("m0.0", Incarnation(1, n))) for n in (1, 2))
-    cluster.newest["m0.0"] = cast(Any, new)
-    disk = cluster.output_disk("m0.0")
-    for i in range(16):
-        disk.append(f"segments/{i}", bytes(WRITTEN // 16))
-    return cluster, old, new
-
-
-def written(cluster: Cluster) -> int:
-    disk = cluster.output_disk("m0.0")
-    return sum(disk.size(f"segments/{name}") for name in disk.list("segments"))
+def test_a_run_with_the_first_faults_only_is_the_run_up_to_the_next_one() -> None:
+    whole = run_seed(8, traced=True).trace
+    first = run_seed(8, faults_max=2, traced=True).trace
+    alike = sum(a == b for a, b in zip(whole, first, strict=False))
+    third = sorted(fault.at for fault in Simulation(8).faults)[2]
+    until = sum(int(line.split()[0]) < third for line in whole[1:])
+    assert alike > until
