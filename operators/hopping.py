@@ -47,6 +47,8 @@ Implementation = Literal["paned", "wid"]
 EARLY_WINDOWS_MAX = 100_000
 """Windows answered provisionally at once: `early` reaches further than anybody can read."""
 
+_NO_WINDOWS = INF, BEGIN
+
 
 class HoppingAggregate(Operator):
     """Answers windows. Its input is a stream of inserts; only `_vs` of a row matters."""
@@ -98,6 +100,8 @@ class HoppingAggregate(Operator):
         self._wanted = BEGIN  # windows below are not wanted any more
         self._needed_from = BEGIN  # rows before are in no wanted window
         self._stable = BEGIN  # of the output
+        self._looked_to = BEGIN  # windows below were told as they were then
+        self._changed = _NO_WINDOWS  # from, to below: rows have come for these since then
         self._nothing = Frame.empty(self.schema)
         self._none = self._nothing.payload
 
@@ -132,6 +136,9 @@ class HoppingAggregate(Operator):
             times = frame.vs if self._on is None else _ticks(frame.batch, self._on)
             earliest, latest = int(times.min()), int(times.max())
         self._windowed.add(times, frame.batch.select(self._columns), (earliest, latest))
+        if self._early is not None:
+            first, end = self._window.wids(earliest).start, self._window.wids(latest).stop
+            self._changed = min(first, self._changed[0]), max(end, self._changed[1])
 
     def _countable(self, frame: Frame, times: Times) -> Mask:
         """Which rows count somewhere; those that ought to and cannot go aside."""
@@ -198,25 +205,31 @@ class HoppingAggregate(Operator):
         out = []
         if answers is not None:
             batch = self._batch(answers.columns)
-            for window in np.unique(answers.windows).tolist():
-                now = take_rows(batch, answers.windows == window)
-                out += self._revise(window, now, final=True)
+            numbers = np.unique(answers.windows)
+            starts = answers.windows.searchsorted(numbers).tolist()
+            ends = [*starts[1:], batch.num_rows]
+            for window, start, end in zip(numbers.tolist(), starts, ends, strict=True):
+                out += self._revise(window, batch.slice(start, end - start), final=True)
         for window in self._told.windows:  # of which no row is left
             if window < self._complete:
                 out += self._revise(window, self._none, final=True)
         return out
 
     def _look_ahead(self, horizon: int) -> list[Frame]:
+        """What is new of the windows below `horizon`. Most have not changed since the last time."""
         windows = self._windowed.open_windows(horizon)
         if len(windows) > EARLY_WINDOWS_MAX:
             raise Misuse(
                 f"early: {len(windows)} windows are open, {EARLY_WINDOWS_MAX} are answered "
                 "provisionally at most: say early='10s' or so in place of True"
             )
+        first, end = self._changed
         out = []
         for window in windows:
-            answers = self._windowed.provisional(window)
-            out += self._revise(window, self._batch(answers.columns), final=False)
+            if window >= self._looked_to or first <= window < end:
+                answers = self._windowed.provisional(window)
+                out += self._revise(window, self._batch(answers.columns), final=False)
+        self._looked_to, self._changed = horizon, _NO_WINDOWS
         return out
 
     def _batch(self, columns: list[pa.Array]) -> pa.RecordBatch:
@@ -230,7 +243,7 @@ class HoppingAggregate(Operator):
             if batch.num_rows:
                 vs, ends = (np.full(batch.num_rows, t, np.int64) for t in (start, ve))
                 wases = None if was is None else np.full(batch.num_rows, was, np.int64)
-                out.append(Frame.from_columns(self.schema, vs, ends, batch, wases))
+                out.append(Frame.made(self.schema, vs, ends, batch.columns, wases))
         return out
 
     # -- single groups ------------------------------------------------------------------------

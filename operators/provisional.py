@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.kernels import KeyTable
-from gapless.kernels.keys import Ids
+from gapless.operators.pick import Picks
 from gapless.operators.state import State, table
 from gapless.protocol.columns import take_rows
 from gapless.protocol.frame import Mask
@@ -31,6 +31,8 @@ class Told:
         self._payload = payload
         self._schema = pa.schema([pa.field(_WINDOW, pa.int64(), nullable=False), *payload])
         self._told: dict[int, pa.RecordBatch] = {}
+        self._keys = KeyTable(payload)  # to compare with; empty between
+        self._picks = Picks(payload)
 
     @property
     def windows(self) -> list[int]:
@@ -46,8 +48,24 @@ class Told:
             self._told[window] = now
         if before is None:
             return now.slice(0, 0), now
-        stays, known = _common(before, now)
-        return take_rows(before, ~stays), take_rows(now, ~known)
+        if before.equals(now):
+            return now.slice(0, 0), now.slice(0, 0)
+        stays, known = self._common(before, now)
+        gone, new = (~stays).nonzero()[0], (~known).nonzero()[0]
+        return self._picks.take(before, gone), self._picks.take(now, new)
+
+    def _common(self, before: pa.RecordBatch, now: pa.RecordBatch) -> tuple[Mask, Mask]:
+        """Which rows of each are in the other; no row is twice in either."""
+        keys = self._keys
+        ids, _ = keys.intern(before)
+        found = keys.find(now)
+        place = np.empty(keys.capacity, np.int64)
+        place[ids] = np.arange(before.num_rows)
+        keys.release(ids)
+        known: Mask = found >= 0
+        stays = np.zeros(before.num_rows, np.bool_)
+        stays[place[found[known]]] = True
+        return stays, known
 
     def forget(self, windows: Iterable[int]) -> None:
         """Drops what was told of these."""
@@ -78,17 +96,3 @@ class Told:
     def nbytes(self) -> int:
         """Bytes of what is held."""
         return sum(told.nbytes for told in self._told.values())
-
-
-def _common(before: pa.RecordBatch, now: pa.RecordBatch) -> tuple[Mask, Mask]:
-    """Which rows of each are in the other; no row is twice in either."""
-    keys = KeyTable(before.schema)
-    keys.intern(before)
-    found: Ids = keys.find(now)
-    known: Mask = found >= 0
-    stays = np.zeros(before.num_rows, np.bool_)
-    ids, _ = keys.intern(before)
-    place = np.empty(keys.capacity, np.int64)
-    place[ids] = np.arange(before.num_rows)
-    stays[place[found[known]]] = True
-    return stays, known

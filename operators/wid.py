@@ -17,15 +17,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels.keys import Ids
-from gapless.kernels.pick import Picker
 from gapless.operators.answers import Answers, Grouping, Windowed, results
 from gapless.operators.cells import Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
+from gapless.operators.pick import Picks
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping
-from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.frame import Times
@@ -51,7 +49,7 @@ class Wid(Windowed):
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
-        self._picker = Picker(grouping.rows)
+        self._picks = Picks(grouping.rows)
         self._alike = window.range % window.slide == 0  # every row is in as many windows
         self._next = BEGIN  # windows below have been answered or are not wanted
 
@@ -74,27 +72,22 @@ class Wid(Windowed):
             if not len(kept):
                 return
             first, repeats, times = first[kept], repeats[kept], times[kept]
-            rows, places = self._take(rows, kept), None
+            rows, places = self._picks.take(rows, kept), None
         groups, capacity = self._groups.of(rows), self._groups.capacity
         if most == 1:
             self._cells.add(first, groups, capacity, times, rows, places)
         elif most * len(times) <= LAID_OUT_MAX:
             at = np.arange(len(times)).repeat(repeats)
             windows = np.arange(len(at)) - (repeats.cumsum() - repeats)[at] + first[at]
-            rows = self._take(rows, at)
+            rows = self._picks.take(rows, at)
             self._cells.add(windows, groups[at], capacity, times[at], rows, places)
         else:
             for later in range(most):
                 if later >= least:
                     left = (repeats > later).nonzero()[0]
                     first, repeats, groups = first[left], repeats[left], groups[left]
-                    times, rows = times[left], take_rows(rows, left)
+                    times, rows = times[left], self._picks.take(rows, left)
                 self._cells.add(first + later, groups, capacity, times, rows)
-
-    def _take(self, rows: pa.RecordBatch, at: Ids) -> pa.RecordBatch:
-        """The rows at these positions, in the cheapest way for a few."""
-        picked = self._picker.take(rows, at)
-        return take_rows(rows, at) if picked is None else picked
 
     def answer(self, complete: int) -> Answers | None:
         """The results of their cells."""
@@ -121,7 +114,8 @@ class Wid(Windowed):
 
     def open_windows(self, limit: int) -> Sequence[int]:
         """Those with a cell."""
-        return [int(w) for w in np.unique(self._cells.between(BEGIN, limit).places)]
+        places = self._cells.between(BEGIN, limit).places
+        return np.unique(places).tolist() if len(places) else []
 
     def skip_to(self, window: int) -> None:
         """Forgets the cells of windows below."""

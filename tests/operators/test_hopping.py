@@ -463,8 +463,8 @@ def _pane_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def _forgets_what_was_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        "gapless.operators.provisional._common",
-        lambda b, n: (np.ones(b.num_rows, np.bool_), np.zeros(n.num_rows, np.bool_)),
+        "gapless.operators.provisional.Told._common",
+        lambda _, b, n: (np.ones(b.num_rows, np.bool_), np.zeros(n.num_rows, np.bool_)),
     )
 
 
