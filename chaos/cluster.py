@@ -86,6 +86,9 @@ class Cluster:
             world.note(f"the supervisor cannot be started: {e}")
             world.at(world.now + RESTART_MS[1], self.start_supervisor)
             return
+        for name, why in resumed.unreadable.items():
+            world.note(f"checkpoint {name} is dropped: {why}")
+            job.drop_checkpoint(name)
         self.desired = resumed.desired
         machine = world.build.supervisor(
             resumed.term, resumed.desired, resumed.checkpoints, self.live_nodes, world.timing
@@ -217,7 +220,7 @@ class Cluster:
         if isinstance(process, SubscriberProcess):
             self.world.at(at, self._start_subscriber, slot)
         elif isinstance(process, SupervisorProcess):
-            if self.newest[slot] is process and not self.world.is_stopped:
+            if self.newest[slot] is process and self.desired.state != "stopped":
                 self.world.at(at, self._supervise_again, process)
         else:
             self._tell_died(process.life, how)

@@ -289,6 +289,7 @@ class MergerProcess(Process):
         self._does |= {
             ask.Append: self._append,
             ask.Seal: self._seal,
+            ask.WatchOutput: self._watch,
             ask.ReadOutput: self._read_output,
             ask.ReadTable: self._read_table,
             ask.ReadPeer: self._read_peer,
@@ -360,6 +361,12 @@ class MergerProcess(Process):
     def note_full(self, error: DiskFull) -> None:
         """A base that did not fit is made another time."""
         self.world.note(f"{self.name}: {error}")
+
+    def _watch(self, effect: ask.WatchOutput) -> None:  # noqa: ARG002  # there is nothing in it
+        try:
+            self._output.watch()
+        except Fenced as e:
+            self.later(1, self.happens, ask.OutputLost(str(e)))
 
     def _read_output(self, effect: ask.ReadOutput) -> None:
         subscriber, token = effect.subscriber, effect.token

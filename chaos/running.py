@@ -60,4 +60,4 @@ def run_one(
         return run_seed(seed, build, chosen, faults_max=faults_max, traced=traced)
     except Exception:  # noqa: BLE001  # whatever a seed raises is what it has found
         problem = traceback.format_exc()
-        return SimResult(seed, workload or "", False, 0, 0, 0, 0, problem)
+        return SimResult(seed, workload or "", False, 0, 0, 0, [], problem)

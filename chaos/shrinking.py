@@ -16,7 +16,7 @@ from gapless.chaos.simulator import SimResult
 def shortest_of(seed: int, broken: str | None = None, workload: str | None = None) -> SimResult:
     """The run with the fewest first faults that fails; the whole run, where none does."""
     whole = run_one(seed, broken, workload)
-    for count in range(whole.faults_planned):
+    for count in range(len(whole.told_faults)):
         result = run_one(seed, broken, workload, faults_max=count)
         if not result.ok:
             return result

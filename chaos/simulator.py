@@ -39,7 +39,8 @@ from gapless.chaos.told import HEADER, told_step
 from gapless.chaos.workloads.all import WORKLOADS
 from gapless.chaos.workloads.workload import SPARE, Workload
 from gapless.engine.splice import Runnable, Splice
-from gapless.failover.desired import Desired, slot
+from gapless.failover.desired import Desired, Stop, slot
+from gapless.failover.effects import Command, Tick
 from gapless.failover.job import Job
 from gapless.failover.job_files import JobRecord
 from gapless.failover.merger import Merger
@@ -75,8 +76,11 @@ PATIENCE_MS = 8_000
 run takes a third of it."""
 STEPS_MAX = 100_000
 """About ten times what the longest good run takes."""
-VALIDATE_EVERY = 64
-"""Steps from one check of a machine's invariants to the next: they cost more than the steps."""
+VALIDATE_EVERY = 128
+"""Happenings from one check of a machine's invariants to the next: a check costs more than they do.
+In the end all are checked."""
+DRAIN_SHARE = 0.25
+"""Of the runs, those that are drained when all is done."""
 CAUSES_MAX = 40
 """Of a chain of causes, the last ones."""
 TIMING = Timing(
@@ -136,8 +140,8 @@ class SimResult:
     """Read from a source, taken in by a merger, or delivered to a subscriber."""
     faults: int
     """That struck."""
-    faults_planned: int
-    """And operations, that were in its plan."""
+    told_faults: list[str]
+    """All of its plan, and operations, as words; in the order in which they were to strike."""
     problem: str | None
     """What is wrong, for a person; None where all is well."""
     checker: str | None = None
@@ -187,6 +191,8 @@ class Simulation:
         self.source_time = 0
         """How far the sources are."""
         self.is_stopped = False
+        self._ended_at: int | None = None  # when the sources did
+        self._verdicts: dict[str, Verdict] | None = None
         faults = draw(random.Random(f"faults {seed}"), self.span_ms)
         self.faults: Sequence[Fault] = faults[:faults_max]
         self.striking = Striking(self)
@@ -286,9 +292,17 @@ class Simulation:
                 raise Broken("progress", f"{STEPS_MAX} steps and no end")
             self.now, _, self._cause, call, args = heapq.heappop(self._agenda)
             call(*args)
-        for process in self.cluster.processes.values():
-            process.machine.validate()
-        return {checker.name: checker.verdict(self) for checker in self.history.checkers}
+            self._until_validated -= 1
+            if not self._until_validated:
+                self._validate_one()
+        return self._judge() if self._verdicts is None else self._verdicts
+
+    def _validate_one(self) -> None:
+        """Looks at the invariants of one machine."""
+        self._until_validated = VALIDATE_EVERY
+        processes = list(self.cluster.processes.values())
+        if processes:
+            processes[self._scheduled % len(processes)].machine.validate()
 
     def _reads_changes(self) -> dict[str, Any]:
         """All changes: of both mergers, or of one; of another one after each death, maybe."""
@@ -303,7 +317,7 @@ class Simulation:
         """Each event once, of both mergers."""
         work = self.workload
         both = {str(s): (slot("m", s, 0), slot("m", s, 1)) for s in range(work.shards)}
-        what = {"insert_only": work.insert_only, "case": work.case}
+        what = {"insert_only": work.starts_are_final, "case": work.case}
         return {"mergers": both, "deliver": FINAL, "start": BEGIN, **what}
 
     def _write(self, number: int) -> None:
@@ -312,7 +326,7 @@ class Simulation:
         if number >= SPAN_BATCHES and self.frames >= FRAMES_MIN or number == len(self.batches):
             self.batches = self.batches[:number]
             self._expected.clear()
-            self.span_ms = self.now
+            self._ended_at = self.now
             for name, writer in self._writers.items():
                 writer.end()
                 self._grown(name, INF)
@@ -337,10 +351,35 @@ class Simulation:
 
     def _look(self) -> None:
         """Asks whether all is done; after long patience that is for the checkers to say."""
-        end = max(self.span_ms, self.striking.ends_at)
-        self.is_stopped = self._is_done or self.now > end + PATIENCE_MS
-        if not self.is_stopped:
+        if self._is_done:
+            self._verdicts = self._judge()
+            if self.rng.random() < DRAIN_SHARE:
+                self.cluster.to_supervisor(Command(Stop(drain=True)))
+                self.at(self.now + LOOK_MS, self._look_at_end, self.now + PATIENCE_MS)
+            else:
+                self.is_stopped = True
+        elif self._ended_at is not None and self.now > self._patient_until(self._ended_at):
+            self.is_stopped = True
+        else:
             self.at(self.now + LOOK_MS, self._look)
+
+    def _patient_until(self, ended_at: int) -> int:
+        return max(ended_at, self.striking.ends_at) + PATIENCE_MS
+
+    def _look_at_end(self, until: int) -> None:
+        """Whether a job that was told to drain has gone, and left nobody behind."""
+        left = [p.name for p in self.cluster.processes.values() if p.life.slot not in SUBSCRIBERS]
+        self.is_stopped = not left and self.desired.state == "stopped"
+        if not self.is_stopped and self.now > until:
+            raise Broken("converge", f"the job is {self.desired.state}, and there are still {left}")
+        if not self.is_stopped:
+            self.at(self.now + LOOK_MS, self._look_at_end, until)
+
+    def _judge(self) -> dict[str, Verdict]:
+        """What each checker says of the whole run."""
+        for process in self.cluster.processes.values():
+            process.machine.validate()
+        return {checker.name: checker.verdict(self) for checker in self.history.checkers}
 
     @property
     def _is_done(self) -> bool:
@@ -374,6 +413,9 @@ class Simulation:
 
     def begin_step(self, name: str, event: Any) -> None:
         """An event reaches a process; all that happens until the next one follows from it."""
+        if type(event) is Tick:  # that time passes is no step, and has no cause
+            self._cause = BY_TIME
+            return
         self.steps.append((self.now, name, event, self._cause))
         self._cause = len(self.steps) - 1
 
@@ -444,7 +486,7 @@ def run_seed(
         len(simulation.steps),
         simulation.frames,
         simulation.striking.struck,
-        len(simulation.faults),
+        [str(fault) for fault in simulation.faults],
         problem,
         checker,
         verdicts,

@@ -21,7 +21,7 @@ from gapless.chaos.processes import Process
 from gapless.failover.desired import Scale, Switch
 from gapless.failover.effects import Command, Died
 from gapless.failover.messages import SUPERVISOR
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import DiskFull, Misuse
 
 if TYPE_CHECKING:
     from gapless.chaos.simulator import Simulation
@@ -365,5 +365,5 @@ class Striking:
         self.moment("cutover")
         try:
             world.cluster.to_supervisor(Command(Switch((world.changed_plan(at),), at)))
-        except Misuse as e:
+        except (Misuse, DiskFull) as e:
             world.note(f"refused: {e}")

@@ -289,6 +289,11 @@ class Seal:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchOutput:
+    """Look whether somebody has taken the journal over: `OutputLost`, else no answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOutput:
     """Read the output journal on for a subscriber: `OutputRead` or `ReadRefused`."""
 
@@ -393,6 +398,7 @@ Effect = (
     | LoadCheckpoint
     | Append
     | Seal
+    | WatchOutput
     | ReadOutput
     | ReadTable
     | ReadPeer

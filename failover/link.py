@@ -34,7 +34,7 @@ LINK = Lifecycle(
     {
         "closed": {"attach": "opening"},
         "opening": {"ack": "open", "refused": "closed", "lost": "closed"},
-        "open": {"ack": "open", "refused": "closed", "lost": "closed"},
+        "open": {"refused": "closed", "lost": "closed"},
     },
 )
 """`lost`: the link has lost its place, in the tail or, with a new life of the merger, there."""

@@ -37,6 +37,7 @@ from gapless.failover.effects import (
     Start,
     TableRead,
     Tick,
+    WatchOutput,
 )
 from gapless.failover.inputs import Link, Links
 from gapless.failover.lifecycle import Lifecycle
@@ -349,7 +350,8 @@ class Merger:
         if self._state == "draining":
             effects += self._close_when_silent(now)
         if now - self._told_at >= self._timing.heartbeat_ms:
-            effects.append(self._status(now))
+            # One that has nothing to append would else never hear that another has its journal.
+            effects += [self._status(now), WatchOutput()]
         return effects
 
     def _close_when_silent(self, now: int) -> list[Effect]:

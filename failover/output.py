@@ -23,7 +23,7 @@ from gapless.failover.recent import Recent
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import claim
+from gapless.journal.epoch import claim, is_fenced
 from gapless.journal.head import Base
 from gapless.journal.layout import Layout, layout_of, opened
 from gapless.journal.reader import Reader
@@ -31,14 +31,7 @@ from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES
 from gapless.journal.writer import BASE_BYTES, Writer
 from gapless.protocol.elements import BEGIN
-from gapless.protocol.errors import (
-    DiskFull,
-    GaplessError,
-    JournalError,
-    Misuse,
-    SchemaError,
-    Trimmed,
-)
+from gapless.protocol.errors import Fenced, GaplessError, JournalError, Misuse, SchemaError, Trimmed
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
@@ -72,9 +65,6 @@ class OutputJournal:
         self._disk = disk
         self._schema = schema
         self._base_bytes = base_bytes
-        self._segment_bytes = segment_bytes
-        self._on_alarm = on_alarm
-        self._unsealed_bytes = 0
         self._unsynced: list[Frame] = []
         self._recent: Recent | None = None
         self._writer: Writer | None = None
@@ -126,7 +116,6 @@ class OutputJournal:
             raise Misuse(f"{self._disk} has ended: nothing follows stable(inf)")
         self._writer.append(frame, synced=False)
         self._unsynced.append(frame)
-        self._unsealed_bytes += frame.nbytes
 
     def sync(self) -> Appended:
         """Makes all that was appended durable, and then looks whether it still counts.
@@ -139,9 +128,13 @@ class OutputJournal:
             return self._ended
         writer.sync()
         self._show()
-        if self._unsealed_bytes >= self._segment_bytes:
-            self._seal_full(writer)
+        writer.seal_full()
         return self._said(wants_base=writer.bytes_since_base >= self._base_bytes)
+
+    def watch(self) -> None:
+        """Raises `Fenced` where somebody has taken the journal over: one stat."""
+        if is_fenced(self._disk, self.epoch):
+            raise Fenced(f"{self._disk}: epoch {self.epoch} is over, another life writes here")
 
     def seal(self, base: Frame | None) -> None:
         """Seals the segment, with the live table after all that was appended. Raises `DiskFull`,
@@ -152,7 +145,6 @@ class OutputJournal:
         if self._writer is not None:
             self._writer.seal(None if base is None or base.stable is None else base)
             self._show()
-            self._unsealed_bytes = 0
 
     def _show(self) -> None:
         """What was appended is durable, and before every cut."""
@@ -160,16 +152,6 @@ class OutputJournal:
             for frame in self._unsynced:
                 self._recent.add(frame)
         self._unsynced.clear()
-
-    def _seal_full(self, writer: Writer) -> None:
-        """Where the disk has no room for the commit the segment goes on, until the next sync."""
-        try:
-            writer.seal()
-        except DiskFull as e:
-            if self._on_alarm is not None:
-                self._on_alarm(str(e))
-        else:
-            self._unsealed_bytes = 0
 
     def _said(self, *, wants_base: bool) -> Appended:
         writer = self._writer

@@ -44,7 +44,7 @@ def every(world: World, *, slow: bool = False) -> list[Checker]:
         StableNeverGoesBack(),
         FeedbackSkipsNothing(),
         Prefix(tables, key=work.key),
-        Final(tables, insert_only=work.insert_only, one_shard=work.shards == 1),
+        Final(tables, insert_only=work.starts_are_final, one_shard=work.shards == 1),
         NothingPastACut(journals),
         TableInTheEnd(tables, journals),
         Progress(work.shards, len(work.layouts)),

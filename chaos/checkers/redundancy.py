@@ -5,8 +5,8 @@
     Fence 1.9           too soon  from here on
 
 A fence ends all earlier lives of a slot. So a merger may obey one only once the life that it lets
-in, or a later one of that slot, has been taken in by some merger of the shard. Slots that people do
-not want any more are fenced with nobody behind.
+in, or a later one of that slot, has been taken in by some merger of the shard; or where no earlier
+one is alive. Slots that people do not want any more are fenced with nobody behind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gapless.chaos.checkers.world import World
-from gapless.chaos.history import Broken, Obeyed, TookIn, Verdict
+from gapless.chaos.history import Broken, Ended, Obeyed, Started, TookIn, Verdict
 from gapless.failover.adopting import named
 from gapless.failover.messages import Life
 
@@ -30,11 +30,17 @@ class NobodyGoesTooSoon:
         self._world = world
         self._latest: dict[str, Life] = {}
         """By slot, the latest life that some merger has taken in."""
+        self._alive: set[Life] = set()
         self._fenced = False
 
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
         """Who feeds mergers, and who is kept from it."""
-        return {TookIn: self._on_took_in, Obeyed: self._on_obeyed}
+        return {
+            Started: lambda _, fact: self._alive.add(fact.life),
+            Ended: lambda _, fact: self._alive.discard(fact.life),
+            TookIn: self._on_took_in,
+            Obeyed: self._on_obeyed,
+        }
 
     def verdict(self, world: World) -> Verdict:  # noqa: ARG002  # it has looked all along
         """Unknown where no fence was obeyed."""
@@ -55,7 +61,8 @@ class NobodyGoesTooSoon:
         if place is None or place.number >= self._world.desired.replicas:
             return
         latest = self._latest.get(life.slot)
-        if latest is None or latest < life:
+        too_soon = latest is None or latest < life
+        if too_soon and any(l.slot == life.slot and l < life for l in self._alive):
             raise Broken(
                 self.name,
                 f"{fact.life} obeys a fence by {life}, which no merger has taken anything in of; "

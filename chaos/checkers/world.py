@@ -28,8 +28,8 @@ class Work(Protocol):
         """Whether (payload, vs) is a key of the output."""
 
     @property
-    def insert_only(self) -> bool:
-        """Whether no event of the output is ever adjusted."""
+    def starts_are_final(self) -> bool:
+        """Whether an event can change no more once the output is past its start."""
 
     @property
     def shards(self) -> int:

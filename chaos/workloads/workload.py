@@ -72,6 +72,13 @@ class Workload:
         return next(iter(self.plans.values())).query.schema
 
     @property
+    def starts_are_final(self) -> bool:
+        """Whether an event can change no more once the output is past its start. Without a key
+        LMerge may still take one for another (failover/finals.py).
+        """
+        return self.insert_only and self.case == "r3"
+
+    @property
     def all_plans(self) -> dict[str, Plan]:
         """By name; also those to switch to."""
         others = {SPARE: self.spare_plan, SWITCHED: self.switched}

@@ -204,7 +204,10 @@ class _Report:
 
         shrunk = shortest_of(failure.seed, *self._named)
         yield f"seed {failure.seed} ({failure.workload}) fails:\n{failure.problem}"
-        yield f"it fails with the first {shrunk.faults_planned} of its faults:\n{shrunk.problem}"
+        told = shrunk.told_faults
+        yield f"it fails with the first {len(told)} of its {len(failure.told_faults)} faults:"
+        yield from (f"  {fault}" for fault in told)
+        yield shrunk.problem or ""
         yield from ("because:", *(f"  {line}" for line in shrunk.causes))
 
     def document(self, *, with_trace: bool) -> dict[str, Any]:
