@@ -100,9 +100,7 @@ class SimulatedDisk:
             return b""
         self.reads += 1
         data = file.data
-        if isinstance(data, bytes):
-            return data[offset : offset + length]
-        return bytes(memoryview(data)[offset : offset + length])
+        return bytes(data[offset : offset + length])
 
     def map(self, name: str, length: int) -> Mapped:
         """The first bytes; nothing is copied but, once, a file that was changed before."""

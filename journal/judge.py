@@ -47,10 +47,11 @@ class Parted(NamedTuple):
 def parted(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Parted:
     """The rows that are taken, and those that are not."""
     bad: list[tuple[pa.Array, str]] = []
-    for i in layout.schema.required:
-        field = batch.schema.field(i)
-        bad.append((_has_null(batch.column(i), field), f"{field.name} is null"))
-    time = batch.column(batch.schema.get_field_index(layout.time))
+    for i, field in layout.schema.required_fields:
+        column = batch.column(i)
+        if column.null_count or pa.types.is_struct(field.type):
+            bad.append((_has_null(column, field), f"{field.name} is null"))
+    time = batch.column(layout.time)
     if time.null_count:
         bad.append((time.is_null(), f"{layout.time} is null: no time"))
         time = pc.fill_null(time.view(pa.int64()), INF).view(time.type)

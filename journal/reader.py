@@ -273,11 +273,12 @@ class Reader:
                 piece = got
             elif rows and self._growing is not None:
                 return None
-            elif (stable := self._look()) is None:
-                return None
-            elif stable == BEGIN:
-                continue
             else:
+                stable = self._look()
+                if stable is None:
+                    return None
+                if stable == BEGIN:
+                    continue
                 piece = self._nothing(stable)
             piece = self._unread(piece)
             if len(piece.frame) or piece.stable is not None:

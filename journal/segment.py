@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from gapless.journal.epoch import NAMES_KEPT
 from gapless.journal.layout import Layout
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import (
@@ -159,6 +160,7 @@ def next_header(data: memoryview, at: int, end: int) -> int:
     return end
 
 
+@lru_cache(NAMES_KEPT)
 def writer_of(name: str) -> Incarnation:
     """Whose records a segment has: those of its own epoch and number, which its name begins and
     ends with. The records of another one, put in its place, are then seen for what they are.
@@ -255,7 +257,8 @@ def _encode(
     stable: int | None,
 ) -> bytes:
     if isinstance(rows, Frame):
-        return encode_frame(rows.with_stable(stable), writer, row, place)
+        frame = rows if rows.stable == stable else rows.with_stable(stable)
+        return encode_frame(frame, writer, row, place)
     return encode_rows(rows, layout.schema, writer, row, stable, place)
 
 

@@ -156,7 +156,7 @@ class Writer:
         """
         self._check_usable()
         number, late = self.batches, 0
-        lines, left_out = rejects.lines(number, rejected), len(rejected)
+        lines, left_out = rejects.lines(number, rejected) if rejected else b"", len(rejected)
         times: tuple[int, int] | None = None
         if isinstance(rows, Frame):
             kept, stable = self._checked(rows), rows.stable
@@ -180,13 +180,14 @@ class Writer:
         self._unshown = True
         if synced or not self._durable:
             self.sync()
-            self._seal_full()
+            self.seal_full()
         return Written(number, sum(part.rows for _, _, part in parts), left_out, stable, late)
 
     def _checked(self, frame: Frame) -> Frame:
         if self.layout.has_rows:
             raise Misuse(f"{self._disk} holds rows of a source: append record batches, not frames")
-        if frame.schema != self.layout.schema:
+        schema = self.layout.schema
+        if frame.schema is not schema and frame.schema != schema:
             raise SchemaError(f"{self._disk} holds {self.layout.schema}, the frame {frame.schema}")
         return frame
 
@@ -233,7 +234,7 @@ class Writer:
         )
         data = b"".join(records) if len(records) > 1 else records[0]
         self._room.need(len(data) + len(lines))
-        beside = rejects.beside(self._tally.name)
+        beside = rejects.beside(self._tally.name) if lines else ""
         lines_end = self._disk.size(beside) if lines else 0
         try:
             if lines:
@@ -307,9 +308,10 @@ class Writer:
         if bases:
             self._since_base = 0
 
-    def _seal_full(self) -> None:
-        """Seals a segment that is full. Where the disk has no room for the commit the segment goes
-        on, and the next append tries again: what was appended is in the journal all the same.
+    def seal_full(self) -> None:
+        """Seals the live segment once it is full, as `append` does where it syncs. Where the disk
+        has no room for the commit the segment goes on, and the next append tries again: what was
+        appended is in the journal all the same.
         """
         if self._tally.bytes >= self._segment_bytes:
             try:

@@ -212,8 +212,8 @@ def decode_rows(
     if batch is None:
         batch = schema.empty_payload
     try:
-        for i in schema.required:
-            check_nulls(schema.payload.field(i), batch.column(i))
+        for i, field in schema.required_fields:
+            check_nulls(field, batch.column(i))
     except FrameError as e:
         raise DecodeError("rows", str(e)) from None
     return RowsEnvelope(header.incarnation, header.sequence, batch, header.stable)

@@ -51,40 +51,44 @@ _TIMESTAMP = 10  # the only type in Arrow's `Type` union that refers to a string
 _EXTENSION_KEY = b"ARROW:extension"
 
 _U8, _U16, _I16 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<h")
+_SLOTS = [struct.Struct(f"<{count}H") for count in range(8)]
+"""Offsets of so many fields: no table here has more."""
 _U32, _I32, _I64 = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<q")
 
 
 class _Table:
     """A flatbuffer table: each access is checked against the end of the buffer."""
 
-    __slots__ = ("data", "position", "slots", "vtable", "what")
+    __slots__ = ("data", "offsets", "position", "what")
 
     def __init__(self, data: memoryview, position: int, slots_max: int, what: str) -> None:
         self.data = data
         self.position = position
         self.what = what
-        self.vtable = position - self._read(_I32, position)
-        self.slots = (self._read(_U16, self.vtable) - 4) // 2
-        for slot in range(slots_max, self.slots):
-            if self.at(slot):
+        vtable = position - self._read(_I32, position)
+        slots = (self._read(_U16, vtable) - 4) // 2
+        self.offsets = self._read_all(_SLOTS[max(0, min(slots, slots_max))], vtable + 4)
+        for slot in range(slots_max, slots):
+            if self._read(_U16, vtable + 4 + 2 * slot):
                 raise DecodeError(what, f"field {slot} is not known", f"fields below {slots_max}")
 
-    def _read(self, form: struct.Struct, position: int) -> int:
+    def _read_all(self, form: struct.Struct, position: int) -> tuple[int, ...]:
         if not 0 <= position <= len(self.data) - form.size:
             raise DecodeError(self.what, f"offset {position} is outside", f"0 to {len(self.data)}")
-        return int(form.unpack_from(self.data, position)[0])
+        return form.unpack_from(self.data, position)
+
+    def _read(self, form: struct.Struct, position: int) -> int:
+        return self._read_all(form, position)[0]
 
     def at(self, slot: int) -> int:
         """Where field `slot` lies; 0 where it is absent."""
-        if slot >= self.slots:
-            return 0
-        offset = self._read(_U16, self.vtable + 4 + 2 * slot)
+        offset = self.offsets[slot] if slot < len(self.offsets) else 0
         return self.position + offset if offset else 0
 
     def integer(self, slot: int, form: struct.Struct) -> int:
         """A number; 0, as flatbuffers have it, where it is absent."""
         at = self.at(slot)
-        return self._read(form, at) if at else 0
+        return self._read_all(form, at)[0] if at else 0
 
     def reference(self, slot: int) -> int:
         """Where the table, vector or string of field `slot` lies; 0 where it is absent."""

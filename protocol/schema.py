@@ -99,6 +99,11 @@ class StreamSchema:
         return tuple(i for i, field in enumerate(self._payload) if _has_required(field))
 
     @cached_property
+    def required_fields(self) -> tuple[tuple[int, pa.Field], ...]:
+        """The same, each with its field: to make one costs as much as to look at it."""
+        return tuple((i, self._payload.field(i)) for i in self.required)
+
+    @cached_property
     def has_views(self) -> bool:
         """Whether a payload column has a view layout, for which Arrow lacks some functions."""
         return any(has_views(field.type) for field in self._payload)
