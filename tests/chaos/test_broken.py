@@ -28,6 +28,7 @@ FITTING: dict[str, set[str | None]] = {
     "syncs nothing": {"cut"},
     "gives again": {"final"},
     "gives too early": {"final"},
+    "snapshots ahead of its state": OUTPUT | STANDSTILL,  # it may be ahead of its sources, too
     "does not backfill": STANDSTILL,
     "says only the last again": STANDSTILL,
     "does not attach again": STANDSTILL,
