@@ -186,7 +186,7 @@ class Graph:
         while True:
             if not consumers:
                 outs.append(frame)
-            elif len(frame) or frame.stable is not None or marks:
+            elif frame.batch.num_rows or frame.stable is not None or marks:
                 if len(consumers) > 1:
                     waiting += [(edge, frame, marks) for edge in consumers[:0:-1]]
                 waiting.append((consumers[0], frame, marks))
@@ -194,9 +194,9 @@ class Graph:
                 return outs
             (node, port), frame, marks = waiting.pop()
             node.frames += 1
-            node.rows_in += len(frame)
+            node.rows_in += frame.batch.num_rows
             frame, marks = node.push(port, frame, marks)
-            node.rows_out += len(frame)
+            node.rows_out += frame.batch.num_rows
             if frame.stable is not None:
                 node.stable = frame.stable
             if clock is not None:

@@ -247,7 +247,7 @@ class _Dense:
         slots = self._slots[low - self._first : high + 1 - self._first]
         if int(slots[-1]) - int(slots[0]) != high - low:
             return False
-        return np.count_nonzero(slots[1:] - slots[:-1] == 1) == high - low
+        return int(np.count_nonzero(slots[1:] - slots[:-1] == 1)) == high - low
 
     def _make_slots(self, here: Times) -> bool:
         """Gives slots to those of these places that have none; False where the layout ought to be
@@ -306,11 +306,10 @@ class _Dense:
         """Which groups have a cell."""
         if not self.capacity:
             return np.zeros(len(groups), np.bool_)
-        found: np.typing.NDArray[np.bool_] = (
-            self._by_slot(counts).take(groups, axis=1, mode="clip").any(axis=0)
-        )
-        found &= groups < self._room
-        return found
+        found = self._by_slot(counts).take(groups, axis=1, mode="clip").any(axis=0)
+        within: np.typing.NDArray[np.bool_] = groups < self._room
+        within &= found
+        return within
 
     @property
     def nbytes(self) -> int:

@@ -50,6 +50,8 @@ WINDOWS_AT_ONCE_MAX = 1_000_000
 """Windows answered in one push. Time that jumps further over a window that has rows makes more
 answers than anybody can read: some row is far in the future, or the slide far too small."""
 
+_NO_GROUPS = np.empty(0, np.int64)
+
 
 class Paned(Windowed):
     """State by pane and group, and by group for the window that is being answered."""
@@ -88,7 +90,7 @@ class Paned(Windowed):
         if complete <= self._next:
             return None
         found = self._cells.between(BEGIN, complete * self._step)
-        partials = self._cells.take(found)
+        partials = self._cells.take(found) if len(found.ids) else []
         self._cells.forget(found)
         if self._many_small(found, complete):
             return self._answer_together(found, partials, complete)
@@ -214,9 +216,10 @@ class Paned(Windowed):
 
     def _forget(self, gone: list[Ids]) -> None:
         """Releases those of some groups that nothing is held of."""
-        if not gone or not self._grouping.group_by:
+        groups = np.concatenate((_NO_GROUPS, *gone))
+        if not len(groups) or not self._grouping.group_by:
             return
-        groups = distinct(np.concatenate(gone), 0, self._groups.capacity - 1)
+        groups = distinct(groups, 0, self._groups.capacity - 1)
         held = self._present.has(groups)
         groups = groups[~held]
         self._groups.release(groups[~self._cells.has(groups)])

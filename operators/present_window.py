@@ -44,6 +44,7 @@ class PresentWindow:
         self._landmark = landmark
         self._counts = Column(0)  # by group: panes of the window that it is in
         self._states, _ = grouping.states()
+        self._fitted = -1  # the capacity that they have room for
         self._slides = [state.differential or landmark for state in self._states]
         self._panes: deque[Pane] = deque()
         self._pane_bytes = 0
@@ -61,8 +62,8 @@ class PresentWindow:
             counts[ids] = 1
         else:
             counts[ids] += 1
+        self._fit_states(capacity)
         for state, slides, partial in zip(self._states, self._slides, pane.partials, strict=True):
-            state.fit(capacity)
             if slides:
                 state.merge(ids, partial)
         self._last = pane.number
@@ -130,8 +131,13 @@ class PresentWindow:
         """Gives room back, after groups were released."""
         capacity = self._groups.capacity
         self._counts.fit(capacity)
-        for state in self._states:
-            state.fit(capacity)
+        self._fit_states(capacity)
+
+    def _fit_states(self, capacity: int) -> None:
+        if capacity != self._fitted:
+            self._fitted = capacity
+            for state in self._states:
+                state.fit(capacity)
 
     def has(self, groups: Ids) -> Mask:
         """Which groups are in it."""

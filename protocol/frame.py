@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gapless.protocol.columns import compact_batch, take
+from gapless.protocol.columns import compact_batch, int64s, take
 from gapless.protocol.elements import (
     BEGIN,
     INF,
@@ -161,7 +161,7 @@ class Frame:
         if was is None:
             was = np.full(len(vs), BEGIN, np.int64)
         batch = pa.RecordBatch.from_arrays(
-            [pa.array(vs), pa.array(ve), pa.array(was), *columns], schema=schema.arrow
+            [int64s(vs), int64s(ve), int64s(was), *columns], schema=schema.arrow
         )
         frame = object.__new__(Frame)
         frame._fill(batch, None if stable is None else check_stable(stable), schema)
@@ -249,7 +249,7 @@ class Frame:
         after its start (see `made`).
         """
         field = self._schema.arrow.field(1)
-        frame = self._derive(self.batch.set_column(1, field, pa.array(ends)), None)
+        frame = self._derive(self.batch.set_column(1, field, int64s(ends)), None)
         starts, _, was = self._time_columns()
         frame._times = starts, ends, was
         if CHECKS_MADE:

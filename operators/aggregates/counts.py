@@ -23,6 +23,7 @@ from gapless.kernels.scatter import add_at, count_at
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction, place_of
 from gapless.operators.aggregates.inputs import valid_rows
 from gapless.operators.aggregates.parts import OfParts, Part
+from gapless.protocol.columns import int64s
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.frame import Mask, Times
@@ -97,7 +98,7 @@ class Counts(Part):
 
     def take(self, ids: Ids) -> list[pa.Array]:
         """Their counts, as a column."""
-        return [pa.array(self._counts.values[ids])]
+        return [int64s(self._counts.values[ids])]
 
     def merge(self, ids: Ids, columns: Sequence[pa.Array], subtract: bool = False) -> None:
         """Adds counts, or subtracts them."""

@@ -29,6 +29,7 @@ from gapless.kernels.scatter import (
     widen,
 )
 from gapless.operators.aggregates.parts import Part
+from gapless.protocol.columns import int64s
 from gapless.protocol.frame import Mask
 
 Integers = npt.NDArray[Any]
@@ -99,7 +100,7 @@ class ExactSums(Part):
         """Their words."""
         if self._wide is None:
             nothing = pa.nulls(len(ids), pa.int64())
-            return [pa.array(self._narrow.values[ids]), *[nothing] * (WORDS - 1)]
+            return [int64s(self._narrow.values[ids]), *[nothing] * (WORDS - 1)]
         return [pa.array(row) for row in self._wide[:, ids]]
 
     def merge(self, ids: Ids, columns: Sequence[pa.Array], subtract: bool = False) -> None:
