@@ -31,7 +31,7 @@ from gapless.failover.starting import MergerStart, ReplicaStart
 from gapless.failover.tokens import decode, encode
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import DiskFull, JobError, JournalError
+from gapless.protocol.errors import DiskFull, Fenced, JobError, JournalError
 
 if TYPE_CHECKING:
     from gapless.chaos.simulator import Simulation
@@ -115,7 +115,7 @@ class Cluster:
         try:
             make = self._replica if isinstance(start, ReplicaStart) else self._merger
             process = make(life, node, start)
-        except (JournalError, DiskFull) as e:
+        except (JournalError, DiskFull, Fenced) as e:
             world.note(f"{life} cannot be started: {e}")
             self._tell_died(life, str(e))
             return
@@ -138,7 +138,7 @@ class Cluster:
         output = world.build.output(
             self.output_disk(life.slot),
             world.schema,
-            str(life),
+            life,
             self._token(),
             lambda: world.now,
             base_bytes=BASE_BYTES,

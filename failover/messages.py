@@ -43,6 +43,15 @@ class Life(NamedTuple):
     def __str__(self) -> str:
         return f"{self.slot}/{self.incarnation}"
 
+    @staticmethod
+    def parse(text: str) -> Life | None:
+        """The inverse of `str`; None where the text is of no life."""
+        slot, _, incarnation = text.partition("/")
+        term, _, counter = incarnation.partition(".")
+        if not slot or not term.isdecimal() or not counter.isdecimal():
+            return None
+        return Life(slot, Incarnation(int(term), int(counter)))
+
 
 class Session(NamedTuple):
     """One attachment of one life of a replica to one merger. Sequence numbers count within it."""

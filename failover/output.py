@@ -18,12 +18,12 @@ from collections.abc import Callable
 
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
-from gapless.failover.messages import Token, Why
+from gapless.failover.messages import Life, Token, Why
 from gapless.failover.recent import Recent
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import claim, is_fenced
+from gapless.journal.epoch import claim, claimed_by, is_fenced
 from gapless.journal.head import Base
 from gapless.journal.layout import Layout, layout_of, opened
 from gapless.journal.reader import Reader
@@ -51,7 +51,7 @@ class OutputJournal:
         self,
         disk: Disk,
         schema: StreamSchema,
-        who: str,
+        life: Life,
         token: str,
         now_ms: Callable[[], int],
         *,
@@ -59,9 +59,14 @@ class OutputJournal:
         segment_bytes: int = SEGMENT_BYTES,
         on_alarm: Callable[[str], None] | None = None,
     ) -> None:
-        """`who` is for people; `token` is this life's alone. `base_bytes` of frames from one base
-        to the next, `segment_bytes` from one segment to the next.
+        """`life` is whose output it is; `token` is this process's alone. `base_bytes` of frames from
+        one base to the next, `segment_bytes` from one segment to the next.
+
+        Raises `Fenced` where a later life has the journal: a supervisor whose term is over may still
+        have started this one.
         """
+        _check_is_latest(disk, life)
+        who = str(life)
         self._disk = disk
         self._schema = schema
         self._base_bytes = base_bytes
@@ -156,6 +161,15 @@ class OutputJournal:
     def _said(self, *, wants_base: bool) -> Appended:
         writer = self._writer
         return self._ended if writer is None else Appended(writer.rows, writer.stable, wants_base)
+
+
+def _check_is_latest(disk: Disk, life: Life) -> None:
+    epochs = disk.list("epochs")
+    if not epochs:
+        return
+    last = Life.parse(claimed_by(disk, int(epochs[-1])))
+    if last is not None and last > life:
+        raise Fenced(f"{disk}: {last} writes here, which came after {life}")
 
 
 class OutputReader:

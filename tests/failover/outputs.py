@@ -3,10 +3,11 @@
 from typing import Any
 
 from gapless.failover.effects import Appended
-from gapless.failover.messages import Token
+from gapless.failover.messages import Life, Token
 from gapless.failover.output import OutputJournal, OutputReader
 from gapless.journal.disk import Disk
 from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.envelope import Incarnation
 from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA
@@ -15,8 +16,12 @@ from tests.failover.mergers import frame, text
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]
 
 
+def life(counter: int) -> Life:
+    return Life("m0.0", Incarnation(1, counter))
+
+
 def journal(disk: Disk, token: str = "t1", **how: Any) -> OutputJournal:
-    return OutputJournal(disk, DEFAULT_SCHEMA, "m0.0/1.1", token, lambda: 0, **how)
+    return OutputJournal(disk, DEFAULT_SCHEMA, life(1), token, lambda: 0, **how)
 
 
 def say(out: OutputJournal, *frames: str) -> Appended:

@@ -22,7 +22,17 @@ from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA
 from gapless.protocol.variants import random_tdb, random_telling, tell
 from tests.failover.mergers import frame, text
-from tests.failover.outputs import PAYLOADS, events, journal, read, reader, say, token, unsettled
+from tests.failover.outputs import (
+    PAYLOADS,
+    events,
+    journal,
+    life,
+    read,
+    reader,
+    say,
+    token,
+    unsettled,
+)
 
 
 @pytest.fixture
@@ -31,6 +41,21 @@ def disk() -> SimulatedDisk:
 
 
 # -- writing, recovering ----------------------------------------------------------------------
+
+
+def test_an_earlier_life_does_not_take_over_from_a_later_one(disk: SimulatedDisk) -> None:
+    def opened(counter: int) -> OutputJournal:
+        return OutputJournal(disk, DEFAULT_SCHEMA, life(counter), f"t{counter}", lambda: 0)
+
+    opened(2)
+    later = opened(7)
+    with pytest.raises(Fenced, match=r"m0\.0/1\.7 writes here, which came after m0\.0/1\.3"):
+        opened(3)
+    assert say(later, "ins(A,1,5) stable(3)") == Appended(1, 3)
+    later.watch()
+    opened(8)
+    with pytest.raises(Fenced):
+        later.watch()
 
 
 def test_what_was_synced_is_there_for_the_next_life(disk: SimulatedDisk) -> None:
@@ -165,7 +190,7 @@ def test_another_schema_is_refused(disk: SimulatedDisk) -> None:
     say(journal(disk), "ins(A,1,50)")
     other = StreamSchema({"q": "int8"})
     with pytest.raises(Misuse):
-        OutputJournal(disk, other, "m", "t2", lambda: 0)
+        OutputJournal(disk, other, life(2), "t2", lambda: 0)
     with pytest.raises(SchemaError):
         OutputReader(disk, other).table(BEGIN)
     with pytest.raises(SchemaError):

@@ -29,7 +29,7 @@ SOURCE = StreamSchema({"ts": "int64", "p": "string"})
 class SmallWork:
     name: str = "small"
     key: bool = True
-    insert_only: bool = False
+    starts_are_final: bool = False
     shards: int = 1
     layouts: Mapping[str, Layout] = field(
         default_factory=lambda: {"s": Layout(SOURCE, "ts", ("p",), 2)}

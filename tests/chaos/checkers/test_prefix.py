@@ -108,7 +108,7 @@ def test_a_real_journal_that_life_after_life_takes_over_passes(seed: int) -> Non
     prefix = Prefix(Tables(SmallWorld(reference)), key=True)
     disk = SimulatedDisk()
     for number, said in enumerate(frames, 1):
-        output = OutputJournal(disk, DEFAULT_SCHEMA, "m", f"w{number}", lambda: 0)
+        output = OutputJournal(disk, DEFAULT_SCHEMA, life("m0.0", number), f"w{number}", lambda: 0)
         live, offset = output.recover()
         merger = life("m0.0", number)
         hear(prefix, Recovered(merger, output.epoch, offset, live))
