@@ -6,7 +6,8 @@
 
 A fence ends all earlier lives of a slot. So a merger may obey one only once the life that it lets
 in, or a later one of that slot, has been taken in by some merger of the shard; or where no earlier
-one is alive. Slots that people do not want any more are fenced with nobody behind.
+one is alive. Slots that people do not want any more are fenced with nobody behind. A cutover to
+another answer fences whoever is not held, at any price: from the first hold on nothing is judged.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class NobodyGoesTooSoon:
         """By slot, the latest life that some merger has taken in."""
         self._alive: set[Life] = set()
         self._fenced = False
+        self._is_cut = False
 
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
         """Who feeds mergers, and who is kept from it."""
@@ -54,7 +56,8 @@ class NobodyGoesTooSoon:
 
     def _on_obeyed(self, _: int, fact: Obeyed) -> None:
         life = fact.about
-        if fact.order != "Fence" or life is None:
+        self._is_cut |= fact.order == "Hold"
+        if fact.order != "Fence" or life is None or self._is_cut:
             return
         self._fenced = True
         place = named(life.slot)
@@ -62,7 +65,7 @@ class NobodyGoesTooSoon:
             return
         latest = self._latest.get(life.slot)
         too_soon = latest is None or latest < life
-        if too_soon and any(l.slot == life.slot and l < life for l in self._alive):
+        if too_soon and any(x.slot == life.slot and x < life for x in self._alive):
             raise Broken(
                 self.name,
                 f"{fact.life} obeys a fence by {life}, which no merger has taken anything in of; "
