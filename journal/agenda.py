@@ -11,6 +11,7 @@ unread, and counts as read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.journal.facts import Fact, facts_batch, facts_list
+from gapless.journal.facts import Fact, facts_list
 from gapless.protocol.elements import BEGIN
 
 Offsets = npt.NDArray[np.int64]
@@ -36,13 +37,14 @@ class Group(NamedTuple):
 class Agenda:
     """The facts of commits that were not read yet."""
 
-    def __init__(self, wanted: npt.NDArray[np.bool_]) -> None:
-        """`wanted` says by partition whether it is read."""
-        self._wanted = wanted
+    def __init__(self, facts: pa.RecordBatch, wanted: Sequence[int], partitions: int) -> None:
+        """All facts that the journal has; `wanted` are those of its partitions that are read."""
+        self._wanted = np.zeros(partitions, np.bool_)
+        self._wanted[wanted] = True
         self._from = BEGIN  # rows before it are not needed
         self._at = 0
         self._read_to = 0  # the last commit taken
-        self.replace(facts_batch([]))
+        self.replace(facts)
 
     def replace(self, facts: pa.RecordBatch) -> None:
         """All facts that the journal has now; those of commits already taken are left out."""

@@ -42,6 +42,7 @@ FACTS = StreamSchema(
 )
 """Of each segment, by partition: its rows and their times. A segment without a name says only what
 the stable is after a commit."""
+_ROW = pa.struct(list(FACTS.payload))
 _SEGMENT = r"\A(segments/[0-9]{10}-([^/]+-)?[0-9]{1,10})?\z"
 """An epoch, maybe a task, a number; no other place of the file system can be named."""
 
@@ -74,9 +75,7 @@ def facts_batch(facts: list[Fact]) -> pa.RecordBatch:
     """Facts as columns."""
     if not facts:
         return FACTS.empty_payload
-    columns = zip(*facts, strict=True)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, FACTS.payload, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=FACTS.payload)
+    return pa.RecordBatch.from_struct_array(pa.array(facts, _ROW))
 
 
 def facts_list(batch: pa.RecordBatch) -> list[Fact]:
@@ -96,12 +95,11 @@ def check(facts: pa.RecordBatch, first: Sequence[int] | None, rows: Sequence[int
 
     `first`: where they begin, where these are all facts.
     """
-    partition, start, count = (
-        facts.column(name).to_numpy() for name in ("partition", "first", "rows")
+    partition, start, count, size = (
+        facts.column(name).to_numpy() for name in ("partition", "first", "rows", "bytes")
     )
-    bad = (partition < 0) | (partition >= len(rows)) | (facts.column("bytes").to_numpy() < 0)
-    bad |= (start < 0) | (count < 0)
-    _refuse(facts, bad, "counts")
+    least = np.minimum(np.minimum(partition, start), np.minimum(count, size))
+    _refuse(facts, (least < 0) | (partition >= len(rows)), "counts")
     named = pc.match_substring_regex(facts.column("segment"), _SEGMENT)
     _refuse(facts, ~named.to_numpy(zero_copy_only=False), "names of segments")
     order = np.argsort(partition, kind="stable")

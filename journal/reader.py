@@ -80,8 +80,7 @@ class Reader:
         self._frame_rows = frame_rows
         self._wanted = self._partitions(partitions)
         self._commits = Commits(disk, self.layout)
-        self._agenda = Agenda(np.isin(np.arange(self.layout.partitions), self._wanted))
-        self._agenda.replace(self._commits.facts)
+        self._agenda = Agenda(self._commits.facts, self._wanted, self.layout.partitions)
         self._read: Offsets = np.array(self._commits.head.first, np.int64)
         self._lanes: list[Lane] = []  # of the commit that is being read
         self._growing: Growing | None = None  # the live segment, once all commits are read

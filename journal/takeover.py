@@ -44,7 +44,6 @@ def take_over(
     Raises `JournalError` where its live segment is damaged before its end; with `accept_loss` it is
     cut there, though readers may have seen what lay behind.
     """
-    commits.catch_up()
     epoch = claim(commits.disk, commits.head.epoch, who, token)
     begin(commits, epoch, token, now_ms, durable=durable, accept_loss=accept_loss)
     return epoch

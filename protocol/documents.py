@@ -32,6 +32,8 @@ Document = None | bool | int | float | str | bytes | list["Document"] | dict[str
 
 _T = TypeVar("_T")
 _REQUIRED: Final = object()
+_ATOMS = frozenset((type(None), bool, float, str, bytes))
+"""Types of which every value is plain."""
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1  # what msgpack holds
 
 
@@ -97,22 +99,22 @@ def _problem(value: object, depth: int) -> str | None:
     if depth > DEPTH_MAX:
         return f"nests deeper than {DEPTH_MAX} levels"
     kind = type(value)
+    if kind in _ATOMS:
+        return None
     if isinstance(value, dict) and kind is dict:
         for key, item in value.items():
             if type(key) is not str:
                 return f"a key of type {type(key).__name__}, not str"
-            problem = _problem(item, depth + 1)
-            if problem:
+            if type(item) not in _ATOMS and (problem := _problem(item, depth + 1)):
                 return problem
     elif isinstance(value, list) and kind is list:
         for item in value:
-            problem = _problem(item, depth + 1)
-            if problem:
+            if type(item) not in _ATOMS and (problem := _problem(item, depth + 1)):
                 return problem
     elif isinstance(value, int) and kind is int:
         if not _INT_MIN <= value <= _INT_MAX:
             return f"the integer {value} has more than 64 bits"
-    elif value is not None and kind not in (bool, float, str, bytes):
+    else:
         return f"a value of type {kind.__name__}"
     return None
 

@@ -33,10 +33,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -83,24 +82,27 @@ class Kind(IntEnum):
 _KINDS = {int(kind): kind for kind in Kind}
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Incarnation:
-    """One life of one writer. Of two, the larger is the later, and whatever the smaller still says
-    is void.
-
-    `term` counts the lives of the job's root, `counter` what one root has started.
-    """
-
+class _Life(NamedTuple):
     term: int
     counter: int
 
-    def __post_init__(self) -> None:
-        for name, value in (("term", self.term), ("counter", self.counter)):
+
+class Incarnation(_Life):
+    """One life of one writer. Of two, the larger is the later, and whatever the smaller still says
+    is void.
+
+    `term` counts the lives of the job's root, `counter` what one root has started. It is a tuple
+    because lives are compared and looked up for every message.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, term: int, counter: int) -> Self:
+        """Raises `Misuse` where a number does not fit in an envelope."""
+        for name, value in (("term", term), ("counter", counter)):
             if not 0 <= value <= _U32_MAX:
                 raise Misuse(f"incarnation: {name} is {value}, not one of 0 to {_U32_MAX}")
-
-    def __hash__(self) -> int:
-        return self.term << 32 | self.counter  # lives are looked up by it for every message
+        return super().__new__(cls, term, counter)
 
     def __str__(self) -> str:
         return f"{self.term}.{self.counter}"

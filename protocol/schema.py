@@ -153,6 +153,8 @@ class StreamSchema:
         return hashlib.sha256(f"{self._time_unit}\n{text}".encode()).digest()[:16]
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if not isinstance(other, StreamSchema):
             return NotImplemented
         return self._time_unit == other._time_unit and bool(self._payload.equals(other._payload))
