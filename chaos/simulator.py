@@ -178,7 +178,9 @@ class Simulation:
         self._until_validated = VALIDATE_EVERY
         self._feed = random.Random(f"workload {seed}")
         self.batches = self.workload.batches(self._feed)
-        self.waiting_for: dict[str, list[Callable[[], None]]] = {n: [] for n in self.workload.layouts}
+        self.waiting_for: dict[str, list[Callable[[], None]]] = {
+            n: [] for n in self.workload.layouts
+        }
         """By source, whom to wake when it has grown."""
         self.growth = dict.fromkeys(self.workload.layouts, 0)
         """How often it has grown."""
@@ -221,7 +223,10 @@ class Simulation:
     def _made_job(self) -> Job:
         work = self.workload
         record = JobRecord(
-            work.name.replace(" ", "-"), {name: f"sources/{name}" for name in work.layouts}, work.insert_only, work.case
+            work.name.replace(" ", "-"),
+            {name: f"sources/{name}" for name in work.layouts},
+            work.insert_only,
+            work.case,
         )
         desired = Desired(REPLICAS, work.racing, MERGERS, work.shards)
         job = Job.create(self.job_disk, "maker", record, work.plans, desired)
@@ -446,9 +451,11 @@ class Simulation:
     # -- telling ------------------------------------------------------------------------------
 
     def causes(self) -> list[str]:
-        """The steps that led to the last one, the first of them first."""
+        """The steps that led to what happens now, the first of them first; to the last one, where
+        that follows from time alone.
+        """
         chain: list[int] = []
-        step = len(self.steps) - 1
+        step = len(self.steps) - 1 if self._cause == BY_TIME else self._cause
         while step != BY_TIME and len(chain) < CAUSES_MAX:
             chain.append(step)
             step = self.steps[step][3]

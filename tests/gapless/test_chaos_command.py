@@ -24,7 +24,7 @@ def told(seed: int, problem: str | None, faults: int = 6) -> SimResult:
         steps=10 if problem is None else 2,
         frames=300,
         faults=faults,
-        faults_planned=faults,
+        told_faults=[f"fault {number}" for number in range(faults)],
         problem=problem,
         checker=None if problem is None else "table",
         verdicts={} if problem is not None else {"table": "holds", "stable": "unknown"},
@@ -90,11 +90,13 @@ def test_a_failing_seed_is_told_with_its_fewest_faults_its_causes_and_how_to_rep
     simulator(3)
     outcome = gapless("chaos", "sim", "--seeds", "5")
     assert outcome.code == 1
-    assert outcome.out.splitlines()[:10] == [
+    assert outcome.out.splitlines()[:12] == [
         "seed 3 (w1) fails:",
         "seed 3 lost a row",
         "its table",
-        "it fails with the first 2 of its faults:",
+        "it fails with the first 2 of its 6 faults:",
+        "  fault 0",
+        "  fault 1",
         "seed 3 lost a row",
         "its table",
         "because:",
