@@ -59,6 +59,9 @@ DEPTH_MAX = 64
 NODES_MAX = 4096
 """Functions, columns and literals of one tree, each use counted: evaluation visits all of them."""
 
+_COMPARES = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
+"""Functions of two numbers whose answers do not depend on the types that hold them."""
+
 
 class Expr:
     """A tree of functions over columns and literals. Immutable; make one with `col` and `lit`.
@@ -282,7 +285,7 @@ class Column(Expr):
 class Literal(Expr):
     """A constant. Made by `lit`; a type that was not said may bend to its neighbour's."""
 
-    __slots__ = ("scalar", "typed")
+    __slots__ = ("_beside", "scalar", "typed")
 
     def __init__(self, scalar: pa.Scalar, typed: bool) -> None:
         if not pa.types.is_null(scalar.type):
@@ -292,6 +295,7 @@ class Literal(Expr):
                 raise ExpressionError(str(e)) from None
         self.scalar = scalar
         self.typed = typed
+        self._beside: dict[int, pa.Scalar] = {}  # by the id of a type
         self._measure()
 
     @property
@@ -301,6 +305,15 @@ class Literal(Expr):
 
     def _value(self, batch: pa.RecordBatch) -> pa.Scalar:  # noqa: ARG002  # a constant
         return self.scalar
+
+    def beside(self, t: pa.DataType) -> pa.Scalar:
+        """The constant, as one of type `t` if both are integers and `t` holds it. A comparison says
+        the same then; else Arrow would first cast all of the column, for four times the time.
+        """
+        known = self._beside.get(t.id)
+        if known is None:
+            known = self._beside[t.id] = _as_integer(self.scalar, t)
+        return known
 
     def _canonical(self) -> Any:
         return to_values(pa.repeat(self.scalar, 1))[0]
@@ -325,7 +338,7 @@ class Literal(Expr):
 class Call(Expr):
     """A function of its arguments. Made by the operators and by `call`."""
 
-    __slots__ = ("_built", "args", "function", "options")
+    __slots__ = ("_built", "_compared", "args", "function", "options")
 
     def __init__(self, function: str, args: tuple[Expr, ...], options: dict[str, Any]) -> None:
         self.function = function
@@ -333,6 +346,10 @@ class Call(Expr):
         self.options = options
         self._measure(args)
         self._built = build_options(function, len(args), options)
+        self._compared: tuple[int, Literal] | None = None  # a constant, and which argument it is
+        if function in _COMPARES:
+            constants = [(i, a) for i, a in enumerate(args) if isinstance(a, Literal)]
+            self._compared = constants[0] if len(constants) == 1 else None
 
     @property
     def columns(self) -> frozenset[str]:
@@ -341,6 +358,9 @@ class Call(Expr):
 
     def _value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
         values = [operand(a._value(batch)) for a in self.args]
+        if self._compared is not None:
+            place, constant = self._compared
+            values[place] = constant.beside(values[1 - place].type)
         if pa.lib.Type_UINT64 in [v.type.id for v in values]:
             values = [_beside_uint64(a, v) for a, v in zip(self.args, values, strict=True)]
         return evaluate(self.function, values, self._built)
@@ -468,6 +488,17 @@ def _scalar(value: Any, t: pa.DataType) -> pa.Scalar:
     if pa.types.is_struct(t) and isinstance(value, tuple):
         return from_values([value], t)[0]
     return pa.scalar(value, t)
+
+
+def _as_integer(value: pa.Scalar, t: pa.DataType) -> pa.Scalar:
+    """An integer as one of integer type `t`, if that holds it; any other value as it is."""
+    both = pa.types.is_integer(value.type) and pa.types.is_integer(t)
+    if not both or t == pa.uint64() or not value.is_valid:
+        return operand(value)
+    try:
+        return value.cast(t)
+    except pa.ArrowInvalid:
+        return value
 
 
 def _beside_uint64(arg: Expr, value: Any) -> Any:

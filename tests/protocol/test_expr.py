@@ -424,3 +424,26 @@ def test_arithmetic_that_would_wrap_is_an_error_also_when_called_by_its_name() -
     for expression in [*wraps, call("multiply", col("n"), 2), call("shift_left", col("n"), 64)]:
         with pytest.raises(ExpressionError):
             expression.evaluate(batch)
+
+
+INTEGERS = [pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+@given(st.data(), st.sampled_from(INTEGERS[:-1]), st.integers(-(2**63), 2**63 - 1))
+def test_a_constant_compares_with_integers_of_any_width(
+    data: st.DataObject, t: pa.DataType, number: int
+) -> None:
+    bits = t.bit_width - pa.types.is_signed_integer(t)
+    low, high = -(2**bits) if pa.types.is_signed_integer(t) else 0, 2**bits - 1
+    number = data.draw(st.sampled_from([number, low - 1, low, high, high + 1, 0, 5]))
+    number = min(max(number, -(2**63)), 2**63 - 1)
+    held = data.draw(st.lists(st.none() | st.integers(low, high) | st.sampled_from([low, high])))
+    held += [None, low, high]
+    batch = pa.RecordBatch.from_arrays([pa.array(held, t)], names=["a"])
+    for compare in COMPARISONS:
+        for expr, flipped in ((compare(A, number), False), (compare(lit(number), A), True)):
+            wanted = [
+                None if v is None else compare(number, v) if flipped else compare(v, number)
+                for v in held
+            ]
+            assert expr.evaluate(batch).to_pylist() == wanted
