@@ -207,7 +207,7 @@ class HoppingAggregate(Operator):
             batch = self._batch(answers.columns)
             numbers = np.unique(answers.windows)
             starts = answers.windows.searchsorted(numbers).tolist()
-            ends = [*starts[1:], batch.num_rows]
+            ends = answers.windows.searchsorted(numbers, "right").tolist()
             for window, start, end in zip(numbers.tolist(), starts, ends, strict=True):
                 out += self._revise(window, batch.slice(start, end - start), final=True)
         for window in self._told.windows:  # of which no row is left
