@@ -12,6 +12,7 @@ says, so that a commit of another journal, or of another time, is not taken for 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -43,8 +44,10 @@ FACTS = StreamSchema(
 """Of each segment, by partition: its rows and their times. A segment without a name says only what
 the stable is after a commit."""
 _ROW = pa.struct(list(FACTS.payload))
-_SEGMENT = r"\A(segments/[0-9]{10}-([^/]+-)?[0-9]{1,10})?\z"
+_NAME = re.compile(r"(segments/[0-9]{10}-([^/]+-)?[0-9]{1,10})?")
 """An epoch, maybe a task, a number; no other place of the file system can be named."""
+NAMES_FEW = 64
+"""Names up to which Python is faster: Arrow makes its automaton anew each time."""
 
 
 class Fact(NamedTuple):
@@ -100,8 +103,7 @@ def check(facts: pa.RecordBatch, first: Sequence[int] | None, rows: Sequence[int
     )
     least = np.minimum(np.minimum(partition, start), np.minimum(count, size))
     _refuse(facts, (least < 0) | (partition >= len(rows)), "counts")
-    named = pc.match_substring_regex(facts.column("segment"), _SEGMENT)
-    _refuse(facts, ~named.to_numpy(zero_copy_only=False), "names of segments")
+    _refuse(facts, _misnamed(facts.column("segment")), "names of segments")
     order = np.argsort(partition, kind="stable")
     order = order[count[order] > 0]
     partition, start, end = partition[order], start[order], (start + count)[order]
@@ -120,6 +122,15 @@ def check(facts: pa.RecordBatch, first: Sequence[int] | None, rows: Sequence[int
             p = int(np.argmax(begins != ends))
             raise DecodeError("commit.facts", f"none of partition {p}", f"rows {first[p]} on")
     _refuse(facts, bad, "rows that follow one another")
+
+
+def _misnamed(names: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which of them no segment can have."""
+    if len(names) <= NAMES_FEW:
+        return np.array([not _NAME.fullmatch(name) for name in names.to_pylist()], np.bool_)
+    named = pc.match_substring_regex(names, rf"\A{_NAME.pattern}\z")
+    misnamed: npt.NDArray[np.bool_] = ~named.to_numpy(zero_copy_only=False)
+    return misnamed
 
 
 def _refuse(facts: pa.RecordBatch, bad: npt.NDArray[np.bool_], bound: str) -> None:

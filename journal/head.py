@@ -117,12 +117,12 @@ def decode(data: bytes, layout: Layout) -> tuple[Head, pa.RecordBatch]:
     view = memoryview(data)
     at = peek_header(view).envelope_bytes
     head, rows = _head(decode_document(view[:at], max_bytes=BYTES_MAX).document, layout)
-    batches = [facts_batch([])]
+    batches = []
     while at < len(view):
         size = peek_header(view, at).envelope_bytes
         batches.append(decode_rows(view[at : at + size], FACTS).batch)
         at += size
-    facts = pa.concat_batches(batches)
+    facts = pa.concat_batches(batches) if batches else facts_batch([])
     if facts.num_rows != rows:
         raise DecodeError("commit.facts", f"{facts.num_rows} of them", rows)
     check(facts, head.first if head.full == head.number else None, head.rows)

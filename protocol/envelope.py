@@ -214,8 +214,9 @@ def decode_rows(
     if batch is None:
         batch = schema.empty_payload
     try:
+        columns = batch.columns
         for i, field in schema.required_fields:
-            check_nulls(field, batch.column(i))
+            check_nulls(field, columns[i])
     except FrameError as e:
         raise DecodeError("rows", str(e)) from None
     return RowsEnvelope(header.incarnation, header.sequence, batch, header.stable)

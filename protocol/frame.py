@@ -88,11 +88,12 @@ class Frame:
         return frame
 
     def _check_rows(self) -> None:
-        for name, column in zip(TIME_COLUMNS, self.batch.columns[:3], strict=True):
+        columns = self.batch.columns
+        for name, column in zip(TIME_COLUMNS, columns[:3], strict=True):
             if column.null_count:
                 raise FrameError(f"column {name}: {column.null_count} nulls, times are never null")
-        for i in self._schema.required:
-            check_nulls(self._schema.payload.field(i), self.batch.column(3 + i))
+        for i, field in self._schema.required_fields:
+            check_nulls(field, columns[3 + i])
         vs, ve, was = self.vs, self.ve, self.was
         not_after = was <= vs  # inserts (their was is BEGIN) and bad adjusts
         bad = (ve < vs) | (not_after & ((was != BEGIN) | (ve == vs)))

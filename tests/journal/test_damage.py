@@ -23,7 +23,7 @@ from gapless.journal import commit, room
 from gapless.journal.batch import TaskWriter, commit_batch, writing_epoch
 from gapless.journal.commit import NEWEST, Commits, live_segment
 from gapless.journal.disk import Disk, LocalDisk
-from gapless.journal.facts import Fact, facts_batch
+from gapless.journal.facts import NAMES_FEW, Fact, facts_batch
 from gapless.journal.facts import check as check_facts
 from gapless.journal.layout import NOBODY, Layout, establish
 from gapless.journal.reader import Reader
@@ -417,12 +417,17 @@ def test_a_commit_of_a_later_release_is_refused_and_says_so(sample: Sample) -> N
         follower.read()
 
 
-@pytest.mark.parametrize("name", ["x", "segments/x", "segments/../../etc/passwd-1", "/etc/x-1"])
-def test_a_commit_that_names_no_segment_is_refused(name: str) -> None:
-    fact = Fact(1, name, 64, 0, 0, 0, 1, 5, 5, 5, False)
+@pytest.mark.parametrize("before", [0, NAMES_FEW])  # however many there are, judged the same
+@pytest.mark.parametrize(
+    "name",
+    ["x", "segments/x", "segments/../../etc/passwd-1", "/etc/x-1", "segments/0000000001-1\n"],
+)
+def test_a_commit_that_names_no_segment_is_refused(name: str, before: int) -> None:
+    good = Fact(1, "segments/0000000001-a.b-000001", 64, 0, 0, 0, 0, 5, 5, 5, False)
+    facts = [good] * before + [good._replace(rows=1)]
+    check_facts(facts_batch(facts), None, [1])
     with pytest.raises(DecodeError, match="names of segments"):
-        check_facts(facts_batch([fact]), None, [1])
-    check_facts(facts_batch([fact._replace(segment="segments/0000000001-a.b-000001")]), None, [1])
+        check_facts(facts_batch([*facts[:-1], facts[-1]._replace(segment=name)]), None, [1])
 
 
 @pytest.mark.parametrize(
