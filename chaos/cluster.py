@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NODES = ("n1", "n2", "n3", "n4")
 """One more than there are replicas: one can be lost, and each replica still has its own."""
-BASE_BYTES = 8 << 10
+BASE_BYTES = 12 << 10
 """From one base of an output to the next: a run makes a few, so that takeovers begin there."""
 SPAWN_MS = (10, 80)
 DETECT_MS = (5, 40)

@@ -60,7 +60,7 @@ TICK_MS = 50
 READ_MS_MAX, SYNC_MS_MAX, CHECKPOINT_MS_MAX = 4, 20, 40
 """How long a disk takes at most to read a frame, to sync an append, to write a checkpoint. A sync may
 take as long as a frame's pace, so that appends gather."""
-FOLLOW_MS = 60
+FOLLOW_MS = 150
 """How long a read waits for a source to grow before it says that there is nothing new."""
 BACKLOG_MAX = 100_000
 """What waits for a frozen process: more than any run makes."""

@@ -67,7 +67,7 @@ seconds. Then faults come one upon the other, or leave time for each of the kill
 FRAMES_MIN = 300
 """That are read from a source, taken in by a merger or delivered, in every run: the sources go on
 until then."""
-SPAN_BATCHES = 20
+SPAN_BATCHES = 16
 """Batches that are written at least. Faults begin while they are."""
 LOOK_MS = 100
 """How often it is asked whether all is done."""
@@ -99,7 +99,7 @@ TIMING = Timing(
     backoff_ms=30,
     backoff_max_ms=400,
     steady_ms=1_000,
-    checkpoint_ms=400,
+    checkpoint_ms=500,
     kill_ms=200,
     start_ms=1_000,
 )
