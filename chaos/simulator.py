@@ -67,7 +67,9 @@ seconds. Then faults come one upon the other, or leave time for each of the kill
 FRAMES_MIN = 300
 """That are read from a source, taken in by a merger or delivered, in every run: the sources go on
 until then."""
-SPAN_BATCHES = 16
+LAST_FRAMES = 6
+"""That come of the end of the sources at least: each replica reads it, and tells both mergers."""
+SPAN_BATCHES = 14
 """Batches that are written at least. Faults begin while they are."""
 LOOK_MS = 100
 """How often it is asked whether all is done."""
@@ -76,7 +78,7 @@ PATIENCE_MS = 8_000
 run takes a third of it."""
 STEPS_MAX = 100_000
 """About ten times what the longest good run takes."""
-VALIDATE_EVERY = 128
+VALIDATE_EVERY = 200
 """Happenings from one check of a machine's invariants to the next: a check costs more than they do.
 In the end all are checked."""
 DRAIN_SHARE = 0.25
@@ -328,7 +330,7 @@ class Simulation:
     def _write(self, number: int) -> None:
         """The next batch, and all that follow; or the end, once there were frames enough."""
         self.by_time()
-        if number >= SPAN_BATCHES and self.frames >= FRAMES_MIN or number == len(self.batches):
+        if number >= SPAN_BATCHES and self.frames >= FRAMES_MIN - LAST_FRAMES or number == len(self.batches):
             self.batches = self.batches[:number]
             self._expected.clear()
             self._ended_at = self.now
@@ -475,19 +477,26 @@ def run_seed(
     traced: bool = False,
 ) -> SimResult:
     """Runs one schedule; never raises for a broken promise, says it in the result."""
-    simulation = Simulation(seed, build, workload, faults_max)
+    collects = gc.isenabled()
+    gc.disable()  # all that a run makes lives as long as it; behind it, it is one heap of garbage
+    try:
+        return _run(Simulation(seed, build, workload, faults_max), traced=traced)
+    finally:
+        if collects:
+            gc.enable()
+            gc.collect(0)
+
+
+def _run(simulation: Simulation, *, traced: bool) -> SimResult:
     problem, checker, verdicts = None, None, {}
-    gc.disable()  # a run makes no cycles worth looking for, and many tuples to look through
     try:
         with decoding_once():
             verdicts = {name: v.value for name, v in simulation.run().items()}
     except GaplessError as e:
         problem = f"at {simulation.now} ms: {type(e).__name__}: {e}"
         checker = e.checker if isinstance(e, Broken) else None
-    finally:
-        gc.enable()
     return SimResult(
-        seed,
+        simulation.seed,
         simulation.workload.name,
         problem is None,
         len(simulation.steps),
