@@ -20,12 +20,11 @@ from gapless.chaos.processes import (
     SupervisorProcess,
 )
 from gapless.chaos.storage import View
-from gapless.failover.desired import Desired
 from gapless.failover.effects import Died, Give, Nodes
 from gapless.failover.executor import Executor
 from gapless.failover.job import Job
 from gapless.failover.messages import SUPERVISOR, Life, Message, Token
-from gapless.failover.output import OutputJournal, OutputReader
+from gapless.failover.output import OutputReader
 from gapless.failover.sources import Sources
 from gapless.failover.starting import MergerStart, ReplicaStart
 from gapless.failover.tokens import decode, encode

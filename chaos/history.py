@@ -215,7 +215,7 @@ class Checker(Protocol):
     promise: str
     """One sentence."""
 
-    def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
+    def hears(self) -> Mapping[type, Callable[[int, Any], object]]:
         """Which kinds of facts it wants, and the method for each: called with now and the fact."""
 
     def verdict(self, world: World) -> Verdict:
@@ -229,7 +229,7 @@ class History:
     checkers: Sequence[Checker]
     facts: list[tuple[int, Fact]] = field(default_factory=list)
     """Every fact, with its time."""
-    _heard: dict[type, list[Callable[[int, Any], None]]] = field(default_factory=dict)
+    _heard: dict[type, list[Callable[[int, Any], object]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for checker in self.checkers:

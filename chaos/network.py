@@ -57,7 +57,8 @@ class Network:
         if self.clogged and self._is(self.clogged, link):
             if len(self._waiting) >= CLOGGED_MAX:
                 return "lost at a clogged link"
-            self._waiting.append((link, lambda: carry(1 + self.rng.randrange(self.weather.delay_ms))))
+            delay_ms = 1 + self.rng.randrange(self.weather.delay_ms)
+            self._waiting.append((link, lambda: carry(delay_ms)))
             return None
         weather = STORM if self.storms else self.weather
         draw = self.rng.random

@@ -1,9 +1,9 @@
 """The processes of a simulation: each pumps one machine, as an actor or a server does elsewhere.
 
-    event --> machine.on(event, now) --> effects --> done here, over the simulated network and disk
+    event --> machine.on(event, now) --> effects --> done here, over simulated network and disk
 
-A process can be killed, frozen (it does nothing, and goes on later as if nothing had been) and slowed
-down. No decision about the protocol is here.
+A process can be killed, frozen (it does nothing, and goes on later as if nothing had been) and
+slowed down. No decision about the protocol is here.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 TICK_MS = 50
 """A part of the silences after which machines speak again: they notice it soon."""
 READ_MS_MAX, SYNC_MS_MAX, CHECKPOINT_MS_MAX = 4, 20, 40
-"""How long a disk takes at most to read a frame, to sync an append, to write a checkpoint. A sync may
-take as long as a frame's pace, so that appends gather."""
+"""How long a disk takes at most to read a frame, to sync an append, to write a checkpoint. A sync
+may take as long as a frame's pace, so that appends gather."""
 FOLLOW_MS = 150
 """How long a read waits for a source to grow before it says that there is nothing new."""
 BACKLOG_MAX = 100_000
@@ -92,12 +92,19 @@ class Process:
         self.slow_ms = 0
         self.cannot_be_killed = 0
         """How many faults keep whoever runs it from reaching it: it is a zombie then."""
-        self._backlog: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque(maxlen=BACKLOG_MAX)
+        self._backlog: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque(
+            maxlen=BACKLOG_MAX
+        )
         self._does: dict[type, Callable[[Any], None]] = {
             ask.Send: self._send,
             ask.Exit: self._exit,
             ask.Alarm: self._alarm,
         }
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is dead: an effect of its own may have ended it."""
+        return not self.is_alive
 
     # -- running ------------------------------------------------------------------------------
 
@@ -122,7 +129,7 @@ class Process:
         self.world.begin_step(self.name, event)
         for effect in self.machine.on(event, self.world.now):
             self._does[type(effect)](effect)
-            if not self.is_alive:
+            if self.has_ended:
                 return
 
     def later(self, delay_ms: int, call: Callable[..., None], *args: Any) -> None:
@@ -171,7 +178,9 @@ class ReplicaProcess(Process):
 
     machine: Replica
 
-    def __init__(self, world: Simulation, life: Life, node: str, machine: Replica, sources: Sources) -> None:
+    def __init__(
+        self, world: Simulation, life: Life, node: str, machine: Replica, sources: Sources
+    ) -> None:
         super().__init__(world, life, node, machine)
         self._sources = sources
         self._reads = 0  # asked for; each is answered once
@@ -232,22 +241,24 @@ class ReplicaProcess(Process):
         if number != self._reads:
             return
         grown = self.world.growth[source]
+        found = None  # it had nothing for us, and has not grown
         if is_last or self._dry.get(source) != grown:
             try:
-                frame, position = self._sources.read(source)
+                found = self._sources.read(source)
             except JournalError as e:
                 self._reads += 1
                 self.happens(ask.SourceFailed(source, str(e)))
                 return
-        else:
-            frame = None
-        if frame is None and not is_last:
+        if found is None or (found[0] is None and not is_last):
             self._dry[source] = grown
-            wake = partial(self.later, self.world.below(READ_MS_MAX), self._have_read, source, number)
+            wake = partial(
+                self.later, self.world.below(READ_MS_MAX), self._have_read, source, number
+            )
             self.world.waiting_for[source].append(wake)
             self.later(FOLLOW_MS, partial(self._have_read, is_last=True), source, number)
             return
         self._reads += 1
+        frame, position = found
         self.world.frames += frame is not None
         self.happens(ask.SourceRead(source, frame, position))
 
@@ -293,7 +304,7 @@ class MergerProcess(Process):
             ask.ReadOutput: self._read_output,
             ask.ReadTable: self._read_table,
             ask.ReadPeer: self._read_peer,
-            ask.ClosePeer: lambda e: self._peers.pop(e.peer, None),
+            ask.ClosePeer: self._close_peer,
         }
 
     def happens(self, event: Event) -> None:
@@ -343,9 +354,7 @@ class MergerProcess(Process):
         except (Fenced, JournalError) as e:
             self.happens(ask.OutputLost(str(e)))
             return
-        self.world.say(
-            Durable(self.life, self._output.epoch, done.offset - len(frame), frame)
-        )
+        self.world.say(Durable(self.life, self._output.epoch, done.offset - len(frame), frame))
         self.happens(done)
 
     def _seal(self, effect: ask.Seal) -> None:
@@ -383,9 +392,7 @@ class MergerProcess(Process):
         except GaplessError as e:
             self._refuse(effect.subscriber, effect.attempt, e)
             return
-        self.happens(
-            ask.TableRead(effect.subscriber, effect.attempt, effect.since, frame, offset)
-        )
+        self.happens(ask.TableRead(effect.subscriber, effect.attempt, effect.since, frame, offset))
 
     def _reader(self, subscriber: str) -> OutputReader:
         if subscriber not in self._readers:
@@ -399,6 +406,9 @@ class MergerProcess(Process):
 
     def _read_peer(self, effect: ask.ReadPeer) -> None:
         self.later(1 + self.world.below(READ_MS_MAX), self._have_read_peer, effect)
+
+    def _close_peer(self, effect: ask.ClosePeer) -> None:
+        self._peers.pop(effect.peer, None)
 
     def _have_read_peer(self, effect: ask.ReadPeer) -> None:
         if effect.peer not in self._peers:

@@ -8,12 +8,12 @@
 
 Three replicas and two mergers a shard, a supervisor and subscribers run exactly the code that they
 run in production: state machines, engine, LMerge, journals. They die, freeze, lag behind, come back
-as zombies; messages are late, lost, doubled, held up; disks are full, tear what was not synced, flip
-bits. Everything follows from one seed, so a failure replays exactly; every step knows the step that
-it follows from, so a failure comes with its chain of causes.
+as zombies; messages are late, lost, doubled, held up; disks are full, tear what was not synced,
+flip bits. Everything follows from one seed, so a failure replays exactly; every step knows the step
+that it follows from, so a failure comes with its chain of causes.
 
-The checkers (one a promise) see every fact when it happens; at the end each says whether its promise
-holds. No decision about the protocol is here.
+The checkers (one a promise) see every fact when it happens; at the end each says whether its
+promise holds. No decision about the protocol is here.
 """
 
 from __future__ import annotations
@@ -330,7 +330,8 @@ class Simulation:
     def _write(self, number: int) -> None:
         """The next batch, and all that follow; or the end, once there were frames enough."""
         self.by_time()
-        if number >= SPAN_BATCHES and self.frames >= FRAMES_MIN - LAST_FRAMES or number == len(self.batches):
+        is_enough = number >= SPAN_BATCHES and self.frames >= FRAMES_MIN - LAST_FRAMES
+        if is_enough or number == len(self.batches):
             self.batches = self.batches[:number]
             self._expected.clear()
             self._ended_at = self.now

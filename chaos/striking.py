@@ -31,8 +31,8 @@ End = Callable[[], None]
 MOMENT_WAITS_MS = 300
 """How long a fault waits for its moment; then it strikes anyway."""
 TRIES_MAX, TRY_AGAIN_MS = 12, 50
-"""How often a fault looks for a target; then it makes the network a bad one instead, so that as many
-faults strike as were drawn."""
+"""How often a fault looks for a target; then it makes the network a bad one instead, so that as
+many faults strike as were drawn."""
 AT_MOMENT_MS = 30
 """A fault strikes so long after its moment has begun, at most."""
 SLOW_MS = 60

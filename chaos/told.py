@@ -81,20 +81,42 @@ def told(event: Any) -> str:
             return f"Ack {_session(session)} {by}: {far}{waits}"
         case Refused(session, epoch, reason):
             return f"Refused {_session(session)} by {session.merger}, epoch {epoch}: {reason}"
+        case ReplicaStatus() | MergerStatus():
+            return f"status of {event.life}: stable {format_time(event.stable)}"
+        case Fetch() | Delivery() | Opened() | OutputRead() | TableRead():
+            return _serving(event)
+        case _:
+            return _reading(event)
+
+
+def _reading(event: Any) -> str:
+    """What a replica, or a merger without replicas, has asked for."""
+    match event:
         case SourceRead(source, frame, position):
             read = "nothing yet" if frame is None else _frame(frame)
             return f"SourceRead of {source} to {dict(position)}: {read}"
         case Appended(offset, stable):
             return f"Appended to row {offset}: durable to {format_time(stable)}"
+        case PeerRead(peer, frame, join_at):
+            read = "nothing yet" if frame is None else _frame(frame)
+            return f"PeerRead of {peer}{_join(join_at)}: {read}"
+        case SnapshotReply(life, checkpoint, reason):
+            return f"SnapshotReply of {life}: {reason or _checkpoint(checkpoint)}"
+        case CheckpointLoaded(name, checkpoint, reason):
+            return f"CheckpointLoaded {name}: {reason or _checkpoint(checkpoint)}"
+        case _:
+            return _plain(event)
+
+
+def _serving(event: Any) -> str:
+    """What goes on between a merger and a subscriber."""
+    match event:
         case OutputRead(subscriber, after, frame):
             read = "nothing yet" if frame is None else _frame(frame)
             return f"OutputRead for {subscriber} behind row {after}: {read}"
         case TableRead(subscriber, attempt, since, frame, offset):
             table = f"events to row {offset}, with ve from {format_time(since)} on"
             return f"TableRead for {subscriber} ({attempt}): {table}: {_frame(frame)}"
-        case PeerRead(peer, frame, join_at):
-            read = "nothing yet" if frame is None else _frame(frame)
-            return f"PeerRead of {peer}{_join(join_at)}: {read}"
         case Fetch(subscriber, token):
             return f"Fetch by {subscriber} from {_value(token)}"
         case Delivery(after, frame, token):
@@ -102,12 +124,6 @@ def told(event: Any) -> str:
         case Opened(attempt, since, frame, token):
             until = f"since {format_time(since)}, to {_value(token)}"
             return f"Opened ({attempt}) {until}: {_frame(frame)}"
-        case SnapshotReply(life, checkpoint, reason):
-            return f"SnapshotReply of {life}: {reason or _checkpoint(checkpoint)}"
-        case CheckpointLoaded(name, checkpoint, reason):
-            return f"CheckpointLoaded {name}: {reason or _checkpoint(checkpoint)}"
-        case ReplicaStatus() | MergerStatus():
-            return f"status of {event.life}: stable {format_time(event.stable)}"
         case _:
             return _plain(event)
 

@@ -212,7 +212,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """This life ends; nothing more is given to it."""
+    """The life ends by itself; nothing more is given to it."""
 
     reason: str
 
@@ -410,4 +410,3 @@ Effect = (
     | Desire
     | DropCheckpoint
 )
-

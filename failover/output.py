@@ -59,11 +59,11 @@ class OutputJournal:
         segment_bytes: int = SEGMENT_BYTES,
         on_alarm: Callable[[str], None] | None = None,
     ) -> None:
-        """`life` is whose output it is; `token` is this process's alone. `base_bytes` of frames from
-        one base to the next, `segment_bytes` from one segment to the next.
+        """`life` is whose output it is; `token` is this process's alone. `base_bytes` of frames
+        from one base to the next, `segment_bytes` from one segment to the next.
 
-        Raises `Fenced` where a later life has the journal: a supervisor whose term is over may still
-        have started this one.
+        Raises `Fenced` where a later life has the journal: a supervisor whose term is over may
+        still have started this one.
         """
         _check_is_latest(disk, life)
         who = str(life)

@@ -44,7 +44,7 @@ class Converges:
         self._struck = False
         self._active = 0
 
-    def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
+    def hears(self) -> Mapping[type, Callable[[int, Any], object]]:
         """Where everybody stands."""
         return {
             Durable: lambda _, fact: self._on_stable(fact.merger.slot, fact.frame.stable),

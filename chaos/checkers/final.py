@@ -27,11 +27,11 @@ class Given:
         self, table: Tdb, owed_since: int | None, *, insert_only: bool, one_shard: bool
     ) -> None:
         self._one_shard = one_shard  # of several each settles its own, by its own stable
-        self._place = 1 if insert_only else 2  # of the time that decides in an event
+        self._by_start = insert_only  # else its end decides when an event is settled
         self._left = table.counts()
         self._owed_since = owed_since
         self._due = sorted(
-            ((e[self._place], e) for e in self._left), key=lambda pair: pair[0], reverse=True
+            ((self._time(e), e) for e in self._left), key=lambda pair: pair[0], reverse=True
         )
         self._known = Counter(self._left)
         self.stable = BEGIN
@@ -52,8 +52,11 @@ class Given:
                 return f"{event} is given before it is settled"
         return None if frame.stable is None else self._advance(frame.stable)
 
+    def _time(self, event: Event) -> int:
+        return event.vs if self._by_start else event.ve
+
     def _is_settled(self, event: Event, stable: int | None) -> bool:
-        return stable is not None and (event[self._place] < stable or stable == INF)
+        return stable is not None and (self._time(event) < stable or stable == INF)
 
     def _advance(self, stable: int) -> str | None:
         if self._owed_since is None:

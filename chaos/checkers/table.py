@@ -47,7 +47,7 @@ class TableInTheEnd:
         self._journals = journals
         self._programs = Programs()
 
-    def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
+    def hears(self) -> Mapping[type, Callable[[int, Any], object]]:
         """What programs are handed."""
         return {
             Emitted: lambda _, fact: self._programs[fact.subscriber].log.append(fact),

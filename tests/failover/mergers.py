@@ -113,7 +113,7 @@ class Pump:
         self.journal = journal(
             View(disk, slot),
             DEFAULT_SCHEMA,
-            token,
+            life(slot, counter),
             token,
             lambda: self.now,
             base_bytes=base_bytes,

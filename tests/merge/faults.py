@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gapless.chaos.broken import NoJoinGate
+from gapless.chaos.planted.mergers import NoJoinGate
 from gapless.chaos.tellers import Row, Story, Teller
 from gapless.chaos.trials import Maker
 from gapless.merge.choose import CaseName, StreamProperties

@@ -167,9 +167,7 @@ class _Report:
     def add(self, result: SimResult) -> None:
         """One more seed."""
         self._last = result
-        self._counts.update(
-            seeds=1, steps=result.steps, frames=result.frames, faults=result.faults
-        )
+        self._counts.update(seeds=1, steps=result.steps, frames=result.frames, faults=result.faults)
         if result.ok:
             self._frames_least = _least(self._frames_least, result.frames)
             self._faults_least = _least(self._faults_least, result.faults)
