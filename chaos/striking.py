@@ -257,7 +257,7 @@ class Striking:
         link = rng.choice([(name, ANYBODY), (ANYBODY, name)])
         return "->".join(link), self.world.network.trouble(self.world.network.cut, [link])
 
-    def clog(self, target: str, rng: random.Random) -> tuple[str, End] | None:  # noqa: ARG002
+    def clog(self, target: str, rng: random.Random) -> tuple[str, End] | None:  # noqa: ARG002  # one form for all faults
         """Holds up what goes over one link."""
         ends = [*self._targets("replica"), *self._targets("merger"), *self._targets("supervisor")]
         if len(ends) < 2:
@@ -266,7 +266,7 @@ class Striking:
         network = self.world.network
         return "->".join(link), network.trouble(network.clogged, [(link[0], link[1])])
 
-    def lossy(self, target: str, rng: random.Random) -> tuple[str, End]:  # noqa: ARG002
+    def lossy(self, target: str, rng: random.Random) -> tuple[str, End]:  # noqa: ARG002  # one form for all faults
         """Makes the network a bad one."""
         network = self.world.network
         network.storms += 1

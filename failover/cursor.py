@@ -80,7 +80,7 @@ class Cursor:
         self._wait_ms = SLOWER_MAX * self._shortest_ms
         self._asked_at = now
 
-    def _ask_to_open(self, since: int | None, attempt: int, now: int) -> None:  # noqa: ARG002
+    def _ask_to_open(self, since: int | None, attempt: int, now: int) -> None:  # noqa: ARG002  # one form for all handlers
         self.state = CURSOR.after(self.state, "open")
         self.since, self._attempt = since, attempt
 

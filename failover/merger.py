@@ -296,7 +296,7 @@ class Merger:
             self._state = MERGER.after(self._state, "more")
         return self._writing.gather(frame)
 
-    def _on_appended(self, event: Appended, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_appended(self, event: Appended, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         self._offset = event.offset
         effects = self._writing.appended(event)
         if event.stable > self._durable_stable:
@@ -305,7 +305,7 @@ class Merger:
             effects += self._serving.reached(self.durable_stable)
         return effects + self._serving.wake()
 
-    def _on_sealed(self, event: Sealed, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_sealed(self, event: Sealed, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         effects = self._writing.sealed()
         was_last, self._is_closing = self._is_closing and not effects, False
         if not was_last:
@@ -313,7 +313,7 @@ class Merger:
         self._state = MERGER.after(self._state, "sealed")
         return [self._status(now)]
 
-    def _on_peer_read(self, event: PeerRead, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_peer_read(self, event: PeerRead, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         if self._backfill is None:
             return []
         is_full = self._writing.rows >= PENDING_ROWS_MAX
@@ -323,7 +323,7 @@ class Merger:
 
     # -- subscribers --------------------------------------------------------------------------
 
-    def _on_fetch(self, event: Fetch, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_fetch(self, event: Fetch, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         token = event.token
         if not self._is_ours(token):
             return [self._serving.elsewhere(event)]
@@ -332,17 +332,17 @@ class Merger:
         self._serving.wait(event.subscriber, token)
         return []
 
-    def _on_open(self, event: Open, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_open(self, event: Open, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         durable = self.durable_stable
         return self._serving.open(event, durable if event.since is None else event.since, durable)
 
     # -- time ---------------------------------------------------------------------------------
 
-    def _on_start(self, event: Start, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_start(self, event: Start, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         self._took_in_at = now
         return [self._status(now)]
 
-    def _on_tick(self, event: Tick, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_tick(self, event: Tick, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         self._is_full = self._merge.nbytes > STATE_BYTES_MAX
         effects = self._writing.tick(now)
         if self._backfill is not None:
@@ -394,7 +394,7 @@ class Merger:
         self._term = max(self._term, term)
         return True
 
-    def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         if not self._heeds(event.term):
             return []
         effects: list[Effect] = []
@@ -405,12 +405,12 @@ class Merger:
             )
         return effects
 
-    def _on_drain(self, event: Drain, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_drain(self, event: Drain, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         if self._heeds(event.term) and self._state == "open":
             self._state = MERGER.after(self._state, "drain")
         return []
 
-    def _on_retire(self, event: Retire, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_retire(self, event: Retire, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         if self._heeds(event.term) and event.life == self.life:
             return self._exit(event.reason)
         return []

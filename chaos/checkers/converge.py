@@ -64,7 +64,7 @@ class Converges:
         self._struck = True
         self._active += 1
 
-    def _on_healed(self, _: int, fact: Healed) -> None:  # noqa: ARG002
+    def _on_healed(self, _: int, fact: Healed) -> None:  # noqa: ARG002  # which one is all the same
         self._active -= 1
 
     def verdict(self, world: World) -> Verdict:

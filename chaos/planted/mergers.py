@@ -58,7 +58,7 @@ class SkipsGaps(Merger):
 class FencesNobody(Merger):
     """Hears that a later life has a slot, and goes on with the ones before it."""
 
-    def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002  # it does not look at that
         self._heeds(event.term)
         return []
 
@@ -66,7 +66,7 @@ class FencesNobody(Merger):
 class LetsTheFencedIn(Merger):
     """Lets a life go that is fenced, and in again."""
 
-    def is_fenced(self, life: Life) -> bool:  # noqa: ARG002
+    def is_fenced(self, life: Life) -> bool:  # noqa: ARG002  # it does not look at that
         """Nobody is."""
         return False
 
@@ -74,5 +74,5 @@ class LetsTheFencedIn(Merger):
 class DoesNotBackfill(Merger):
     """Asks its peer's journal, and throws the answer away."""
 
-    def _on_peer_read(self, event: PeerRead, now: int) -> list[Effect]:  # noqa: ARG002
+    def _on_peer_read(self, event: PeerRead, now: int) -> list[Effect]:  # noqa: ARG002  # it does not look at that
         return []

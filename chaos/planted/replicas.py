@@ -62,14 +62,14 @@ class SaysOnlyTheLastAgain(Replica):
 class DoesNotAttachAgain(Replica):
     """Does not hear that its session is over."""
 
-    def _hear_refused(self, event: Refused) -> bool:  # noqa: ARG002
+    def _hear_refused(self, event: Refused) -> bool:  # noqa: ARG002  # it does not look at that
         return False
 
 
 class ObeysAnybody(Replica):
     """Obeys supervisors whose term is over."""
 
-    def obeys(self, term: int) -> bool:  # noqa: ARG002
+    def obeys(self, term: int) -> bool:  # noqa: ARG002  # it does not look at that
         """Always."""
         return True
 

@@ -32,7 +32,7 @@ class AsksOnce(Subscriber):
     class CURSOR(Cursor):
         """Never repeats a question."""
 
-        def is_due(self, now: int) -> bool:  # noqa: ARG002
+        def is_due(self, now: int) -> bool:  # noqa: ARG002  # it does not look at that
             """Never."""
             return False
 
@@ -66,7 +66,7 @@ class GivesAgain(Subscriber):
     class FINALS(Finals):
         """Knows of nothing that it was given before."""
 
-        def was_given(self, table: Frame, since: int) -> Mask:  # noqa: ARG002
+        def was_given(self, table: Frame, since: int) -> Mask:  # noqa: ARG002  # it does not look at that
             """Nothing was."""
             return np.zeros(len(table), np.bool_)
 
@@ -77,7 +77,7 @@ class GivesTooEarly(Subscriber):
     class FINALS(Finals):
         """Looks at starts only."""
 
-        def is_final(self, vs: Times, ve: Times, stable: int) -> Mask:  # noqa: ARG002
+        def is_final(self, vs: Times, ve: Times, stable: int) -> Mask:  # noqa: ARG002  # it does not look at that
             """What begins before the stable."""
             final: Mask = np.less(vs, stable) | (stable == INF)
             return final

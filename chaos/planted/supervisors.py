@@ -17,12 +17,12 @@ class CountsNobody(Supervisor):
 class PromotesAtOnce(Supervisor):
     """Lets a successor take over, and the life before it go, before it qualifies."""
 
-    def _may_promote(self, shard: Shard, successor: Known) -> bool:  # noqa: ARG002
+    def _may_promote(self, shard: Shard, successor: Known) -> bool:  # noqa: ARG002  # it does not look at that
         return True
 
 
 class UnassignsTheLast(Supervisor):
     """Takes the last merger from the replicas."""
 
-    def _may_unassign(self, assigned: tuple[str, ...]) -> bool:  # noqa: ARG002
+    def _may_unassign(self, assigned: tuple[str, ...]) -> bool:  # noqa: ARG002  # it does not look at that
         return True

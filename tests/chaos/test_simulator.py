@@ -150,7 +150,7 @@ def test_several_processes_find_what_one_finds() -> None:
 
 
 class PutsNothingOut(Merger):
-    def _put_out(self, frame: Frame) -> list[Effect]:  # noqa: ARG002
+    def _put_out(self, frame: Frame) -> list[Effect]:  # noqa: ARG002  # it does not look at that
         return []
 
 

@@ -116,7 +116,7 @@ def test_a_merger_that_all_replicas_joined_ahead_of_ends_with_the_whole_table(
     table = random_tdb(rng, DEFAULT_SCHEMA, PAYLOADS, 40, duplicates=case == "r4")
     streams = [tell(table, random_telling(rng), seed * 2 + i) for i in range(2)]
     peer = Pump(disk, M2, case=case)  # type: ignore[arg-type]  # one of the two
-    late = Pump(disk, M1, peers=(M2,), case=case)  # type: ignore[arg-type]
+    late = Pump(disk, M1, peers=(M2,), case=case)  # type: ignore[arg-type]  # parametrised by text
     tails = [_Tail(rng.choice((20, 40))) for _ in streams]
     peers = [session(f"r0.{i}", merger=M2) for i in range(2)]
     lates = [session(f"r0.{i}") for i in range(2)]

@@ -122,6 +122,6 @@ def test_who_leads_is_asked_only_where_there_is_no_other() -> None:
 
 def test_the_name_of_a_slot_is_read_as_it_was_made() -> None:
     for role, shard, number in (("r", 0, 2), ("m", 1023, 1), ("r", 7, 63)):
-        assert named(slot(role, shard, number)) == (role, shard, number)  # type: ignore[arg-type]
+        assert named(slot(role, shard, number)) == (role, shard, number)  # type: ignore[arg-type]  # parametrised by text
     for text in ("", "r", "r0", "x0.0", "r00.1", "r0.01", "r0.1 ", "r-1.0"):
         assert named(text) is None

@@ -163,12 +163,12 @@ class TakesAnyDelivery(Cursor):
 
 
 class TakesAnyReset(Cursor):
-    def opens(self, event: Opened) -> bool:  # noqa: ARG002
+    def opens(self, event: Opened) -> bool:  # noqa: ARG002  # it does not look at that
         return self.state == "opening"
 
 
 class NeverAsksAgain(Cursor):
-    def tick(self, now: int) -> Send | None:  # noqa: ARG002
+    def tick(self, now: int) -> Send | None:  # noqa: ARG002  # it does not look at that
         return None
 
 
@@ -179,7 +179,7 @@ class HasTheOffsetOfOneMerger(Merging):
 
 
 class FinalTooEarly(Finals):
-    def is_final(self, vs: Times, ve: Times, stable: int) -> Mask:  # noqa: ARG002
+    def is_final(self, vs: Times, ve: Times, stable: int) -> Mask:  # noqa: ARG002  # it does not look at that
         return vs < stable if stable < INF else np.ones(len(vs), np.bool_)
 
     def validate(self) -> None:
@@ -187,7 +187,7 @@ class FinalTooEarly(Finals):
 
 
 class GivesAgain(Finals):
-    def was_given(self, table: Frame, since: int) -> Mask:  # noqa: ARG002
+    def was_given(self, table: Frame, since: int) -> Mask:  # noqa: ARG002  # it does not look at that
         return np.zeros(len(table), np.bool_)
 
     def validate(self) -> None:

@@ -91,7 +91,7 @@ def test_a_supervisor_that_slept_suspects_nobody_for_its_own_silence() -> None:
     world.run(2 * TIMING.hang_ms)
     world.supervisor = supervisor
     world.run(500)
-    assert all(spawned(world, slot) == 1 for slot in supervisor.slots)  # type: ignore[union-attr]
+    assert all(spawned(world, slot) == 1 for slot in supervisor.slots)  # type: ignore[union-attr]  # the test's own world
 
 
 def test_a_hung_merger_is_replaced_at_once_and_told_whom_to_fence() -> None:
@@ -196,7 +196,7 @@ def test_replicas_of_a_resumed_job_wait_until_mergers_have_said_what_is_durable(
             starts.append(effect.start)
         do(term, effect)
 
-    world.spawn = spawn  # type: ignore[method-assign]
+    world.spawn = spawn  # type: ignore[method-assign]  # the test's own world
     world.run_until_whole(2_000)
     assert all(start.origins[-1] != Replay(BEGIN) for start in starts)
     assert all(isinstance(start.origins[0], Stored | LivePeer) for start in starts)

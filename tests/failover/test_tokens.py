@@ -89,7 +89,7 @@ def test_what_is_no_token_is_refused_with_what_to_do(text: str) -> None:
 
 def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(TokenError, match="not bytes"):
-        decode(encode(TOKENS).encode())  # type: ignore[arg-type]
+        decode(encode(TOKENS).encode())  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_tokens_of_other_shards_are_refused() -> None:
@@ -100,4 +100,4 @@ def test_tokens_of_other_shards_are_refused() -> None:
 
 def test_what_is_no_token_at_all_is_refused() -> None:
     with pytest.raises(TokenError, match="not tuple"):
-        tokens.check({"0": ("m0.0", 1, 2, 3)})  # type: ignore[dict-item]
+        tokens.check({"0": ("m0.0", 1, 2, 3)})  # type: ignore[dict-item]  # wrong on purpose

@@ -59,7 +59,7 @@ def simulator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[Named
             seeds: Sequence[int],
             broken: Named,
             workload: Named,
-            jobs: int,  # noqa: ARG001
+            jobs: int,  # noqa: ARG001  # the form of the real one
         ) -> Iterator[SimResult]:
             return (run_one(seed, broken, workload) for seed in seeds)
 

@@ -102,7 +102,7 @@ def hear(checker: Checker, *facts: Fact | tuple[int, Fact]) -> None:
         if type(fact) is tuple:
             history.say(*fact)
         else:
-            history.say(0, fact)  # type: ignore[arg-type]
+            history.say(0, fact)  # type: ignore[arg-type]  # helpers give any fact
 
 
 def catches(problem: str) -> Any:
