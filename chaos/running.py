@@ -17,8 +17,8 @@ from gapless.chaos.simulator import PRODUCTION, SimResult, run_seed
 from gapless.chaos.workloads.all import WORKLOADS
 from gapless.protocol.errors import Misuse
 
-CHUNK = 20
-"""Seeds that a process takes at once: a second of work, so that all end at about the same time."""
+CHUNK = 5
+"""Seeds that a process takes at once: a third of a second, so that all processes end together."""
 JOBS_MAX = 64
 """Processes. Each takes a core, and 200 MB."""
 
