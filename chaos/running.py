@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import multiprocessing
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 from gapless.chaos.broken import BROKEN_BUILDS
 from gapless.chaos.simulator import PRODUCTION, SimResult, run_seed
 from gapless.chaos.workloads.all import WORKLOADS
 from gapless.protocol.errors import Misuse
+
+_T = TypeVar("_T")
 
 CHUNK = 5
 """Seeds that a process takes at once: a third of a second, so that all processes end together."""
@@ -45,6 +48,12 @@ def _run_chunk(seeds: Sequence[int], broken: str | None, workload: str | None) -
     return [run_one(seed, broken, workload) for seed in seeds]
 
 
+def _named(things: Mapping[str, _T], name: str) -> _T:
+    if name not in things:
+        raise Misuse(f"there is no {name!r}; there are: {', '.join(things)}")
+    return things[name]
+
+
 def run_one(
     seed: int,
     broken: str | None = None,
@@ -54,8 +63,8 @@ def run_one(
     traced: bool = False,
 ) -> SimResult:
     """One seed; whatever it raises is what it has found."""
-    build = PRODUCTION if broken is None else BROKEN_BUILDS[broken]
-    chosen = None if workload is None else WORKLOADS[workload]
+    build = PRODUCTION if broken is None else _named(BROKEN_BUILDS, broken)
+    chosen = None if workload is None else _named(WORKLOADS, workload)
     try:
         return run_seed(seed, build, chosen, faults_max=faults_max, traced=traced)
     except Exception:  # noqa: BLE001  # whatever a seed raises is what it has found

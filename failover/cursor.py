@@ -71,16 +71,16 @@ class Cursor:
 
     def open(self, since: int | None, attempt: int, now: int) -> Send:
         """Asks for a reset."""
-        self._ask_to_open(since, attempt, now)
+        self._ask_to_open(since, attempt)
         return self._ask(now)
 
     def open_later(self, since: int | None, attempt: int, now: int) -> None:
         """Asks for a reset after the longest wait: what it says now is of no use."""
-        self._ask_to_open(since, attempt, now)
+        self._ask_to_open(since, attempt)
         self._wait_ms = SLOWER_MAX * self._shortest_ms
         self._asked_at = now
 
-    def _ask_to_open(self, since: int | None, attempt: int, now: int) -> None:  # noqa: ARG002  # one form for all handlers
+    def _ask_to_open(self, since: int | None, attempt: int) -> None:
         self.state = CURSOR.after(self.state, "open")
         self.since, self._attempt = since, attempt
 

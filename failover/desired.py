@@ -8,9 +8,9 @@ raises `Misuse` and nothing has changed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
-from gapless.protocol.elements import BEGIN
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 
 REPLICAS_MAX = 64
@@ -19,6 +19,8 @@ MERGERS_MAX = 2
 """Of a shard. Two leave no single point of failure."""
 SHARDS_MAX = 1024
 """As many as a journal has partitions at most."""
+PLANS_MAX = 1000
+"""Of a job, in all its life. A plan is a few KB, and a cutover brings one."""
 
 State = Literal["running", "draining", "stopped"]
 
@@ -39,6 +41,11 @@ class Switch:
     plans: tuple[str, ...]
     at: int = BEGIN
     """Where the new answer begins; BEGIN where the answer is the same."""
+
+    def __post_init__(self) -> None:
+        _check_plans(self.plans)
+        if type(self.at) is not int or not BEGIN <= self.at < INF:
+            raise Misuse(f"switch at {self.at!r}: it needs a finite time, or BEGIN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +79,9 @@ class Desired:
         ):
             if type(value) is not int or not 1 <= value <= most:
                 raise Misuse(f"{what} {value!r}: 1 to {most}")
-        if not self.plans:
-            raise Misuse("a job has one plan at least")
+        _check_plans(self.plans)
+        if self.state not in get_args(State):
+            raise Misuse(f"state {self.state!r}: one of {', '.join(get_args(State))}")
 
     def plan_of(self, index: int) -> str:
         """The plan of a replica, by its index in its shard."""
@@ -81,6 +89,8 @@ class Desired:
 
     def changed(self, change: Change) -> Desired:
         """What is desired after a change. A `Switch` counts once it is done: see cutover.py."""
+        if type(change) not in (Scale, Switch, Stop):
+            raise Misuse(f"{change!r:.100} is no change: Scale, Switch or Stop")
         if self.state == "draining" and change == Stop():
             return replace(self, state="stopped")  # whoever waits in vain for the end of a drain
         if self.state != "running":
@@ -92,6 +102,12 @@ class Desired:
                 return replace(self, plans=plans)
             case Stop(drain):
                 return replace(self, state="draining" if drain else "stopped")
+
+
+def _check_plans(plans: object) -> None:
+    names = plans if isinstance(plans, tuple) else ()
+    if not 1 <= len(names) <= PLANS_MAX or not all(isinstance(name, str) for name in names):
+        raise Misuse(f"plans {plans!r:.100}: a tuple of names, 1 to {PLANS_MAX}")
 
 
 def slot(role: Literal["r", "m"], shard: int, index: int) -> str:

@@ -27,10 +27,9 @@ from typing import Any, TypeVar
 from gapless.engine.splice import Runnable, plans_of, runnable_from_document
 from gapless.failover import checkpoint
 from gapless.failover.checkpointing import CheckpointInfo
-from gapless.failover.desired import Desired
+from gapless.failover.desired import PLANS_MAX, Desired
 from gapless.failover.equivalent import check_equivalent, check_fits
 from gapless.failover.job_files import (
-    PLANS_MAX,
     JobRecord,
     desired_path,
     encode_desired,
@@ -87,9 +86,7 @@ class Job:
         self._term: int | None = None
         self._number = -1  # of the desired state that was last read or written
         if not disk.exists(NAME):
-            raise Misuse(
-                f"{disk}: no job is here: it has no file {NAME!r}; `gapless run` makes one"
-            )
+            raise Misuse(f"{disk}: no job is here: it has no file {NAME!r}; Job.create makes one")
         self.record = self._read(NAME, read_record)
 
     @staticmethod
@@ -183,6 +180,12 @@ class Job:
         """
         if self._term is None:
             raise Misuse("only the root of a job says what is desired: resume it first")
+        there = self.plan_names()
+        if unknown := [name for name in desired.plans if name not in there]:
+            raise Misuse(
+                f"{self._disk}: no plan {unknown[0]!r} is here: add it first; there are: "
+                f"{', '.join(there)}"
+            )
         try:
             self._write_next(desired, self._term)
         except FileExistsError:

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import cast, get_args
 
 from gapless.engine.splice import Runnable
-from gapless.failover.desired import MERGERS_MAX, REPLICAS_MAX, SHARDS_MAX, Desired, State
+from gapless.failover.desired import (
+    MERGERS_MAX,
+    PLANS_MAX,
+    REPLICAS_MAX,
+    SHARDS_MAX,
+    Desired,
+    State,
+)
 from gapless.failover.equivalent import Case
 from gapless.failover.whole import check_name, write_whole
 from gapless.journal.disk import Disk
@@ -28,8 +35,6 @@ FORMAT = 1
 """Of all files here. A reader takes no other."""
 SOURCES_MAX = 1000
 """Sources of one job: as many as a query has steps at most."""
-PLANS_MAX = 1000
-"""Plans that one job has known: each change of its query adds one."""
 TERM_MAX = 2**32 - 1
 """As incarnations have it."""
 

@@ -173,8 +173,8 @@ class Fetch:
     token: Token
 
     def __post_init__(self) -> None:
-        if self.token.offset < 0:
-            raise Misuse(f"fetch: offset {self.token.offset} lies before the output begins")
+        if not 0 <= self.token.offset <= INF:
+            raise Misuse(f"fetch: offset {self.token.offset} is no place in an output")
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ class OutputJournal:
 
 
 def _check_is_latest(disk: Disk, life: Life) -> None:
-    epochs = disk.list("epochs")
+    epochs = [name for name in disk.list("epochs") if name.isdecimal()]
     if not epochs:
         return
     last = Life.parse(claimed_by(disk, int(epochs[-1])))

@@ -79,8 +79,8 @@ class Replica(Sending):
         self.forwarded = BEGIN
         """Outputs that end before it are not made any more."""
         self.held_at = start.held_at
-        self._hold_of = (0, 0)  # term and version of the last hold
         """No stable beyond it is promised."""
+        self._hold_of = (0, 0)  # term and version of the last hold
         self.is_drained = False
         """Whether it was told to drain, and has read and sent all there was."""
         self._jumpstart = Jumpstart(life, start, self._timing)

@@ -81,7 +81,10 @@ def check(tokens: Mapping[str, Token]) -> None:
     for shard, token in tokens.items():
         if type(token) is not Token:
             raise TokenError(f"shard {shard}: a Token, not {type(token).__name__}")
-        if token.offset < 0 or token.epoch < 0 or not BEGIN <= token.stable <= INF:
+        places = (token.epoch, token.offset)
+        is_place = all(type(n) is int and 0 <= n <= INF for n in places)
+        is_place &= type(token.stable) is int and BEGIN <= token.stable <= INF
+        if not is_place:
             raise TokenError(f"shard {shard}: {token} is no place in an output: {ADVICE}")
 
 
