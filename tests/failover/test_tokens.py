@@ -19,9 +19,7 @@ from gapless.protocol.errors import Misuse, TokenError
 TOKENS = {"0": Token("m0.1", 3, 812, 40), "1": Token("", 0, 0, BEGIN)}
 
 TIMES = st.one_of(st.sampled_from([BEGIN, -1, 0, INF]), st.integers(BEGIN, INF))
-ANY_TOKEN = st.builds(
-    Token, st.text(max_size=8), st.integers(0, INF), st.integers(0, INF), TIMES
-)
+ANY_TOKEN = st.builds(Token, st.text(max_size=8), st.integers(0, INF), st.integers(0, INF), TIMES)
 
 
 @given(st.dictionaries(st.text(max_size=4), ANY_TOKEN, min_size=1, max_size=5))
