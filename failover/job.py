@@ -120,8 +120,18 @@ class Job:
         damaged, and says what.
         """
         drop_drafts(self._disk)
+        plans = self._desired_plans(self._newest(), functions)  # reads before anybody is deposed
         self._term = self.next_term()
         desired = self._take_over(self._term)
+        if not plans.keys() >= {*desired.plans}:  # one was added meanwhile
+            plans = self._desired_plans(desired, functions)
+        checkpoints, unreadable = self.checkpoints()
+        return Resumed(self._term, desired, plans, checkpoints, unreadable)
+
+    def _desired_plans(
+        self, desired: Desired, functions: Mapping[str, Callable[..., Any]] | None
+    ) -> dict[str, Runnable]:
+        """All plans; raises `JobError` where one that is desired is missing."""
         plans = {name: self.plan(name, functions) for name in self.plan_names()}
         missing = [name for name in desired.plans if name not in plans]
         if missing:
@@ -129,8 +139,7 @@ class Job:
                 f"{self._disk}: {plan_path(missing[0])} is desired and missing: take it from a "
                 "copy of the job's directory"
             )
-        checkpoints, unreadable = self.checkpoints()
-        return Resumed(self._term, desired, plans, checkpoints, unreadable)
+        return plans
 
     def next_term(self) -> int:
         """A number above all before, that nobody else gets."""

@@ -346,3 +346,24 @@ def test_checkpoints_are_listed_from_the_oldest_on_and_useless_ones_named() -> N
 def test_every_refusal_is_one_of_ours() -> None:
     for error in (JobError, Fenced, NotEquivalent):
         assert issubclass(error, GaplessError)
+
+
+def test_a_root_that_cannot_resume_deposes_nobody() -> None:
+    living = made()
+    living.resume()
+    disk = disk_of(living)
+    plan = disk.read("plans/wid", 0, disk.size("plans/wid"))
+    replace(disk, "plans/wid", plan[:-1])
+    with pytest.raises(JobError):
+        Job(disk, "second").resume()
+    living.write_desired(DESIRED.changed(Scale(4)))
+    assert living.desired().replicas == 4
+    assert not living.is_over
+
+
+def test_a_plan_that_is_not_there_is_never_desired() -> None:
+    job = made()
+    job.resume()
+    with pytest.raises(Misuse, match="no plan 'nope' is here"):
+        job.write_desired(Desired(3, ("nope",)))
+    assert Job(disk_of(job), "second").resume().desired == DESIRED

@@ -81,7 +81,8 @@ def sim(
     of its faults that still fails, and the chain of its causes. Exits with 1 when a seed fails.
     """
     if LIST in (broken, workload):
-        typer.echo("\n".join(_broken_builds() if broken == LIST else _workloads()))
+        names = list(_broken_builds() if broken == LIST else _workloads())
+        print_json(names) if as_json else typer.echo("\n".join(names))
         raise typer.Exit(ExitCode.DONE)
     if trace and (seed is None or seeds not in (None, 1)):
         raise typer.BadParameter("--trace needs --seed alone: the trace is that of one seed")
@@ -224,6 +225,7 @@ class _Report:
                     "workload": result.workload,
                     "checker": result.checker,
                     "problem": result.problem,
+                    "faults": result.told_faults,
                     "causes": result.causes,
                     "replay": self.replay(result.seed),
                 }
