@@ -74,10 +74,10 @@ SPAN_BATCHES = 14
 LOOK_MS = 100
 """How often it is asked whether all is done."""
 PATIENCE_MS = 8_000
-"""After the last fault and the last row; then what has not converged never will. The longest good
-run takes a third of it."""
+"""After the last fault and the last row; then what has not converged never will. Of the
+seeds 0 to 299 the slowest takes a quarter of it."""
 STEPS_MAX = 100_000
-"""About ten times what the longest good run takes."""
+"""Many times what a good run takes: of the seeds 0 to 299 the longest takes 2,131."""
 VALIDATE_EVERY = 200
 """Happenings from one check of a machine's invariants to the next: a check costs more than they do.
 In the end all are checked."""
@@ -178,8 +178,7 @@ class Simulation:
         self._scheduled = 0
         self._cause = BY_TIME
         self._until_validated = VALIDATE_EVERY
-        self._feed = random.Random(f"workload {seed}")
-        self.batches = self.workload.batches(self._feed)
+        self.batches = self.workload.batches(random.Random(f"workload {seed}"))
         self.waiting_for: dict[str, list[Callable[[], None]]] = {
             n: [] for n in self.workload.layouts
         }

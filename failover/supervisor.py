@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 from gapless.failover import suspecting
 from gapless.failover.checkpointing import CheckpointInfo, Checkpoints, taker
@@ -66,9 +65,6 @@ from gapless.protocol.errors import Misuse
 
 class Supervisor(Tending):
     """One life of a job's root. Pure: the shell does what the effects say."""
-
-    CUTOVER: ClassVar[type[Cutover]] = Cutover
-    """What it makes of a changed query."""
 
     def __init__(
         self,
@@ -252,7 +248,7 @@ class Supervisor(Tending):
     def _begin_cutover(self, desired: Desired, at: int, now: int) -> None:
         if any(slot.role == "r" and slot.index >= desired.replicas for slot in self.slots.values()):
             raise Misuse("the job is still being scaled down: wait until it is done")
-        cutover = self.CUTOVER(self.term, desired, at, self._views(), now, self.timing)
+        cutover = Cutover(self.term, desired, at, self._views(), now, self.timing)
         for slot in self.slots.values():
             if slot.successor is not None:
                 self._cancel(slot, slot.successor, "another plan comes", now)
