@@ -45,7 +45,7 @@ from gapless.failover.job_files import (
     write,
     write_same,
 )
-from gapless.failover.whole import check_name, drop_drafts
+from gapless.failover.whole import check_name, drop_drafts, is_name
 from gapless.journal.disk import Disk
 from gapless.protocol.documents import Document
 from gapless.protocol.envelope import decode_document
@@ -223,8 +223,10 @@ class Job:
     # -- plans --------------------------------------------------------------------------------
 
     def plan_names(self) -> list[str]:
-        """All plans, by name."""
-        return self._disk.list("plans")
+        """All plans, by name. What lies there under a name that no plan can have is a file of
+        somebody else (an editor's, a file manager's): it is left alone.
+        """
+        return [name for name in self._disk.list("plans") if is_name(name)]
 
     def plan(
         self, name: str, functions: Mapping[str, Callable[..., Any]] | None = None

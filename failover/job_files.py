@@ -1,6 +1,6 @@
 """The files of a job's directory: what stands in each, and how it is written and read back.
 
-    job                   {format, name, sources: {flows: /data/flows}, insert_only, case}
+    job                   {format, name, sources: {flows: /data/flows}, insert_only, case, settings}
     plans/talkers         {format, runs: a plan's or a splice's document}
     desired/0000000007    {format, term, replicas, plans, mergers, shards, state}
     terms/000003          {format, term}
@@ -11,7 +11,7 @@ Each is one document in an envelope, so every byte lies under a checksum.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast, get_args
 
 from gapless.engine.splice import Runnable
@@ -24,6 +24,7 @@ from gapless.failover.desired import (
     State,
 )
 from gapless.failover.equivalent import Case
+from gapless.failover.settings import Settings, from_document, to_document
 from gapless.failover.whole import check_name, write_whole
 from gapless.journal.disk import Disk
 from gapless.journal.room import Room
@@ -52,13 +53,24 @@ class JobRecord:
     """Whether its output never adjusts an event: every plan of it has to keep that."""
     case: Case
     """Of LMerge: where it is r3, every plan has to keep a key."""
+    settings: Settings = field(default_factory=Settings)
+    """How it is run."""
 
     def __post_init__(self) -> None:
         check_name("job", self.name)
+        if not isinstance(self.sources, Mapping):
+            raise Misuse(f"job {self.name}: sources {self.sources!r:.100}: by name, their paths")
+        for name, path in self.sources.items():
+            if type(name) is not str or type(path) is not str or not name or not path:
+                raise Misuse(f"job {self.name}: source {name!r:.100} at {path!r:.100}: two texts")
         if not 1 <= len(self.sources) <= SOURCES_MAX:
             raise Misuse(f"job {self.name}: {len(self.sources)} sources, 1 to {SOURCES_MAX} can be")
         if self.case not in get_args(Case):
-            raise Misuse(f"job {self.name}: case {self.case!r} is none of {get_args(Case)}")
+            raise Misuse(f"job {self.name}: case {self.case!r:.100} is none of {get_args(Case)}")
+        if type(self.insert_only) is not bool:
+            raise Misuse(f"job {self.name}: insert_only {self.insert_only!r:.100}: True or False")
+        if not isinstance(self.settings, Settings):
+            raise Misuse(f"job {self.name}: settings {self.settings!r:.100} are no Settings")
 
 
 # -- documents ------------------------------------------------------------------------------------
@@ -88,6 +100,7 @@ def encode_record(record: JobRecord) -> bytes:
             "sources": dict(record.sources),
             "insert_only": record.insert_only,
             "case": record.case,
+            "settings": to_document(record.settings),
         }
     )
 
@@ -95,15 +108,12 @@ def encode_record(record: JobRecord) -> bytes:
 def read_record(document: Document) -> JobRecord:
     """Its inverse; raises `DecodeError` or `Misuse`."""
     fields = opened(document, "job")
-    sources = fields.take("sources", dict)
-    for name, path in sources.items():
-        if type(path) is not str:
-            raise DecodeError(f"job.sources.{name}", f"is a {type(path).__name__}", "a path")
     record = JobRecord(
         fields.take("name", str),
-        sources,
+        fields.take("sources", dict),
         fields.take("insert_only", bool),
         cast(Case, fields.take("case", str)),  # which the record checks
+        from_document(fields.take("settings", dict, {})),
     )
     fields.done()
     return record

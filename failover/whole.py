@@ -21,12 +21,17 @@ NAME_CHARS_MAX = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+def is_name(name: object, chars_max: int = NAME_CHARS_MAX) -> bool:
+    """Whether files may have this name."""
+    return type(name) is str and len(name) <= chars_max and _NAME.fullmatch(name) is not None
+
+
 def check_name(what: str, name: str, chars_max: int = NAME_CHARS_MAX) -> str:
     """The name, if files may have it: no separators, nothing that is hidden."""
-    if not _NAME.fullmatch(name) or len(name) > chars_max:
+    if not is_name(name, chars_max):
         raise Misuse(
-            f"{what} {name[:chars_max]!r}: a name has {chars_max} characters at most, letters, "
-            "digits, dots, dashes and underscores, and begins with one of the first two"
+            f"{what} {name!r:.{chars_max + 2}}: a name has {chars_max} characters at most, "
+            "letters, digits, dots, dashes and underscores, and begins with one of the first two"
         )
     return name
 
