@@ -123,6 +123,7 @@ class LMerge:
         self._members.detach(number, reason)
         self._declared.detach(number)
         self._case.detach(number)
+        self.divergences.detach(number)
         if self._history is not None:
             self._history.detach(number)
 
@@ -140,6 +141,10 @@ class LMerge:
     def waiting_for(self) -> str | None:
         """Why the output cannot advance, where no attached input may act; else None."""
         return self._members.waiting_for(self.stable)
+
+    def led(self, number: int) -> int:
+        """How often an attached input has advanced the output's stable: it was the acting one."""
+        return self._members.get(number).led
 
     def input_stable(self, number: int) -> int:
         """The last stable that an attached input promised."""

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from gapless.kernels.ends import INPUTS, OUTPUT, STARTS, Ends, Misfit
 from gapless.kernels.ends import Taken as Told
 from gapless.merge.case import Case, Favour, Taken, case_violation, violation
-from gapless.merge.divergence import Divergences, OpenQuestions
+from gapless.merge.divergence import Divergences, OpenQuestions, odd_ones
 from gapless.merge.keys import Keys, positions
 from gapless.merge.policy import Policy, Quorum
 from gapless.protocol.elements import BEGIN, INF, format_time
@@ -156,7 +156,8 @@ class R3(Case):
         can = np.minimum(mine[wrong], out[wrong]) >= self.stable
         if not can.all():
             never = wrong[~can]
-            self.divergences.record(number, self._keys.rows(never), mine[never], out[never])
+            keys, odd = self._keys.rows(never), self._odd_ones(number, never)
+            self.divergences.record(number, keys, mine[never], out[never], odd)
         return self._set_out(number, wrong[can])
 
     def _put_out_frozen(self, number: int, promised: int) -> list[Frame]:
@@ -193,15 +194,27 @@ class R3(Case):
     def _compare(self, acting: int, gone: Ids) -> None:
         """Asks the other inputs that had told a settled key otherwise."""
         starts, ours = self._ends.values[:INPUTS, gone]
+        odd: Ids | None = None
         for number, row in self._row.items():
             if number == acting:
                 continue
             theirs = self._ends.values[row, gone]
             other = (theirs != ours) & (theirs != starts)
             if np.count_nonzero(other):
-                ids = gone[other]
-                self._questions.ask(number, self._keys.rows(ids), theirs[other], ours[other])
+                if odd is None:
+                    odd = self._odd_ones(acting, gone)
+                keys = self._keys.rows(gone[other])
+                self._questions.ask(number, keys, theirs[other], ours[other], odd[other])
                 self._questions.promised(number, self._promised[number])
+
+    def _odd_ones(self, acting: int, ids: Ids) -> Ids:
+        """Of each key the input that is alone against others that agree. Who has told nothing of a
+        key may only be slow, but for the acting one: its table is what it says.
+        """
+        starts, said = self._ends.values[STARTS, ids], self._ends.values[INPUTS:, ids]
+        has_told = said != starts
+        has_told[self._row[acting] - INPUTS] = True
+        return odd_ones(list(self._row), said, has_told)
 
     def _release(self, ids: Ids) -> None:
         """Lets go of keys whose columns are free."""

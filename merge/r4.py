@@ -28,7 +28,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import ROOM_MIN, Column
 from gapless.merge.case import Case, Favour, Taken, violation
-from gapless.merge.divergence import Divergences
+from gapless.merge.divergence import Divergences, odd_ones
 from gapless.merge.keys import positions
 from gapless.merge.policy import Policy, Quorum
 from gapless.merge.rows import Rows, StartedKeys
@@ -389,8 +389,16 @@ class R4(Case):
         starts = rows.column(0).to_numpy()
         there = np.full(len(keys), INF)
         has = more[keys] > 0
+        # how many events of the key each has told: who has told none may only be slow
+        said = np.array([counts.keys.values[keys] for counts in self._in.values()])
+        has_told = said > 0
+        has_told[list(self._in).index(number)] = True
         self.divergences.record(
-            number, rows, np.where(has, there, starts), np.where(has, starts, there)
+            number,
+            rows,
+            np.where(has, there, starts),
+            np.where(has, starts, there),
+            odd_ones(list(self._in), said, has_told),
         )
 
     def _forget(self, t: int) -> None:
