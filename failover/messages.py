@@ -22,6 +22,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from gapless.failover.statuses import (
+    CheckpointTaken as CheckpointTaken,  # noqa: PLC0414  # messages, too: exported from here
+)
+from gapless.failover.statuses import (
+    InputStatus as InputStatus,  # noqa: PLC0414  # as above
+)
+from gapless.failover.statuses import (
+    MergerStatus as MergerStatus,  # noqa: PLC0414  # as above
+)
+from gapless.failover.statuses import (
+    ReplicaStatus as ReplicaStatus,  # noqa: PLC0414  # as above
+)
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Misuse
@@ -32,6 +44,12 @@ if TYPE_CHECKING:
 
 SUPERVISOR = "supervisor"
 """The slot of the job's root."""
+
+
+def _check(what: str, value: object, kind: type) -> None:
+    """Raises `Misuse` for a value of another type: it would count before it fails somewhere."""
+    if type(value) is not kind:
+        raise Misuse(f"{what} {value!r:.100}: it has to be of the type {kind.__name__}")
 
 
 class Life(NamedTuple):
@@ -93,6 +111,9 @@ class Attach:
     """The sender's output so far, of ve >= join_at, as inserts, and its stable."""
 
     def __post_init__(self) -> None:
+        _check("attach: session", self.session, Session)
+        _check("attach: join_at", self.join_at, int)
+        _check("attach: tail", self.tail, Frame)
         if not BEGIN <= self.join_at <= INF:
             raise Misuse(f"attach: join_at {self.join_at} is no time that a stream can join at")
 
@@ -106,6 +127,9 @@ class Data:
     frame: Frame
 
     def __post_init__(self) -> None:
+        _check("data: session", self.session, Session)
+        _check("data: sequence", self.sequence, int)
+        _check("data: frame", self.frame, Frame)
         if self.sequence < 1:
             raise Misuse(f"data: sequence {self.sequence}; 0 is the attach, data starts at 1")
 
@@ -125,6 +149,13 @@ class Ack:
     """Events with `ve` below it are settled: for this merger they need not be made."""
     throttled: bool = False
     """What follows `sequence` was not taken in, for the merger holds too much; send it later."""
+
+    def __post_init__(self) -> None:
+        _check("ack: session", self.session, Session)
+        _check("ack: epoch", self.epoch, int)
+        _check("ack: sequence", self.sequence, int)
+        _check("ack: durable_stable", self.durable_stable, int)
+        _check("ack: feedback", self.feedback, int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,75 +269,6 @@ class Declined:
     reason: str
 
 
-# -- supervisor -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaStatus:
-    """Replica to supervisor, every heartbeat."""
-
-    life: Life
-    plan: str
-    """Which plan it runs."""
-    since: int
-    """Its tail has every event with `ve` from here on."""
-    stable: int
-    """How far its output is."""
-    assigned: int
-    """The version of the last `Assign` that it obeys."""
-    tail_rows: int
-    is_joining: bool
-    """Whether it still waits for the state that it starts from."""
-    is_drained: bool
-    """Whether it was told to drain, and has read and sent all there was."""
-    held_at: int
-    """It promises no stable beyond this time; INF where nothing holds it."""
-    hold: tuple[int, int] = (0, 0)
-    """Term and version of the `Hold` that says so; an older one changes nothing any more."""
-
-
-class InputStatus(NamedTuple):
-    """One input of a merger, as the merger sees it."""
-
-    life: Life
-    stable: int
-    """The last stable that it promised."""
-    qualifies: bool
-    """Whether it may act: the output has reached its join time."""
-
-
-@dataclass(frozen=True, slots=True)
-class MergerStatus:
-    """Merger to supervisor, every heartbeat."""
-
-    life: Life
-    epoch: int
-    stable: int
-    durable_stable: int
-    inputs: tuple[InputStatus, ...]
-    waiting_for: str | None
-    """Why the output cannot advance; None where it can."""
-    divergences: int
-    is_drained: bool
-    """Whether all that was merged is durable, and it was told to close and has closed."""
-    detached: int = 0
-    """Inputs that it has let go for what they said."""
-    fences: tuple[Life, ...] = ()
-    """By slot of a replica the lowest life that may still attach: the fences that it obeys."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointTaken:
-    """Replica to supervisor: a checkpoint is there, or why not."""
-
-    life: Life
-    name: str
-    plan: str
-    join_at: int
-    reason: str = ""
-    """Why there is none; empty where there is."""
-
-
 # -- orders -----------------------------------------------------------------------------------
 
 
@@ -320,6 +282,9 @@ class Assign:
     mergers: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        _check("assign: term", self.term, int)
+        _check("assign: version", self.version, int)
+        _check("assign: mergers", self.mergers, tuple)
         if not self.mergers:
             raise Misuse("assign: the last merger is never taken away")
 
@@ -331,6 +296,10 @@ class Fence:
     term: int
     life: Life
 
+    def __post_init__(self) -> None:
+        _check("fence: term", self.term, int)
+        _check("fence: life", self.life, Life)
+
 
 @dataclass(frozen=True, slots=True)
 class Retire:
@@ -340,6 +309,10 @@ class Retire:
     life: Life
     reason: str
 
+    def __post_init__(self) -> None:
+        _check("retire: term", self.term, int)
+        _check("retire: life", self.life, Life)
+
 
 @dataclass(frozen=True, slots=True)
 class TakeCheckpoint:
@@ -347,6 +320,10 @@ class TakeCheckpoint:
 
     term: int
     name: str
+
+    def __post_init__(self) -> None:
+        _check("take a checkpoint: term", self.term, int)
+        _check("take a checkpoint: name", self.name, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +333,9 @@ class Drain:
     """
 
     term: int
+
+    def __post_init__(self) -> None:
+        _check("drain: term", self.term, int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +348,11 @@ class Hold:
     """Of two holds of one term the one with the lower version is not obeyed any more: a network
     may bring them in the other order.
     """
+
+    def __post_init__(self) -> None:
+        _check("hold: term", self.term, int)
+        _check("hold: at", self.at, int)
+        _check("hold: version", self.version, int)
 
 
 Order = Assign | Fence | Retire | TakeCheckpoint | Drain | Hold
