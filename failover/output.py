@@ -15,6 +15,8 @@ reader sees is durable and lies before every cut. Offsets are numbers of rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
 
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
@@ -34,6 +36,10 @@ from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Fenced, GaplessError, JournalError, Misuse, SchemaError, Trimmed
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
+
+
+NO_GUARD: Final = nullcontext()
+"""Of an output that one thread writes and reads."""
 
 
 class BeyondEnd(JournalError):
@@ -58,9 +64,11 @@ class OutputJournal:
         base_bytes: int = BASE_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
         on_alarm: Callable[[str], None] | None = None,
+        guard: AbstractContextManager[Any] = NO_GUARD,
     ) -> None:
         """`life` is whose output it is; `token` is this process's alone. `base_bytes` of frames
-        from one base to the next, `segment_bytes` from one segment to the next.
+        from one base to the next, `segment_bytes` from one segment to the next. `guard`: what keeps
+        its writer and its readers apart, a lock where they are several threads.
 
         Raises `Fenced` where a later life has the journal: a supervisor whose term is over may
         still have started this one.
@@ -72,6 +80,7 @@ class OutputJournal:
         self._base_bytes = base_bytes
         self._unsynced: list[Frame] = []
         self._recent: Recent | None = None
+        self._guard = guard
         self._writer: Writer | None = None
         layout = Layout(schema)
         try:
@@ -111,7 +120,7 @@ class OutputJournal:
 
     def reader(self) -> OutputReader:
         """A reader of this output, that has what this life wrote last at hand."""
-        return OutputReader(self._disk, self._schema, self._recent)
+        return OutputReader(self._disk, self._schema, self._recent, self._guard)
 
     def append(self, frame: Frame) -> None:
         """Adds a frame, seen by nobody and not safe before `sync`. Raises `DiskFull`, and nothing
@@ -154,8 +163,9 @@ class OutputJournal:
     def _show(self) -> None:
         """What was appended is durable, and before every cut."""
         if self._recent is not None:
-            for frame in self._unsynced:
-                self._recent.add(frame)
+            with self._guard:
+                for frame in self._unsynced:
+                    self._recent.add(frame)
         self._unsynced.clear()
 
     def _said(self, *, wants_base: bool) -> Appended:
@@ -177,11 +187,20 @@ class OutputReader:
     again; `why` says what the error means for who asked.
     """
 
-    def __init__(self, disk: Disk, schema: StreamSchema, recent: Recent | None = None) -> None:
-        """`recent` has the last rows in memory, where the output's writer lives here."""
+    def __init__(
+        self,
+        disk: Disk,
+        schema: StreamSchema,
+        recent: Recent | None = None,
+        guard: AbstractContextManager[Any] = NO_GUARD,
+    ) -> None:
+        """`recent` has the last rows in memory, where the output's writer lives here; `guard` keeps
+        it from changing while it is looked at.
+        """
         self._disk = disk
         self._schema = schema
         self._recent = recent
+        self._guard = guard
         self._reader: Reader | None = None
         self._last: tuple[int, Frame] | None = None  # behind which offset, and what was given
         self._peer: _Peer | None = None
@@ -191,9 +210,11 @@ class OutputReader:
 
         Raises `Trimmed` where those rows are gone, `BeyondEnd` where there never were any.
         """
-        if self._recent is not None and self._recent.has(token.offset):
-            self._reader = self._last = None  # at the end of the journal it is not needed again
-            return self._recent.read(token.offset, token.stable)
+        if self._recent is not None:
+            with self._guard:
+                if self._recent.has(token.offset):
+                    self._reader = self._last = None  # at the journal's end it is not needed again
+                    return self._recent.read(token.offset, token.stable)
         try:
             return self._read(token)
         except GaplessError:
@@ -222,7 +243,8 @@ class OutputReader:
         Raises `Trimmed` where what is left of the journal cannot say it, `BeyondEnd` where the
         output is not stable up to `since`.
         """
-        known = None if self._recent is None else self._recent.table(since)
+        with self._guard:
+            known = None if self._recent is None else self._recent.table(since)
         if known is not None:
             return known
         fold = Fold(self._schema, since)

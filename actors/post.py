@@ -1,0 +1,118 @@
+"""The post: messages to other processes, as calls of their actors.
+
+    send("m0.1", message) --> box of m0.1/3.2: gathers --> flush: one call with all that gathered
+                                                           CALLS_MAX calls of a box under way
+
+While a process takes its calls slowly, what is sent to it gathers and goes as fewer, larger calls;
+beyond the bounds of a box it is lost, as on any network: whoever sent it sends again. The calls go
+from process to process. None asks the cluster's directory for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ray
+
+from gapless.actors.book import Book
+from gapless.actors.wire import Wire
+from gapless.failover.messages import Life, Message
+
+CALLS_MAX = 4
+"""Calls to one process under way: a few round trips' worth. The rest gathers."""
+BOX_MESSAGES_MAX = 256
+"""Messages that gather for one process. One that is stopped answers nothing for seconds, and all
+that matters is said again."""
+
+
+class _Box:
+    """What is on its way to one life."""
+
+    __slots__ = ("calls", "handle", "is_watched", "waiting")
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.calls: list[Any] = []
+        self.waiting: list[Message] = []
+        self.is_watched = False
+
+    def has_room(self) -> bool:
+        """Whether another call may be under way."""
+        if len(self.calls) >= CALLS_MAX:
+            _, self.calls = ray.wait(self.calls, num_returns=len(self.calls), timeout=0)
+        return len(self.calls) < CALLS_MAX
+
+
+class Post:
+    """Sends messages for one process. For one thread."""
+
+    def __init__(self, wire: Wire, wake: Callable[[Callable[[], None]], None]) -> None:
+        """`wake` has the owner's thread do something soon: a box with calls to be answered is
+        flushed again when one is.
+        """
+        self._wire = wire
+        self._wake = wake
+        self._boxes: dict[Life, _Box] = {}
+        self._dirty: dict[Life, _Box] = {}
+        self._found: dict[str, tuple[Life, _Box] | None] = {}
+        self.book = Book()
+        self.lost = 0
+        """Messages that nobody was there for, or that there was no room for."""
+
+    def take_book(self, book: Book) -> None:
+        """From now on messages go where this book says, unless an older one says more."""
+        if book.version <= self.book.version:
+            return
+        self.book = book
+        self._found.clear()
+        self._boxes = {life: box for life, box in self._boxes.items() if life in book.lives}
+        self._dirty = {life: box for life, box in self._dirty.items() if life in book.lives}
+
+    def send(self, to: str, message: Message) -> None:
+        """Puts a message into the box of whoever it is for. It may get lost."""
+        found = self._find(to)
+        if found is None or len(found[1].waiting) >= BOX_MESSAGES_MAX:
+            self.lost += 1
+            return
+        life, box = found
+        box.waiting.append(message)
+        self._dirty[life] = box
+
+    def flush(self) -> None:
+        """Sends what has gathered."""
+        for life, box in list(self._dirty.items()):
+            if not box.has_room():
+                self._watch(box)
+                continue
+            gathered, box.waiting = box.waiting, []
+            del self._dirty[life]
+            box.calls.append(box.handle.hear.remote(self._wire.encode(gathered)))
+
+    def _find(self, to: str) -> tuple[Life, _Box] | None:
+        if to in self._found:
+            return self._found[to]
+        found = self.book.find(to)
+        answer = None
+        if found is not None:
+            life, entry = found
+            box = self._boxes.get(life)
+            if box is None:
+                box = self._boxes[life] = _Box(entry.handle)
+            answer = life, box
+        self._found[to] = answer
+        return answer
+
+    def _watch(self, box: _Box) -> None:
+        """Flushes again as soon as the oldest call is answered, or has failed."""
+        if box.is_watched:
+            return
+        box.is_watched = True
+
+        def answered(_: Any) -> None:
+            self._wake(again)
+
+        def again() -> None:
+            box.is_watched = False  # the owner flushes when its thread has nothing else to do
+
+        box.calls[0].future().add_done_callback(answered)

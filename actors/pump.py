@@ -1,0 +1,183 @@
+"""The pump: one thread that gives a machine its events and does what it asks for.
+
+    post(event) --.                          .--> a doer by type of effect: Send, Append, ...
+                  inbox --> machine.on(event, now)
+    ticks, timers-'                          '--> when all that waited is done: flush
+
+A machine is called by this thread alone, so it needs no lock. Whatever takes long (a sync, a call
+that waits) is done by another thread, which posts the answer as an event. What the machine does
+wrong ends the pump, with the traceback: whoever watches the process hears why.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from gapless.failover.effects import Effect, Event, Start, Tick
+from gapless.protocol.errors import Misuse
+
+TICK_MS = 50
+"""Between two ticks: a part of every wait of the machines (failover/timing.py)."""
+BURST_MAX = 64
+"""Events until what they made is sent: several answers to one process go as one call."""
+CALL_S_MAX = 30.0
+"""How long `call` waits for the pump: one that does not turn for that long is stuck."""
+
+_log = logging.getLogger("gapless.actors")
+_R = TypeVar("_R")
+
+
+class Machine(Protocol):
+    """What every state machine offers."""
+
+    def on(self, event: Event, now: int) -> list[Effect]:
+        """What follows from `event`."""
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+
+
+def now_ms() -> int:
+    """The clock of all machines: it never goes back."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Pump:
+    """Turns one machine."""
+
+    def __init__(
+        self,
+        name: str,
+        machine: Machine,
+        does: Mapping[type, Callable[[Any], None]],
+        *,
+        flush: Callable[[], None] | None = None,
+        at_end: Callable[[str], None] | None = None,
+    ) -> None:
+        """`flush` is called when the inbox is empty, `at_end` once with the reason, at the end."""
+        self.name = name
+        self.machine = machine
+        self._does = dict(does)
+        self._flush = flush
+        self._at_end = at_end
+        self._inbox: SimpleQueue[Any] = SimpleQueue()
+        self._timers: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+        self._ended: str | None = None
+        self._thread = threading.Thread(target=self._turn, name=f"pump {name}", daemon=True)
+
+    # -- for any thread -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to turn, with `Start`."""
+        self._thread.start()
+
+    def post(self, event: Event) -> None:
+        """Gives the machine an event, soon."""
+        self._inbox.put(event)
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Has the pump's own thread do something, soon."""
+        self._inbox.put(work)
+
+    def call(self, work: Callable[[], _R]) -> _R:
+        """Has the pump's own thread compute something, and waits for it."""
+        answer: Future[_R] = Future()
+
+        def compute() -> None:
+            try:
+                answer.set_result(work())
+            except Exception as e:  # noqa: BLE001  # raised again where it was asked for
+                answer.set_exception(e)
+
+        self._inbox.put(compute)
+        if self._ended is not None:
+            raise Misuse(f"{self.name} has ended: {self._ended}")
+        return answer.result(CALL_S_MAX)
+
+    def end(self, reason: str) -> None:
+        """Turns no more, from any thread: what waits in the inbox is dropped."""
+        self.do(lambda: self.stop(reason))
+
+    @property
+    def ended(self) -> str | None:
+        """Why it has ended; None while it turns."""
+        return self._ended
+
+    def join(self, timeout_s: float) -> None:
+        """Waits for the end."""
+        self._thread.join(timeout_s)
+
+    # -- for the pump's own thread ------------------------------------------------------------
+
+    def later(self, delay_ms: int, work: Callable[[], None]) -> None:
+        """Does something after a while."""
+        heapq.heappush(self._timers, (now_ms() + delay_ms, next(self._order), work))
+
+    def happens(self, event: Event) -> None:
+        """Gives the machine an event now, and does what follows."""
+        for effect in self.machine.on(event, now_ms()):
+            if self._ended is not None:
+                return
+            self._does[type(effect)](effect)
+
+    def stop(self, reason: str) -> None:
+        """Turns no more."""
+        if self._ended is None:
+            self._ended = reason
+
+    def _turn(self) -> None:
+        reason = ""
+        try:
+            self.happens(Start())
+            self.later(TICK_MS, self._tick)
+            while self._ended is None:
+                self._wait()
+                self._run_timers()
+                if self._flush is not None:
+                    self._flush()
+            reason = self._ended
+            if self._flush is not None:
+                self._flush()
+        except Exception as e:  # noqa: BLE001  # it ends this life, and its supervisor reads why
+            reason = f"{type(e).__name__}: {e}"
+            _log.error("%s breaks down:\n%s", self.name, traceback.format_exc())
+        self._ended = reason
+        if self._at_end is not None:
+            self._at_end(reason)
+
+    def _wait(self) -> None:
+        """Takes what has come; waits for it no longer than until the next timer."""
+        wait_s = max(0.0, (self._timers[0][0] - now_ms()) / 1000) if self._timers else None
+        try:
+            self._take(self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait())
+            for _ in range(BURST_MAX - 1):
+                if self._ended is not None:
+                    return
+                self._take(self._inbox.get_nowait())
+        except Empty:
+            return
+
+    def _take(self, event: Any) -> None:
+        if callable(event):
+            event()
+        else:
+            self.happens(event)
+
+    def _run_timers(self) -> None:
+        now = now_ms()
+        while self._timers and self._timers[0][0] <= now and self._ended is None:
+            heapq.heappop(self._timers)[2]()
+
+    def _tick(self) -> None:
+        self.happens(Tick())
+        self.later(TICK_MS, self._tick)
