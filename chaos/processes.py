@@ -226,6 +226,7 @@ class ReplicaProcess(Process):
             say(Forwarded(self.life, self._wanted))
 
     def _open(self, effect: ask.OpenSources) -> None:
+        self._reads += 1  # a read that is under way is of sources that are closed now
         try:
             self._dry.clear()
             self._sources.open(effect.positions, effect.since)

@@ -229,8 +229,8 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class OpenSources:
-    """Open the sources: at positions, or where rows of `since` or later begin. No answer, but
-    `SourceFailed` where one cannot be opened.
+    """Open the sources: at positions, or where rows of `since` or later begin. No answer, but one
+    `SourceFailed` where any cannot be opened. A read that is under way has no answer any more.
     """
 
     positions: Mapping[str, Position] | None

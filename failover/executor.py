@@ -101,6 +101,11 @@ class Executor:
         self._graph = graph
         self.given = dict(given)
 
+    def begin_anew(self) -> None:
+        """Forgets all that it was given."""
+        self._graph = self._make()
+        self.given = dict.fromkeys(self.sources, BEGIN)
+
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         self._graph.validate()

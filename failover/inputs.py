@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.link import CREDITS
@@ -38,6 +39,18 @@ EARLY_FRAMES_MAX = CREDITS
 """Of one session, frames that overtook others: as many as its sender has sent and not acked."""
 
 
+class Tally(NamedTuple):
+    """What a life has done at a merger: see `InputStatus`."""
+
+    diverged: int = 0
+    outvoted: int = 0
+    led: int = 0
+
+
+NOTHING = Tally()
+"""Of a life that has just come."""
+
+
 @dataclass(slots=True)
 class Link:
     """The present session of one life."""
@@ -55,6 +68,8 @@ class Link:
     state: str = INPUT.first
     early: dict[int, Frame] = field(default_factory=dict)
     """By sequence number, what came before its turn: at most `EARLY_FRAMES_MAX`."""
+    before: Tally = NOTHING
+    """What its life did in the sessions before this one."""
 
     def keep_early(self, sequence: int, frame: Frame) -> None:
         """Keeps a frame until those before it have come. One that is further ahead than the sender
@@ -72,9 +87,11 @@ class Links:
         self._joining: list[Link] = []
         self._fences = {life.slot: life for life in fences}
 
-    def add(self, session: Session, number: int, join_at: int, now: int) -> Link:
+    def add(
+        self, session: Session, number: int, join_at: int, now: int, before: Tally = NOTHING
+    ) -> Link:
         """A new link; the life has none."""
-        link = Link(session, number, join_at, str(session.life), now)
+        link = Link(session, number, join_at, str(session.life), now, before=before)
         self.by_life[session.life] = link
         self._joining.append(link)
         return link

@@ -5,6 +5,7 @@
     replay        nothing: the plan begins as new           always works
 
 What does not fit (another plan's checkpoint, an answer of a life that was not asked) is not used.
+Nor is a state whose sources cannot be opened where it left them, as trimming may have been faster.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.effects import CheckpointLoaded, Effect, LoadCheckpoint, Send
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import Life, SnapshotReply, SnapshotRequest
-from gapless.failover.starting import LivePeer, Origin, ReplicaStart, Stored
+from gapless.failover.starting import LivePeer, Origin, Replay, ReplicaStart, Stored
 from gapless.failover.timing import Timing
 
 JUMPSTART = Lifecycle(
@@ -50,6 +51,23 @@ class Jumpstart:
     def origin(self) -> Origin | None:
         """The one that it is at."""
         return self._origin
+
+    @property
+    def words(self) -> str:
+        """The origin that it is at, for people."""
+        match self._origin:
+            case LivePeer(life):
+                return f"live {life}"
+            case Stored(name):
+                return f"checkpoint {name}"
+            case Replay():
+                return "replay"
+        return ""
+
+    @property
+    def has_another(self) -> bool:
+        """Whether there is an origin that was not tried."""
+        return bool(self._left)
 
     def choose(self, now: int) -> list[Effect]:
         """Goes on with the next origin."""

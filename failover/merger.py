@@ -39,7 +39,7 @@ from gapless.failover.effects import (
     Tick,
     WatchOutput,
 )
-from gapless.failover.inputs import Link, Links
+from gapless.failover.inputs import NOTHING, Link, Links
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import (
     SUPERVISOR,
@@ -49,7 +49,6 @@ from gapless.failover.messages import (
     Drain,
     Fence,
     Fetch,
-    InputStatus,
     Life,
     MergerStatus,
     Open,
@@ -60,6 +59,7 @@ from gapless.failover.messages import (
 )
 from gapless.failover.serving import Serving
 from gapless.failover.starting import MergerStart
+from gapless.failover.tallies import Tallies
 from gapless.failover.timing import Timing
 from gapless.failover.writing import Writing
 from gapless.merge.lmerge import LMerge
@@ -111,6 +111,7 @@ class Merger:
         self._state = MERGER.first
         self._term = 0  # the highest of a supervisor so far
         self._links = Links(start.fences)
+        self._tallies = Tallies(merge, self._links)
         self._writing = Writing(merge.schema, merge.live, timing.disk_retry_ms)
         self._serving = Serving(life.slot, epoch)
         self._backfill: Backfill | None = None
@@ -223,7 +224,9 @@ class Merger:
         if self._writing.rows >= PENDING_ROWS_MAX and len(event.tail):
             return []  # there is no session to answer in yet: it says so again
         effects: list[Effect] = []
+        before = NOTHING
         if link is not None:
+            before = self._tallies.of(link)
             self._drop(link)
         if (oldest := self._links.outlived(life)) is not None:
             self._drop(oldest)
@@ -231,7 +234,7 @@ class Merger:
         if (full := self._links.full(life)) is not None:
             return [*effects, self._refuse(session, full)]
         number = self._merge.attach(event.join_at)
-        link = self._links.add(session, number, event.join_at, now)
+        link = self._links.add(session, number, event.join_at, now, before)
         return effects + self._take_in(link, event.tail, now)
 
     def _on_data(self, event: Data, now: int) -> list[Effect]:
@@ -254,6 +257,7 @@ class Merger:
         throttled = False
         while True:
             out = self._merge.push(link.number, frame)
+            self._tallies.look(self._offset)
             if not out and link.number not in self._merge.inputs:
                 reason = str(self._merge.detached[link.number])
                 self._links.remove(link)
@@ -318,6 +322,7 @@ class Merger:
             return []
         is_full = self._writing.rows >= PENDING_ROWS_MAX
         out, effects = self._backfill.read(event, is_full=is_full)
+        self._tallies.look(self._offset)
         self._links.reached(self._merge.stable)
         return self._put_out(out) + effects if out else effects
 
@@ -365,10 +370,6 @@ class Merger:
 
     def _status(self, now: int) -> Send:
         merge, self._told_at = self._merge, now
-        inputs = tuple(
-            InputStatus(life, merge.input_stable(link.number), link.state == "qualified")
-            for life, link in self._links.by_life.items()
-        )
         return Send(
             SUPERVISOR,
             MergerStatus(
@@ -376,12 +377,13 @@ class Merger:
                 self.epoch,
                 merge.stable,
                 self.durable_stable,
-                inputs,
+                self._tallies.inputs(),
                 merge.waiting_for,
                 merge.divergences.count,
                 self._state == "drained",
                 self._detached,
                 self._links.fences,
+                self._tallies.newest,
             ),
         )
 

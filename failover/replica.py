@@ -9,6 +9,9 @@ every event with `ve >= tail.since`, and attaches to each of its mergers with th
 merger has made durable it will never need again; so the tail is trimmed by the slowest merger of
 those that are assigned, and what all of them call settled the plan need not make.
 
+A state whose sources cannot be opened any more, where it left them, is given up before anything is
+read on from it: the next origin reads other places.
+
 It stops reading, and nothing else, while nobody takes what it has: at the tail's limit, while every
 open link lags, and while it holds its promise back for a cutover.
 """
@@ -54,16 +57,19 @@ from gapless.failover.reading import Reading
 from gapless.failover.sending import Sending
 from gapless.failover.snapshots import Snapshots
 from gapless.failover.starting import Replay, ReplicaStart
+from gapless.failover.statuses import NOT_YET
 from gapless.failover.tail import Tail
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import BadData, Bug, GaplessError, SchemaError
 from gapless.protocol.frame import Frame
-from gapless.protocol.schema import StreamSchema
 
 TAIL_ROWS_MAX = 1_000_000
 """Rows of output that some merger has not made durable; beyond it the sources are not read. Folded,
 they are the first frame of the next session, so they have to fit into one."""
+
+UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""By the time unit of a stream."""
 
 Order = Assign | TakeCheckpoint | Drain | Hold | Retire
 
@@ -90,6 +96,9 @@ class Replica(Sending):
         self._term = life.incarnation.term
         self._version = start.version
         self._said_at = 0
+        self._started_at = 0
+        self._rejoin = NOT_YET
+        self._jumped = 0  # stream time that feedback has skipped
         self._is_over = False
         self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
             Start: self._on_start,
@@ -110,11 +119,6 @@ class Replica(Sending):
         }
 
     # -- what it is ---------------------------------------------------------------------------
-
-    @property
-    def schema(self) -> StreamSchema:
-        """Of the output."""
-        return self.executor.schema
 
     @property
     def is_joining(self) -> bool:
@@ -142,6 +146,7 @@ class Replica(Sending):
     # -- beginning ----------------------------------------------------------------------------
 
     def _on_start(self, _: Start, now: int) -> list[Effect]:
+        self._started_at = now
         effects = self._jumpstart.choose(now)
         effects += self._begun(now)
         if self.is_joining:
@@ -169,6 +174,7 @@ class Replica(Sending):
                 effects = self._take_over(found)
             except (BadData, SchemaError):
                 return self._jumpstart.give_up(now) + self._begun(now)
+        self._rejoin = self._rejoin._replace(state_ms=now - self._started_at)
         effects += self._go_on(now)
         effects.append(self._status(now))
         return effects
@@ -245,6 +251,8 @@ class Replica(Sending):
                 out = self.executor.push(event.source, event.frame)
             except GaplessError as e:
                 return self._exit(f"{type(e).__name__}: {e}")
+            if self._rejoin.read_ms < 0:
+                self._rejoin = self._rejoin._replace(read_ms=now - self._started_at)
             self._put_out(out)
         self._reading.answered(event)
         return self._go_on(now)
@@ -257,13 +265,41 @@ class Replica(Sending):
         if frame:
             self._keep(frame)
 
-    def _on_source_failed(self, event: SourceFailed, _: int) -> list[Effect]:
-        return self._exit(f"source {event.source}: {event.reason}")
+    def _on_source_failed(self, event: SourceFailed, now: int) -> list[Effect]:
+        if self.is_joining:
+            return []  # of sources that it has closed
+        if not self._may_begin_elsewhere:
+            return self._exit(f"source {event.source}: {event.reason}")
+        return self._begin_elsewhere(now)
+
+    def _begin_elsewhere(self, now: int) -> list[Effect]:
+        """Forgets what it began with, and goes on to the next origin."""
+        self.executor.begin_anew()
+        self._unsay()
+        self._reading = Reading(self.executor.sources)
+        self._skipped = dict.fromkeys(self.executor.sources, BEGIN)
+        self.forwarded = BEGIN
+        self._rejoin = NOT_YET
+        effects = self._jumpstart.give_up(now) + self._begun(now)
+        if self.is_joining:
+            effects.append(self._status(now))
+        return effects
+
+    @property
+    def _may_begin_elsewhere(self) -> bool:
+        """Whether it has read nothing on from the state that it was given; a replay is the last of
+        the origins, and has none.
+        """
+        return self._jumpstart.found is not None and self._rejoin.read_ms < 0
 
     # -- hearing from mergers -----------------------------------------------------------------
 
     def _on_ack(self, ack: Ack, now: int) -> list[Effect]:
-        return self._go_on(now) if self._hear_ack(ack, now) else []
+        if not self._hear_ack(ack, now):
+            return []
+        if self._rejoin.caught_up_ms < 0 and self.is_attached:
+            self._rejoin = self._rejoin._replace(caught_up_ms=now - self._started_at)
+        return self._go_on(now)
 
     def _on_refused(self, event: Refused, now: int) -> list[Effect]:
         if event.fenced and event.session.life == self.life:
@@ -299,12 +335,20 @@ class Replica(Sending):
         effects: list[Effect] = []
         settled = self._forward_to()
         if settled > self.forwarded:
+            self._jumped += self._jumps(settled)
             effects += self._forward(settled)
         effects += self._say_again(now)
         self._reading.ask_again()
         effects += self._go_on(now)
         effects += self._probe(now)
         return effects
+
+    def _jumps(self, t: int) -> int:
+        """The stream time that a fast-forward to t skips: what the plan has not come to yet, and
+        had not skipped before.
+        """
+        stable = self.executor.stable
+        return max(0, t - max(stable, self.forwarded)) if stable > BEGIN and t < INF else 0
 
     def _status(self, now: int) -> Send:
         self._said_at = now
@@ -319,6 +363,10 @@ class Replica(Sending):
             self.is_drained,
             self.held_at,
             self._hold_of,
+            self.forwarded,
+            self._jumped * 1000 // UNITS_A_SECOND[self.schema.time_unit],
+            self._jumpstart.words,
+            self._rejoin,
         )
         return Send(SUPERVISOR, status)
 

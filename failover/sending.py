@@ -47,6 +47,16 @@ class Sending:
         self._assign(mergers)
 
     @property
+    def schema(self) -> StreamSchema:
+        """Of the output."""
+        return self._nothing.schema
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether some merger has taken in what it had to say when it attached."""
+        return any(link.acked >= 0 for link in self.links.values())
+
+    @property
     def mergers(self) -> tuple[str, ...]:
         """The slots of the mergers that it is assigned."""
         return tuple(self.links)
@@ -62,6 +72,13 @@ class Sending:
             or Link(self.life, merger, self._timing, before.get(merger, 0))
             for merger in mergers
         }
+
+    def _unsay(self) -> None:
+        """Forgets the tail, and every session with it: what comes is said in new ones."""
+        self.tail = Tail(self.schema)
+        self._attempts |= {merger: link.attempts for merger, link in self.links.items()}
+        mergers, self.links = self.mergers, {}
+        self._assign(mergers)
 
     # -- the tail -----------------------------------------------------------------------------
 

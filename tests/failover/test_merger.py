@@ -305,7 +305,10 @@ def test_it_says_how_it_is_at_the_start_and_every_heartbeat() -> None:
     attach(machine, R1, "stable(9)", join_at=8)
     assert none_of(machine.on(Tick(), 999), type(first))
     (status,) = sent(machine.on(Tick(), 1000), MergerStatus)
-    assert status.inputs == (InputStatus(R0.life, 7, True), InputStatus(R1.life, 9, False))
+    assert status.inputs == (
+        InputStatus(R0.life, 7, True, led=1),
+        InputStatus(R1.life, 9, False),
+    )
     assert (status.stable, status.durable_stable, status.waiting_for) == (7, BEGIN, None)
     assert sent(machine.on(Tick(), 1050), MergerStatus) == []
 
