@@ -3,6 +3,7 @@
     ReplicaStatus   its life's state, progress       an old assignment --> Assign again
                                                      a hold left over  --> Hold(INF)
     MergerStatus    its inputs: who qualifies        a fence it lacks  --> Fence again
+                    replicas differ  --> an alarm, and what diverging.py says
     from a stranger                                  adopt it, or ask it to go
     Died, Nodes     its slot is empty; back-off
 
@@ -14,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gapless.failover import adopting, replacing, suspecting
+from gapless.failover import adopting, diverging, replacing, suspecting
 from gapless.failover.backoff import FAILURES_MAX
 from gapless.failover.cutover import Cutover
 from gapless.failover.desired import Desired
+from gapless.failover.diverging import DIVERGES
 from gapless.failover.effects import Alarm, Died, Send
 from gapless.failover.fleet import Fleet
 from gapless.failover.messages import Assign, Fence, Hold, Life, MergerStatus, ReplicaStatus
+from gapless.failover.settings import OnDivergence
 from gapless.failover.slots import Known, Shard, Slot
 from gapless.failover.stopping import ENDING
 from gapless.failover.timing import Timing
@@ -30,10 +33,19 @@ from gapless.protocol.elements import INF
 class Hearing(Fleet):
     """A fleet that is heard of."""
 
-    def __init__(self, term: int, desired: Desired, nodes: Sequence[str], timing: Timing) -> None:
+    def __init__(
+        self,
+        term: int,
+        desired: Desired,
+        nodes: Sequence[str],
+        timing: Timing,
+        on_divergence: OnDivergence = "report",
+    ) -> None:
         super().__init__(term, desired, nodes, timing)
         self.cutover: Cutover | None = None
         self.ending = ENDING.first
+        self.on_divergence = on_divergence
+        self._must_end = ""  # why, where what was heard says so
 
     # -- statuses -----------------------------------------------------------------------------
 
@@ -63,6 +75,8 @@ class Hearing(Fleet):
             known.goes("join")
             known.mark_at = known.attached_at = now
             known.origins = ()
+            if known.suspicion:  # a merger was faster to say that it is the odd one
+                known.goes("suspect")
         suspecting.progress(known, status, shard, now)
         if status.assigned < shard.version:
             self._assign(shard, known)
@@ -85,9 +99,6 @@ class Hearing(Fleet):
         if before is not None:
             if status.stable < before.stable or status.durable_stable < before.durable_stable:
                 return
-            if status.divergences > before.divergences:
-                what = f"{known.life}: replicas differ, {status.divergences} times by now"
-                self._effects.append(Alarm(what))
             if status.detached > before.detached:
                 what = f"{known.life} has let go of {status.detached} inputs by now"
                 self._effects.append(Alarm(f"{what}: what they said cannot be"))
@@ -101,11 +112,68 @@ class Hearing(Fleet):
             replica = self._find(input.life)
             if replica is not None:
                 replica.attached_at = now
+                if replica.qualified_ms < 0 and self._qualifies(shard, input.life):
+                    replica.qualified_ms = now - replica.began_at
         fenced = {life.slot: life for life in status.fences}
         for fence in shard.fences():
             obeyed = fenced.get(fence.slot)
             if obeyed is None or obeyed < fence:
                 self._effects.append(Send(str(known.life), Fence(self.term, fence)))
+        verdict = diverging.judge(self.on_divergence, before, status)
+        if verdict is not None:
+            self._follow(verdict, now)
+
+    # -- divergence ---------------------------------------------------------------------------
+
+    def _follow(self, verdict: diverging.Verdict, now: int) -> None:
+        """Says that replicas differ, and does what is to be done about it."""
+        self._effects.append(Alarm(verdict.alarm))
+        if verdict.is_end:
+            self._must_end = verdict.alarm
+        slot = None if verdict.odd is None else self.slots.get(verdict.odd.slot)
+        known = None if slot is None or verdict.odd is None else slot.find(verdict.odd)
+        if slot is not None and known is not None and not self._is_cutting():
+            self._is_odd(slot, known, now)
+
+    def _is_odd(self, slot: Slot, known: Known, now: int) -> None:
+        """A life is alone against a majority. Another merger may say so, too."""
+        if known.suspicion == DIVERGES:
+            return
+        ran_ms = now - known.began_at
+        slot.oddities.failed(now, ran_ms if ran_ms >= diverging.FORGIVEN_MS else 0)
+        if slot.oddities.failures >= FAILURES_MAX and self._may_give_up_odd(slot):
+            self._give_up_odd(slot, now)
+        elif known is slot.successor:
+            self._dismiss(known, DIVERGES, now, by_force=True)
+            self._lost(slot, known, DIVERGES, now)
+        else:
+            if known.state == "running":
+                known.goes("suspect")
+            known.suspicion = DIVERGES
+
+    def _may_give_up_odd(self, slot: Slot) -> bool:
+        """Only while the output can go on with another one."""
+        shard = self.shards[slot.shard]
+        return self._may_give_up(slot) and any(
+            other.current is not None and self._goes_on(shard, other.current)
+            for other in shard.replicas.values()
+            if other is not slot
+        )
+
+    def _give_up_odd(self, slot: Slot, now: int) -> None:
+        """Each life of the slot was the odd one: it is what it runs."""
+        reason = f"it {DIVERGES}: {slot.oddities.failures} lives in a row were the odd one"
+        for known in list(slot.lives()):
+            self._dismiss(known, reason, now, by_force=True)
+        slot.successor = None
+        if slot.current is not None:
+            slot.empty(reason, now)
+        slot.give_up(reason)
+        slot.fence = Life(slot.name, self._next_incarnation())
+        for merger in self.shards[slot.shard].live_mergers():
+            self._effects.append(Send(str(merger.life), Fence(self.term, slot.fence)))
+        what = f"{slot.name} is given up, for {reason}"
+        self._effects.append(Alarm(f"{what}. Scale or switch the job to have it tried again"))
 
     def _find(self, life: Life) -> Known | None:
         slot = self.slots.get(life.slot)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gapless.failover.desired import Desired
+from gapless.failover.diverging import DIVERGES
 from gapless.failover.messages import Life
 from gapless.failover.slots import Known, Shard, Slot
 
@@ -38,10 +39,17 @@ def next_slot(shard: Shard, desired: Desired, now: int) -> Slot | None:
             continue
         if slot.successor is not None or not slot.trials.allows(now):
             continue
+        if slot.current is not None and not _may_be_next(slot, slot.current, now):
+            continue
         if slot.current is not None and slot.current.state == "suspected":
             return slot
         outdated = outdated or slot
     return outdated
+
+
+def _may_be_next(slot: Slot, current: Known, now: int) -> bool:
+    """Whether the back-off of odd ones lets it be replaced: the next may be as odd."""
+    return current.suspicion != DIVERGES or slot.oddities.allows(now)
 
 
 def has_successor(shard: Shard) -> bool:

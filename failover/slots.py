@@ -14,15 +14,16 @@ lives says that it may act: from then on it is one more that the output can go o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gapless.failover.backoff import Backoff
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import Life, MergerStatus, ReplicaStatus
 from gapless.failover.starting import Origin
+from gapless.failover.statuses import NOT_YET, Divergence, Rejoin
 from gapless.failover.timing import Timing
-from gapless.protocol.elements import BEGIN
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug
 
 Role = Literal["r", "m"]
@@ -78,6 +79,8 @@ class Known:
     attached_at: int = 0
     """When a merger last said that it is one of its inputs."""
     asked_to_drain_at: int | None = None
+    qualified_ms: int = -1
+    """From its start until it qualified first; -1 while it has not."""
 
     def __post_init__(self) -> None:
         self.heard_at = self.mark_at = self.attached_at = self.began_at
@@ -102,6 +105,7 @@ class Slot:
         "heard_at",
         "index",
         "name",
+        "oddities",
         "reason",
         "role",
         "shard",
@@ -125,6 +129,8 @@ class Slot:
         self.backoff = Backoff(timing)
         self.trials = Backoff(timing)
         """The back-off of successors: one that fails is no failure of the current life."""
+        self.oddities = Backoff(timing)
+        """The back-off of lives that were replaced for they were the odd ones: see diverging.py."""
         self.heard_at = now
         """When any life of it was last heard."""
         self.wanted_at = now
@@ -190,6 +196,7 @@ class Slot:
         """Forgets what failed."""
         self.backoff.reset()
         self.trials.reset()
+        self.oddities.reset()
         if self.state == "failed":
             self.state = SLOT.after(self.state, "try again")
 
@@ -197,6 +204,7 @@ class Slot:
         """Raises `Bug` where an invariant is broken."""
         self.backoff.validate()
         self.trials.validate()
+        self.oddities.validate()
         if (self.current is not None) != (self.state == "filled"):
             raise Bug(f"{self.name} is {self.state} with {self.current}")
         lives = list(self.lives())
@@ -255,6 +263,15 @@ class Shard:
         known = [stable for stable in stables if stable is not None]
         return min(known) if len(known) == len(stables) else None
 
+    def leads(self) -> list[tuple[Life, int]]:
+        """How often each input of each merger that lives has advanced its output."""
+        return [
+            (input.life, input.led)
+            for known in self.live_mergers()
+            if known.merger is not None
+            for input in known.merger.inputs
+        ]
+
     def fences(self) -> tuple[Life, ...]:
         """By slot of a replica the lowest life that mergers may let in."""
         kept = [slot.fence for slot in self.replicas.values() if slot.fence is not None]
@@ -274,12 +291,34 @@ class SlotState:
     reason: str
     """Why it is suspected, empty or failed."""
     successor: Life | None
+    stable: int = BEGIN
+    lag: int = 0
+    """How far it is behind the best of its shard, in event time; 0 where that is not known."""
+    lead_share: float = 0.0
+    """Of the times that the mergers' outputs were advanced, the share that it was by this one."""
+    jumped_ms: int = 0
+    """Stream time that it has skipped, as others had settled it."""
+    origin: str = ""
+    """What it began with."""
+    rejoin: Rejoin = NOT_YET
+    """How soon it was back, as it says itself."""
+    qualified_ms: int = -1
+    """How soon, since it was started, the output could go on with it; -1 while it cannot."""
+    heard_ms: int = -1
+    """How long ago it was heard last; -1 where it has no life."""
+    durable_stable: int = BEGIN
+    """Of a merger, as all below."""
+    epoch: int = 0
+    divergences: int = 0
+    waiting_for: str = ""
+    """Why its output cannot advance; empty where it can."""
+    inputs: int = 0
 
 
-def shown(slot: Slot) -> SlotState:
+def shown(slot: Slot, shard: Shard, now: int) -> SlotState:
     """What people see of a slot."""
     life, beside = slot.current, slot.successor
-    return SlotState(
+    state = SlotState(
         slot=slot.name,
         state=slot.shown,
         life=life.life if life else None,
@@ -288,6 +327,34 @@ def shown(slot: Slot) -> SlotState:
         reason=life.suspicion if life else slot.reason,
         successor=beside.life if beside else None,
     )
+    if life is None:
+        return state
+    state = replace(state, heard_ms=max(0, now - life.heard_at), qualified_ms=life.qualified_ms)
+    if life.replica is not None:
+        said, total = life.replica, sum(led for _, led in shard.leads())
+        mine = sum(led for who, led in shard.leads() if who == life.life)
+        is_known = BEGIN < life.stable <= shard.best < INF
+        return replace(
+            state,
+            stable=life.stable,
+            lag=shard.best - life.stable if is_known else 0,
+            lead_share=mine / total if total else 0.0,
+            jumped_ms=said.jumped_ms,
+            origin=said.origin,
+            rejoin=said.rejoin,
+        )
+    if life.merger is not None:
+        status = life.merger
+        return replace(
+            state,
+            stable=status.stable,
+            durable_stable=status.durable_stable,
+            epoch=status.epoch,
+            divergences=status.divergences,
+            waiting_for=status.waiting_for or "",
+            inputs=len(status.inputs),
+        )
+    return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,3 +371,9 @@ class JobState:
     assigned: tuple[tuple[str, ...], ...]
     """By shard, the mergers that replicas send to."""
     slots: tuple[SlotState, ...]
+    ended_because: str = ""
+    """Why it ends, or has ended; empty while it runs."""
+    samples: tuple[Divergence, ...] = ()
+    """The newest divergences that each merger has told of."""
+    best: tuple[int, ...] = ()
+    """By shard, the farthest stable that any replica has promised."""

@@ -52,6 +52,7 @@ from gapless.failover.messages import (
     Retire,
     TakeCheckpoint,
 )
+from gapless.failover.settings import OnDivergence
 from gapless.failover.slots import JobState, Shard, Slot, shown
 from gapless.failover.starting import Stored
 from gapless.failover.stopping import ENDING, drain_orders, has_closed
@@ -73,15 +74,19 @@ class Supervisor(Tending):
         checkpoints: Iterable[CheckpointInfo] = (),
         nodes: Sequence[str] = (),
         timing: Timing | None = None,
+        *,
+        on_divergence: OnDivergence = "report",
     ) -> None:
         """`term` is larger than that of every supervisor before it, `checkpoints` are those that
-        the job's directory holds, the oldest first.
+        the job's directory holds, the oldest first. `on_divergence` is one of the job's settings.
         """
-        super().__init__(term, desired, nodes, timing or Timing())
+        super().__init__(term, desired, nodes, timing or Timing(), on_divergence)
         self.life = Life(SUPERVISOR, Incarnation(term, 0))
         self._checkpoints = Checkpoints(term, checkpoints, self.timing.checkpoint_ms)
         self._adopts_until = 0
         self._ticked_at = 0
+        self.ended_because = ""
+        """Why the job ends, or has ended; empty while it runs."""
         for shard in self.shards:
             for i in range(desired.mergers):
                 self._add_slot("m", shard, i, 0)
@@ -129,8 +134,10 @@ class Supervisor(Tending):
             self._effects.append(Send(str(before), Retire(self.term, before, "a new term began")))
         if self.desired.state == "draining":
             self.ending = ENDING.after(self.ending, "drain")
+            self.ended_because = "it was asked to drain"
         elif self.desired.state == "stopped":
             self.ending = ENDING.after(self.ending, "stop")
+            self.ended_because = "it was stopped before"
         self._tick(now)
 
     def _on_news(
@@ -147,6 +154,8 @@ class Supervisor(Tending):
                 self._finish(now)
         else:
             self._on_status(event, now)
+            if self._must_end and self.ending in ("running", "draining"):
+                self._end(Stop(), self.desired.changed(Stop()), self._must_end, now)
 
     def _is_superseded(self, term: int) -> bool:
         """Whether a life of that term shows that another supervisor has the job."""
@@ -158,15 +167,8 @@ class Supervisor(Tending):
         change = command.change
         desired = self.desired.changed(change)
         if isinstance(change, Stop):
-            if self.cutover is not None:
-                reason = "the job is to end"
-                self._effects += self.cutover.give_up(self._views(), reason, now)
-                self._follow_cutover(now)
-            self._desire(desired)
-            if change.drain:
-                self.ending = ENDING.after(self.ending, "drain")
-            else:
-                self._stop("stop", now)
+            how = "drain" if change.drain else "stop"
+            self._end(change, desired, f"it was asked to {how}", now)
             return
         if self.cutover is not None:
             raise Misuse(f"a cutover at {self.cutover.at} is under way: wait until it is over")
@@ -177,6 +179,18 @@ class Supervisor(Tending):
             self._make_slots(now)
         for slot in self.slots.values():
             slot.try_again()
+
+    def _end(self, change: Stop, desired: Desired, reason: str, now: int) -> None:
+        """Begins with the end of the job, or goes on with it in another way."""
+        if self.cutover is not None:
+            self._effects += self.cutover.give_up(self._views(), "the job is to end", now)
+            self._follow_cutover(now)
+        self._desire(desired)
+        self.ended_because = reason
+        if change.drain:
+            self.ending = ENDING.after(self.ending, "drain")
+        else:
+            self._stop("stop", now)
 
     def _desire(self, desired: Desired) -> None:
         self.desired = desired
@@ -326,15 +340,26 @@ class Supervisor(Tending):
 
     # -- views --------------------------------------------------------------------------------
 
-    def state(self) -> JobState:
-        """How the job is, for people and checkers."""
+    def state(self, now: int | None = None) -> JobState:
+        """How the job is, for people and checkers; without `now`, at the last tick."""
+        at = self._ticked_at if now is None else now
+        samples = (
+            sample
+            for shard in self.shards
+            for known in shard.live_mergers()
+            if known.merger is not None
+            for sample in known.merger.samples
+        )
         return JobState(
             self.term,
             self._ticked_at < self._adopts_until,
             self.ending,
             self.cutover.state if self.cutover is not None else "",
             tuple(shard.assigned for shard in self.shards),
-            tuple(shown(slot) for shard in self.shards for slot in shard.slots()),
+            tuple(shown(slot, shard, at) for shard in self.shards for slot in shard.slots()),
+            self.ended_because,
+            tuple(samples),
+            tuple(shard.best for shard in self.shards),
         )
 
     def sizes(self) -> dict[str, int]:

@@ -3,6 +3,7 @@
     silent        no heartbeat for hang_ms: hung, cut off, or dead and nobody says so
     behind        the best of its shard moves on, and it has not advanced for lag_ms
     unattached    no merger has it as an input for lag_ms, though they have others
+    diverges      it is alone against a majority (diverging.py); nothing makes up for that
 
 A suspicion may be wrong, and costs no more than a second life beside the first: see replacing.py.
 The supervisor's own sleep is nobody's silence: `forgive`.
@@ -10,6 +11,7 @@ The supervisor's own sleep is nobody's silence: `forgive`.
 
 from __future__ import annotations
 
+from gapless.failover.diverging import DIVERGES
 from gapless.failover.messages import ReplicaStatus
 from gapless.failover.slots import Known, Shard
 from gapless.failover.timing import Timing
@@ -38,7 +40,7 @@ def suspicion(known: Known, shard: Shard, now: int, timing: Timing) -> str:
 
 def has_recovered(known: Known, now: int, timing: Timing) -> bool:
     """Whether what a suspected replica was suspected of is over."""
-    if now - known.heard_at >= timing.hang_ms:
+    if known.suspicion == DIVERGES or now - known.heard_at >= timing.hang_ms:
         return False
     if known.suspicion == BEHIND:
         return known.stable >= known.mark

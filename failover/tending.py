@@ -191,7 +191,10 @@ class Tending(Hearing):
         self, shard: Shard, slot: Slot, plan: str, held_at: int, now: int
     ) -> Known | None:
         join_at = self._join_at(shard)
-        stored = self._checkpoints.newest((shard.number, plan), join_at)
+        # a checkpoint may be one of the odd life itself: then it would be as odd
+        stored = None
+        if not slot.oddities.failures:
+            stored = self._checkpoints.newest((shard.number, plan), join_at)
         start = ReplicaStart(
             shard.number,
             plan,
