@@ -28,7 +28,7 @@ from gapless.engine.splice import Runnable, plans_of, runnable_from_document
 from gapless.failover import checkpoint
 from gapless.failover.checkpointing import CheckpointInfo
 from gapless.failover.desired import PLANS_MAX, Desired
-from gapless.failover.equivalent import check_equivalent, check_fits
+from gapless.failover.equivalent import check_changed, check_equivalent, check_fits
 from gapless.failover.job_files import (
     JobRecord,
     desired_path,
@@ -84,6 +84,7 @@ class Job:
         self._disk = disk
         self._token = check_name("token", token)
         self._term: int | None = None
+        self._functions: Mapping[str, Callable[..., Any]] | None = None  # of users, for plans
         self._number = -1  # of the desired state that was last read or written
         if not disk.exists(NAME):
             raise Misuse(f"{disk}: no job is here: it has no file {NAME!r}; Job.create makes one")
@@ -120,6 +121,7 @@ class Job:
         damaged, and says what.
         """
         drop_drafts(self._disk)
+        self._functions = functions
         plans = self._desired_plans(self._newest(), functions)  # reads before anybody is deposed
         self._term = self.next_term()
         desired = self._take_over(self._term)
@@ -180,8 +182,12 @@ class Job:
     # -- what is desired ----------------------------------------------------------------------
 
     def desired(self) -> Desired:
-        """The newest desired state. Anybody may ask."""
-        return self._newest()
+        """The newest desired state. Anybody may ask: a root whose term is over stays fenced."""
+        number = self._number
+        try:
+            return self._newest()
+        finally:
+            self._number = number
 
     def write_desired(self, desired: Desired) -> None:
         """Makes a desired state the newest, durably. Only the root that resumed last can: for any
@@ -239,14 +245,24 @@ class Job:
 
         return self._read(path, lambda d: runnable_from_document(read_plan(d), functions))
 
-    def add_plan(self, name: str, plan: Runnable) -> None:
+    def add_plan(
+        self,
+        name: str,
+        plan: Runnable,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
         """Keeps another plan, for a cutover. Raises `NotEquivalent` where its output does not keep
-        what the job has promised, `Misuse` where the name has another plan already.
+        what the job has promised, or is of another schema than that of the plans that are desired;
+        `Misuse` where the name has another plan already.
+
+        `functions`: those of users that these plans name; where none are given, as for `resume`.
         """
         if len(self.plan_names()) >= PLANS_MAX:
             raise Misuse(f"{self._disk}: {PLANS_MAX} plans are the most: start a new job")
         _check_sources(self.record, name, plan)
         check_fits(name, plan, insert_only=self.record.insert_only, case=self.record.case)
+        for there in self.desired().plans:
+            check_changed(self.plan(there, functions or self._functions), plan)
         write_same(self._disk, plan_path(name), encode_plan(plan), self._token)
 
     # -- checkpoints and outputs --------------------------------------------------------------

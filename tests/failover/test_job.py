@@ -121,6 +121,16 @@ def test_an_old_root_is_fenced_as_soon_as_a_new_one_has_resumed() -> None:
     check_an_old_root_is_fenced()
 
 
+def test_an_old_root_that_asks_what_is_desired_is_fenced_all_the_same() -> None:
+    old = made()
+    old.resume()
+    Job(disk_of(old), "second").resume()
+    assert old.desired() == DESIRED
+    old.add_plan("new", Plan(counted(10)))
+    with pytest.raises(Fenced, match="term 1 is over"):
+        old.write_desired(DESIRED.changed(Stop()))
+
+
 def test_a_root_that_only_reads_what_is_desired_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Job, "_take_over", lambda self, _: self.desired())
     with pytest.raises(pytest.fail.Exception):
@@ -275,6 +285,10 @@ def test_functions_of_users_are_brought_by_whoever_resumes() -> None:
     assert isinstance(job.resume({named: twice}).plans["p"], Plan)
     with pytest.raises(JobError, match="plans/p"):
         job.resume()
+    again = Plan(flows().select("k", n=function(twice, "k", returns="int64")).where(col("k") > 1))
+    job.resume({named: twice})
+    job.add_plan("again", again)
+    Job(disk, "another").add_plan("again", again, {named: twice})
 
 
 # -- plans --------------------------------------------------------------------------------------
@@ -307,6 +321,30 @@ def test_plans_that_do_not_keep_what_the_job_promises_are_refused() -> None:
     elsewhere = source("quotes", {"ts": "int64", "k": "int64"}, time="ts")
     with pytest.raises(Misuse, match="reads 'quotes'"):
         job.add_plan("new", Plan(elsewhere.window(range=5, slide=5).aggregate(n=calls.count())))
+
+
+def check_a_plan_of_another_schema_is_refused() -> None:
+    job = made()
+    renamed = flows().window(range=10, slide=5).group_by("k").aggregate(m=calls.count())
+    described = source("flows", {"ts": "int64", "k": "int64"}, time="ts", lateness=9)
+    other = described.window(range=10, slide=5).group_by("k").aggregate(n=calls.count())
+    for query in (renamed, other):
+        with pytest.raises(NotEquivalent, match=r"the old plan gives|described in two ways"):
+            job.add_plan("new", Plan(query))
+        with pytest.raises(NotEquivalent):
+            job.add_plan("new", Splice(Plan(query), Plan(query), 100))
+    assert job.plan_names() == sorted(PLANS)
+    job.add_plan("new", Plan(counted(10)))
+
+
+def test_a_plan_of_another_schema_is_refused_before_anybody_switches_to_it() -> None:
+    check_a_plan_of_another_schema_is_refused()
+
+
+def test_a_job_that_takes_plans_of_any_schema_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless.failover.job.check_changed", lambda *_: None)
+    with pytest.raises(pytest.fail.Exception):
+        check_a_plan_of_another_schema_is_refused()
 
 
 def test_a_job_begins_with_plans_that_agree_and_are_desired() -> None:
