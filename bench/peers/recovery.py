@@ -231,6 +231,8 @@ def _until_finished(
             raise Misuse(f"Flink's job is {state} after {now - begin:.0f} s:\n{end}")
         pause.wait(_WATCH_S)
     watch.look(time.monotonic())  # what the last checkpoint has committed
+    if watch.killed_s == float("inf"):
+        raise Misuse(f"the stream was over before the kill, {kill_at_s:g} s after its first result")
 
 
 # -- what it shows --------------------------------------------------------------------------------
