@@ -37,6 +37,7 @@ from gapless.failover.messages import (
     ReplicaStatus,
     Retire,
 )
+from gapless.failover.settings import OnDivergence
 from gapless.failover.starting import MergerStart, Replay, ReplicaStart
 from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import BEGIN, INF
@@ -60,8 +61,10 @@ class World(Lives):
         make: type[Supervisor] = Supervisor,
         desired: Desired | None = None,
         loss: float = 0.0,
+        on_divergence: OnDivergence = "report",
     ) -> None:
         super().__init__(seed, loss)
+        self.on_divergence = on_divergence
         self.make = make
         self.desired = desired or Desired(3, ("p",), mergers=2)
         self.nodes: tuple[str, ...] = NODES
@@ -87,7 +90,14 @@ class World(Lives):
         self.news = {}
         self.ordered = set()
         self.removed = set()
-        self.supervisor = self.make(self.term, self.desired, self.kept, self.nodes, TIMING)
+        self.supervisor = self.make(
+            self.term,
+            self.desired,
+            self.kept,
+            self.nodes,
+            TIMING,
+            on_divergence=self.on_divergence,
+        )
         self.tell(Start())
 
     def lose_supervisor(self, zombie_ms: int = 0) -> None:
@@ -293,6 +303,8 @@ class World(Lives):
         """Of a life that is told to go, or let in no more: its slot must not lose all by it."""
         if supervisor is not self.supervisor or life in self.ordered or life.slot in self.removed:
             return
+        if life.slot in supervisor.slots and supervisor.slots[life.slot].state == "failed":
+            return  # given up, as all its lives were the odd one
         before = self.fine_slots(life.slot[1])
         self.ordered.add(life)
         after = self.fine_slots(life.slot[1])
@@ -357,9 +369,13 @@ class World(Lives):
             self.run(TICK_MS)
 
 
-def whole(desired: Desired | None = None, make: type[Supervisor] = Supervisor) -> World:
+def whole(
+    desired: Desired | None = None,
+    make: type[Supervisor] = Supervisor,
+    on_divergence: OnDivergence = "report",
+) -> World:
     """A job that runs as desired."""
-    world = World(1, make, desired)
+    world = World(1, make, desired, on_divergence=on_divergence)
     world.run_until_whole(3_000)
     world.run(300)
     return world

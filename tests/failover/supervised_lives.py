@@ -21,6 +21,7 @@ from gapless.failover.messages import (
     Retire,
     TakeCheckpoint,
 )
+from gapless.failover.statuses import Divergence
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import INF
 
@@ -74,6 +75,8 @@ class Machine:
     is_stuck: bool = False
     drains: bool = False
     fences: dict[str, Life] = field(default_factory=dict)
+    outvoted: dict[Life, int] = field(default_factory=dict)
+    """Of a merger: how often each life was the odd one."""
 
 
 class Lives:
@@ -86,6 +89,8 @@ class Lives:
         self.lives: dict[Life, Machine] = {}
         self.doomed: set[str] = set()
         """Slots whose lives die as soon as they are up."""
+        self.odd: set[str] = set()
+        """Slots, or lives, that tell another table than all others."""
         self.due: list[tuple[int, int, Life | None, Event]] = []
         self.number = 0
         self.kept: list[CheckpointInfo] = []
@@ -172,19 +177,40 @@ class Lives:
         durable = max(self.durable.get(machine.life.slot, 0), best)
         self.durable[machine.life.slot] = durable
         fences = tuple(machine.fences.values())
+        count = sum(machine.outvoted.values())
+        samples = tuple(
+            Divergence(life, life, self.now, f"{life} says this, all others that")
+            for life in machine.outvoted
+        )
         return MergerStatus(
-            machine.life, 1, durable, durable, inputs, None, 0, machine.drains, fences=fences
+            machine.life,
+            1,
+            durable,
+            durable,
+            inputs,
+            None,
+            count,
+            machine.drains,
+            fences=fences,
+            samples=samples,
         )
 
     def inputs(self, merger: Machine) -> tuple[InputStatus, ...]:
-        return tuple(
-            InputStatus(m.life, m.stable, True)
+        attached = [
+            m
             for m in self.lives.values()
             if m.life.slot[0] == "r"
             and m.life.slot[1] == merger.life.slot[1]
             and merger.life.slot in m.mergers
             and self.now >= max(m.joins_at, merger.up_at) + ATTACH_MS
             and m.life >= merger.fences.get(m.life.slot, m.life)
+        ]
+        counts = merger.outvoted
+        for m in attached:
+            if m.life.slot in self.odd or str(m.life) in self.odd:
+                counts[m.life] = counts.get(m.life, 0) + 1
+        return tuple(
+            InputStatus(m.life, m.stable, True, outvoted=counts.get(m.life, 0)) for m in attached
         )
 
     def is_fenced(self, machine: Machine) -> bool:
