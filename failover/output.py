@@ -37,7 +37,6 @@ from gapless.protocol.errors import Fenced, GaplessError, JournalError, Misuse, 
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
-
 NO_GUARD: Final = nullcontext()
 """Of an output that one thread writes and reads."""
 

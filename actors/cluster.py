@@ -1,0 +1,68 @@
+"""The cluster: the one that is there, at an address, or a small one of this process's own.
+
+    address=None      the cluster that this process is connected to; else one is started here
+    address="auto"    the one that `ray start` has started on this machine
+    address="HOST:PORT", "ray://..."    that one
+
+A cluster of our own ends with this process. It has explicit bounds, no dashboard, and asks for its
+token, as Ray's own default for local clusters is.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from gapless.protocol.errors import Misuse
+
+OBJECT_STORE_BYTES = 256 << 20
+"""Of a cluster of our own: what lives tell each other goes past the object store, but for the state
+of a joining replica."""
+HEALTH = {
+    "health_check_initial_delay_ms": 1000,
+    "health_check_period_ms": 300,
+    "health_check_timeout_ms": 300,
+    "health_check_failure_threshold": 3,
+}
+"""A node that is lost is seen within a second or two, not within fifteen."""
+
+
+def connect(address: str | None, **settings: Any) -> bool:
+    """Connects this process to a cluster; whether it was started here. Raises `Misuse` where there
+    is none to connect to.
+    """
+    if ray.is_initialized():
+        return False
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    common = {"logging_level": "warning", "log_to_driver": False, **settings}
+    if address is None:
+        ray.init(
+            address="local",
+            num_cpus=os.cpu_count() or 1,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            _system_config=HEALTH,
+            **common,
+        )
+        return True
+    if address.startswith("ray://"):
+        raise Misuse(
+            f"address {address}: Ray Client is not used on the path of data; run this on a machine "
+            "of the cluster (address='auto', or `ray job submit`)"
+        )
+    try:
+        ray.init(address=address, **common)
+    except (RayError, ConnectionError, RuntimeError, ValueError) as e:
+        raise Misuse(
+            f"no Ray cluster can be reached at {address!r}: {e}; start one (`ray start --head`), "
+            "or leave the address out to have one started here"
+        ) from None
+    return False
+
+
+def disconnect() -> None:
+    """Ends the connection, and with it a cluster that was started here."""
+    ray.shutdown()

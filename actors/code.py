@@ -1,0 +1,55 @@
+"""Functions of users, found again in another process by the name that a plan's document has.
+
+    score = gl.function(rate, "len", returns="float64")        in scoring.py
+    "scoring:rate" in the plan   -->   import scoring, from DIR/code or from where Python looks
+
+A job's directory carries the file that its maker named, so that a root on any machine that sees the
+directory can resume it. What that file imports has to be installed there, or shipped with
+`runtime_env`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from gapless.protocol.errors import JobError
+
+FOLDER = "code"
+
+
+class Functions(Mapping[str, Callable[..., Any]]):
+    """By "module:qualname", what can be imported. Iterating finds nothing: it knows no list."""
+
+    def __init__(self, job_dir: Path) -> None:
+        self._dir = job_dir
+        folder = str(job_dir / FOLDER)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        module, _, path = name.partition(":")
+        try:
+            found = reduce(getattr, path.split("."), importlib.import_module(module))
+        except Exception as e:
+            raise JobError(
+                f"{self._dir}: the query's function {name} cannot be imported: "
+                f"{type(e).__name__}: {e}; launch the job with code= the file that defines it, or "
+                "ship it with runtime_env="
+            ) from e
+        if not callable(found):
+            raise JobError(f"{self._dir}: {name} is a {type(found).__name__}, and no function")
+        return found  # type: ignore[no-any-return]  # whatever can be called
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and ":" in name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

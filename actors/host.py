@@ -1,0 +1,131 @@
+"""A host: the process, a Ray actor, that is a spare until it becomes one life of a job.
+
+    host (libraries imported)  -- become(setup, book) -->  r0.1/1.4      until it exits or is killed
+
+Making a process and importing the libraries takes a second, becoming a life some milliseconds; so
+spares wait (spares.py), and a host's name in the cluster is its own, not that of the life. Each
+host is detached: it outlives the root, which finds it again by its name, and asks who it is.
+
+Messages come by `hear`, one call after the other; what waits for an answer has threads of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from gapless.actors.book import Book
+from gapless.actors.merger import MergerShell
+from gapless.actors.replica import ReplicaShell
+from gapless.actors.setup import JobDir, Setup
+from gapless.failover.messages import Life
+from gapless.failover.starting import ReplicaStart
+
+NAMESPACE = "gapless"
+"""In a cluster, of all actors of all jobs."""
+ASKERS_MAX = 32
+"""Subscribers that can wait at one merger at once: a thread each. More wait for their turn."""
+SWITCH_S = 0.001
+"""How long one thread keeps another from running: the pump should not wait five milliseconds for
+its turn, as by Python's default, whenever a message comes in."""
+LAST_WORDS_S = 0.2
+"""From the end of a life to that of its process: its last messages leave meanwhile."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Who a host is."""
+
+    life: Life | None
+    """None for a spare."""
+    node: str
+    pid: int
+
+
+class Host:
+    """A process of a job. Ray calls it; see `host_class`."""
+
+    def __init__(self) -> None:
+        sys.setswitchinterval(SWITCH_S)
+        logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
+        self._shell: ReplicaShell | MergerShell | None = None
+        self._ended = threading.Event()
+        self._reason = ""
+
+    def become(self, setup: Setup, book: Book) -> About:
+        """Becomes a life. Raises where it cannot begin: a directory that does not read, say."""
+        job_dir = JobDir(setup.job_dir)
+        kind = ReplicaShell if isinstance(setup.start, ReplicaStart) else MergerShell
+        self._shell = kind(setup, job_dir, self._end)
+        self._shell.start(book)
+        return self.about()
+
+    def hear(self, data: bytes) -> None:
+        """Takes messages for its life; who is none yet, or any more, drops them."""
+        if self._shell is not None:
+            self._shell.hear(data)
+
+    def meet(self, book: Book) -> None:
+        """Takes a version of the address book."""
+        if self._shell is not None:
+            self._shell.meet(book)
+
+    def ask(self, subscriber: str, data: bytes) -> bytes:
+        """Takes a subscriber's questions to a merger; what there is to answer within a while."""
+        shell = self._shell
+        return shell.answer(subscriber, data) if isinstance(shell, MergerShell) else b""
+
+    def about(self) -> About:
+        """Who this is."""
+        life = None if self._shell is None else self._shell.life
+        return About(life, ray.get_runtime_context().get_node_id(), os.getpid())
+
+    def watch(self) -> str:
+        """Answers when the life ends by itself, and says why; fails when the process dies."""
+        self._ended.wait()
+        return self._reason
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant of its machine is broken."""
+        shell = self._shell
+        if shell is not None:
+            shell.pump.call(shell.machine.validate)
+
+    def die(self) -> None:
+        """Kills its own process, as a drill."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def slay(self, pid: int) -> None:
+        """Kills another process of its node: one that answers to nobody."""
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return  # it has died by itself
+
+    def _end(self, reason: str) -> None:
+        self._reason = reason
+        self._ended.set()
+        threading.Timer(LAST_WORDS_S, os._exit, (0,)).start()
+
+
+_GROUPS = {"ask": ASKERS_MAX, "watch": 4}
+_IN_GROUP = {"ask": "ask", "watch": "watch", "about": "watch", "validate": "watch", "slay": "watch"}
+
+
+def host_class() -> Any:
+    """`Host` as an actor: made here, as a class that Ray has wrapped can be used no other way."""
+    methods = {
+        name: ray.method(concurrency_group=group)(getattr(Host, name))
+        for name, group in _IN_GROUP.items()
+    }
+    grouped = type("Host", (Host,), {**methods, "__module__": __name__})
+    return ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0, concurrency_groups=_GROUPS)(
+        grouped
+    )

@@ -1,0 +1,203 @@
+"""The hosts of a job in its cluster: started, found again, watched and killed, by the root alone.
+
+    name        talkers/host/8f3a...       in the namespace "gapless", whatever life it is
+    spare       kept on each node, ready   take(node): a process in no time, and another is made
+    watch       one call that is answered when the life ends, or fails when its process dies
+
+All of it asks the cluster's directory (its GCS), so it is slow, and waits while that is away; the
+root's pump has threads do it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import uuid4
+
+import ray
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from gapless.actors.book import Book
+from gapless.actors.host import NAMESPACE, About, host_class
+from gapless.actors.setup import Setup
+from gapless.protocol.errors import GaplessError
+
+ANSWER_S = 1.0
+"""How long a host may take to say who it is; one that is stopped never does."""
+START_S = 60.0
+"""How long a process may take to start, with its libraries, and to become a life."""
+SPARES_FAILED_MAX = 5
+"""Spares of a node that could not be made, until no more are tried there."""
+
+_log = logging.getLogger("gapless.actors")
+
+
+class Hosts:
+    """The processes of one job. For any thread."""
+
+    def __init__(self, job: str, spares: int, runtime_env: Mapping[str, Any] | None) -> None:
+        """`spares`: of each node. `runtime_env`: Ray's, of every process."""
+        self._prefix = f"{job}/host/"
+        self._spares_wanted = spares
+        self._class = host_class()
+        self._runtime_env = dict(runtime_env or {})
+        self._lock = threading.Lock()
+        self._spares: dict[str, list[Any]] = {}
+        self._failed: Counter[str] = Counter()
+        self._is_over = False
+
+    # -- finding ------------------------------------------------------------------------------
+
+    def find(self) -> list[tuple[About, Any]]:
+        """The hosts of lives that a root before this one has started; spares become ours."""
+        found = []
+        for name in named(self._prefix):
+            try:
+                handle = ray.get_actor(name, namespace=NAMESPACE)
+                about = ray.get(handle.about.remote(), timeout=ANSWER_S)
+            except (RayError, ValueError) as e:
+                _log.warning("host %s does not say who it is: %s", name, e)
+                continue
+            if about.life is not None:
+                found.append((about, handle))
+                continue
+            with self._lock:
+                self._spares.setdefault(about.node, []).append(handle)
+        return found
+
+    # -- starting -----------------------------------------------------------------------------
+
+    def start(self, setup: Setup, book: Book) -> tuple[Any, About]:
+        """A process that has become a life, on its node. Raises `RayError` where that cannot be, or
+        what the life itself could not begin for.
+        """
+        handle = self._take(setup.node) or self._make(setup.node)
+        try:
+            about: About = ray.get(handle.become.remote(setup, book), timeout=START_S)
+        except RayError:
+            self.kill(handle)
+            raise
+        return handle, about
+
+    def _take(self, node: str) -> Any | None:
+        """A spare of a node, if there is one that lives."""
+        while True:
+            with self._lock:
+                spares = self._spares.get(node)
+                if not spares:
+                    return None
+                handle = spares.pop()
+            try:
+                ray.get(handle.about.remote(), timeout=ANSWER_S)
+            except RayError:
+                self.kill(handle)
+                continue
+            return handle
+
+    def _make(self, node: str) -> Any:
+        options: dict[str, Any] = {"runtime_env": self._runtime_env} if self._runtime_env else {}
+        return self._class.options(
+            name=f"{self._prefix}{uuid4().hex}",
+            namespace=NAMESPACE,
+            lifetime="detached",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+            **options,
+        ).remote()
+
+    def make_spares(self, nodes: tuple[str, ...]) -> None:
+        """Makes what is missing of spares, one after the other: there is no hurry."""
+        for node in nodes:
+            while True:
+                with self._lock:
+                    has_enough = len(self._spares.get(node, ())) >= self._spares_wanted
+                    if has_enough or self._is_over or self._failed[node] >= SPARES_FAILED_MAX:
+                        break
+                handle = self._make(node)
+                try:
+                    ray.get(handle.about.remote(), timeout=START_S)
+                except RayError as e:
+                    self._failed[node] += 1
+                    _log.warning("no spare on node %s: %s", node, e)
+                    self.kill(handle)
+                    break
+                with self._lock:
+                    self._spares.setdefault(node, []).append(handle)
+
+    # -- ending -------------------------------------------------------------------------------
+
+    @staticmethod
+    def kill(handle: Any) -> None:
+        """Ends a process by force, whatever it is doing."""
+        try:
+            ray.kill(handle, no_restart=True)
+        except (RayError, ValueError) as e:
+            _log.warning("a process cannot be killed now: %s", e)
+
+    def slay(self, node: str, pid: int) -> None:
+        """Has a spare of its node kill a process that is stopped: the cluster would take five
+        seconds to see that it does not obey.
+        """
+        with self._lock:
+            spares = list(self._spares.get(node, ()))
+        for spare in spares[:1]:
+            spare.slay.remote(pid)
+
+    def end(self) -> None:
+        """Ends all spares: the job is over."""
+        with self._lock:
+            self._is_over = True
+            spares = [handle for handles in self._spares.values() for handle in handles]
+            self._spares.clear()
+        for handle in spares:
+            self.kill(handle)
+
+    # -- watching -----------------------------------------------------------------------------
+
+    def watch(self, handle: Any, over: Callable[[str], None]) -> None:
+        """Tells once that a life is over, and why. Returns at once."""
+
+        def answered(future: Any) -> None:
+            error = future.exception()
+            if error is None:
+                over(f"exits: {future.result()}")
+            elif isinstance(error, ActorUnavailableError) and _answers(handle):
+                self.watch(handle, over)
+            else:
+                over(reason(error))
+
+        def on_its_own_thread(future: Any) -> None:
+            threading.Thread(target=answered, args=(future,), daemon=True).start()
+
+        handle.watch.remote().future().add_done_callback(on_its_own_thread)
+
+
+def named(prefix: str) -> list[str]:
+    """Names of actors of ours in the cluster."""
+    listed = ray.util.list_named_actors(all_namespaces=True)
+    ours = [each["name"] for each in listed if each["namespace"] == NAMESPACE]
+    return sorted(name for name in ours if name.startswith(prefix))
+
+
+def reason(error: BaseException) -> str:
+    """What an error of a call says, in one line: ours as raised, that of Ray without its advice."""
+    if isinstance(error, RayTaskError) and isinstance(error.cause, GaplessError):
+        return f"{type(error.cause).__name__}: {error.cause}"
+    if isinstance(error, GetTimeoutError):
+        return "it did not answer in time"
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    if isinstance(error, RayTaskError):
+        return lines[-1] if lines else type(error).__name__
+    ends = [line for line in lines if line.startswith("The actor is dead because")]
+    return (ends or lines or [type(error).__name__])[0]
+
+
+def _answers(handle: Any) -> bool:
+    try:
+        ray.get(handle.about.remote(), timeout=ANSWER_S)
+    except RayError:
+        return False
+    return True

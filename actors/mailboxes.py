@@ -1,0 +1,72 @@
+"""Mailboxes: what a merger has to say to subscribers, who are nobody's actors and cannot be called.
+
+    subscriber --ask([Fetch])--> its mailbox waits for an answer, ASK_MS at most
+               <--[Delivery]----
+
+A subscriber has one question under way, so that it never pushes back and is never run over: what
+does not fit into its mailbox is lost, and it asks again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from gapless.failover.messages import Message
+
+ASK_MS = 200
+"""How long a question waits for its answer: as long as a subscriber waits before it asks again."""
+LETTERS_MAX = 8
+"""In one mailbox: more than one question has answers."""
+MAILBOXES_MAX = 1024
+"""As many as a merger serves (failover/serving.py); who has not asked for longest goes."""
+
+
+class Mailboxes:
+    """By subscriber, what waits to be fetched. For any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._boxes: dict[str, deque[Message]] = {}
+        self._ended = False
+
+    def open(self, subscriber: str) -> None:
+        """From now on answers to it are kept."""
+        with self._changed:
+            box = self._boxes.pop(subscriber, None)
+            self._boxes[subscriber] = deque(maxlen=LETTERS_MAX) if box is None else box
+            if len(self._boxes) > MAILBOXES_MAX:
+                del self._boxes[next(iter(self._boxes))]
+
+    def put(self, subscriber: str, message: Message) -> bool:
+        """Leaves a message; whether there is such a mailbox."""
+        with self._changed:
+            box = self._boxes.get(subscriber)
+            if box is None:
+                return False
+            box.append(message)
+            self._changed.notify_all()
+            return True
+
+    def fetch(self, subscriber: str) -> list[Message]:
+        """Takes what is there, as soon as there is something; nothing after a while without."""
+        until = time.monotonic() + ASK_MS / 1000
+        with self._changed:
+            while not self._ended:
+                box = self._boxes.get(subscriber)
+                left_s = until - time.monotonic()
+                if box:
+                    letters = list(box)
+                    box.clear()
+                    return letters
+                if left_s <= 0 or box is None:
+                    break
+                self._changed.wait(left_s)
+            return []
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()

@@ -1,0 +1,163 @@
+"""A merger's shell: its output journal, and the mailboxes of its subscribers.
+
+Appends and their syncs are done by one thread, in order; reads for subscribers and of the peer by
+another, so that who reads does not wait for a disk that syncs. The pump merges meanwhile, and what
+it merges gathers for the next append.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from gapless.actors.hands import Hands
+from gapless.actors.mailboxes import Mailboxes
+from gapless.actors.setup import JobDir, Setup, token
+from gapless.actors.shell import Shell
+from gapless.failover import effects as ask
+from gapless.failover.merger import Merger
+from gapless.failover.messages import Token
+from gapless.failover.output import OutputJournal, OutputReader
+from gapless.failover.starting import MergerStart
+from gapless.merge.lmerge import LMerge
+from gapless.protocol.errors import Bug, DiskFull, Fenced, GaplessError, JournalError
+
+READERS_MAX = 64
+"""Places in the output that are kept open: one a subscriber that reads; the oldest are let go."""
+
+
+class MergerShell(Shell):
+    """One life of a merger."""
+
+    def __init__(self, setup: Setup, job_dir: JobDir, at_end: Callable[[str], None]) -> None:
+        super().__init__(setup, job_dir, at_end)
+        start, timing = setup.start, setup.timing
+        if not isinstance(start, MergerStart):
+            raise Bug(f"{setup.life} is started as {start}")
+        record = job_dir.job.record
+        self._output = OutputJournal(
+            job_dir.output(self.life.slot),
+            setup.schema,
+            self.life,
+            token(),
+            lambda: time.time_ns() // 1_000_000,
+            base_bytes=record.settings.base_bytes,
+            on_alarm=self._tell,
+            guard=threading.Lock(),
+        )
+        live, offset = self._output.recover()
+        merge = LMerge(setup.schema, record.case)
+        self.machine = Merger(self.life, start, self._output.epoch, merge, live, offset, timing)
+        self._mailboxes = Mailboxes()
+        self._readers: dict[str, OutputReader] = {}
+        self._peers: dict[str, OutputReader] = {}
+        self._does |= {
+            ask.Append: lambda effect: self._writing.do(lambda: self._append(effect)),
+            ask.Seal: lambda effect: self._writing.do(lambda: self._seal(effect)),
+            ask.WatchOutput: lambda _: self._writing.do(self._watch),
+            ask.ReadOutput: lambda effect: self._reading.do(lambda: self._read_output(effect)),
+            ask.ReadTable: lambda effect: self._reading.do(lambda: self._read_table(effect)),
+            ask.ReadPeer: lambda effect: self._reading.do(lambda: self._read_peer(effect)),
+            ask.ClosePeer: lambda effect: self._reading.do(lambda: self._close_peer(effect)),
+        }
+        self._pump(self.machine)
+        self._writing = Hands(f"output of {self.life}", self._broken)
+        self._reading = Hands(f"reads of {self.life}", self._broken)
+
+    def _let_go(self) -> None:
+        self._mailboxes.end()
+        self._writing.end()
+        self._reading.end()
+
+    # -- subscribers --------------------------------------------------------------------------
+
+    def answer(self, subscriber: str, data: bytes) -> bytes:
+        """Takes a subscriber's questions and waits a while for answers. For any thread."""
+        self._mailboxes.open(subscriber)
+        self.hear(data)
+        return self.wire.encode(self._mailboxes.fetch(subscriber))
+
+    def _send(self, effect: ask.Send) -> None:
+        if not self._mailboxes.put(effect.to, effect.message):
+            super()._send(effect)
+
+    # -- the output, on the thread that writes it ---------------------------------------------
+
+    def _append(self, effect: ask.Append) -> None:
+        try:
+            self._output.append(effect.frame)
+            done = self._output.sync()
+        except DiskFull as e:
+            self.pump.post(ask.AppendRefused(self._where(e)))
+        except (Fenced, JournalError, OSError) as e:
+            self.pump.post(ask.OutputLost(self._where(e)))
+        else:
+            self.pump.post(done)
+
+    def _seal(self, effect: ask.Seal) -> None:
+        try:
+            self._output.seal(effect.base)
+        except DiskFull as e:  # a base that did not fit is made another time
+            self._tell(f"no base of the output: {e}")
+        except (Fenced, JournalError, OSError) as e:
+            self.pump.post(ask.OutputLost(self._where(e)))
+            return
+        self.pump.post(ask.Sealed())
+
+    def _watch(self) -> None:
+        try:
+            self._output.watch()
+        except (Fenced, OSError) as e:
+            self.pump.post(ask.OutputLost(self._where(e)))
+
+    def _where(self, error: Exception) -> str:
+        return f"{error} ({self.life} on node {self.setup.node})"
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _read_output(self, effect: ask.ReadOutput) -> None:
+        subscriber, wanted = effect.subscriber, effect.token
+        try:
+            frame = self._reader(subscriber).read(wanted)
+        except GaplessError as e:
+            self._refuse(subscriber, wanted, e)
+        else:
+            self.pump.post(ask.OutputRead(subscriber, wanted.offset, frame))
+
+    def _read_table(self, effect: ask.ReadTable) -> None:
+        try:
+            frame, offset = self._reader(effect.subscriber).table(effect.since)
+        except GaplessError as e:
+            self._refuse(effect.subscriber, effect.attempt, e)
+        else:
+            self.pump.post(
+                ask.TableRead(effect.subscriber, effect.attempt, effect.since, frame, offset)
+            )
+
+    def _reader(self, subscriber: str) -> OutputReader:
+        reader = self._readers.pop(subscriber, None) or self._output.reader()
+        self._readers[subscriber] = reader
+        if len(self._readers) > READERS_MAX:
+            del self._readers[next(iter(self._readers))]
+        return reader
+
+    def _refuse(self, subscriber: str, asked: Token | int, error: GaplessError) -> None:
+        self._readers.pop(subscriber, None)
+        why = OutputReader.why(error)
+        self.pump.post(ask.ReadRefused(subscriber, asked, why, str(error)))
+
+    def _read_peer(self, effect: ask.ReadPeer) -> None:
+        if effect.peer not in self._peers:
+            disk = self.dir.output(effect.peer)
+            self._peers[effect.peer] = OutputReader(disk, self.setup.schema)
+        try:
+            frame, join_at = self._peers[effect.peer].peer(effect.since)
+        except GaplessError as e:
+            self._tell(f"the output of {effect.peer} does not read: {e}")
+            self.pump.post(ask.PeerRead(effect.peer, None))  # it goes on where it was, once it can
+        else:
+            self.pump.post(ask.PeerRead(effect.peer, frame, join_at))
+
+    def _close_peer(self, effect: ask.ClosePeer) -> None:
+        self._peers.pop(effect.peer, None)

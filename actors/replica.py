@@ -1,0 +1,116 @@
+"""A replica's shell: reads sources and checkpoints for the machine, on a disk that others share.
+
+Sources are read on the pump's own thread: it has nothing else to do, and a read that finds nothing
+costs one stat. Where nothing is new it looks again after 1 to 10 ms, and tells the machine so after
+FOLLOW_MS, as the machine has other things to ask then. Checkpoints go to a thread of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from gapless.actors.hands import Hands
+from gapless.actors.setup import JobDir, Setup
+from gapless.actors.shell import Shell
+from gapless.failover import checkpoint as checkpoints
+from gapless.failover import effects as ask
+from gapless.failover.replica import Replica
+from gapless.failover.sources import Sources
+from gapless.failover.starting import ReplicaStart
+from gapless.protocol.errors import Bug, GaplessError, JournalError
+
+POLL_MS_MIN, POLL_MS_MAX = 1, 8
+"""Between two looks at a source that has nothing new, doubled from the first to the second: a row
+is seen within the second, at a hundred looks a second."""
+FOLLOW_MS = 150
+"""How long a read waits for a source to grow before it says that there is nothing new."""
+
+
+class ReplicaShell(Shell):
+    """One life of a replica."""
+
+    def __init__(self, setup: Setup, job_dir: JobDir, at_end: Callable[[str], None]) -> None:
+        super().__init__(setup, job_dir, at_end)
+        start = setup.start
+        if not isinstance(start, ReplicaStart):
+            raise Bug(f"{setup.life} is started as {start}")
+        executor = job_dir.executor(start.plan)
+        self._sources = Sources(
+            {name: disk for name, disk in job_dir.sources().items() if name in executor.sources},
+            executor.sources,
+            job_dir.partitions(start.shard),
+        )
+        self._reads = 0  # asked for; each is answered once
+        self.machine = Replica(setup.life, start, executor, setup.timing)
+        self._does |= {
+            ask.OpenSources: self._open,
+            ask.ReadSource: self._read,
+            ask.SkipSource: lambda effect: self._sources.skip(effect.source, effect.t),
+            ask.WriteCheckpoint: self._write_checkpoint,
+            ask.LoadCheckpoint: self._load_checkpoint,
+        }
+        self._pump(self.machine)
+        self._disk = Hands(f"checkpoints {self.life}", self._broken)
+
+    def _let_go(self) -> None:
+        self._disk.end()
+
+    # -- sources ------------------------------------------------------------------------------
+
+    def _open(self, effect: ask.OpenSources) -> None:
+        self._reads += 1  # what is being read is of before
+        try:
+            self._sources.open(effect.positions, effect.since)
+        except (JournalError, OSError) as e:
+            self._failed("", e)
+
+    def _read(self, effect: ask.ReadSource) -> None:
+        self._reads += 1
+        self._look(effect.source, self._reads, POLL_MS_MIN, FOLLOW_MS)
+
+    def _look(self, source: str, number: int, wait_ms: int, left_ms: int) -> None:
+        """Reads; where there is nothing new, looks again after a while."""
+        if number != self._reads:
+            return
+        try:
+            frame, position = self._sources.read(source)
+        except (JournalError, OSError) as e:
+            self._failed(source, e)
+            return
+        if frame is None and left_ms > 0:
+            again = partial(
+                self._look, source, number, min(2 * wait_ms, POLL_MS_MAX), left_ms - wait_ms
+            )
+            self.pump.later(wait_ms, again)
+            return
+        # Not within the call of the machine that asked: a source that is far ahead would nest.
+        self.pump.post(ask.SourceRead(source, frame, position))
+
+    def _failed(self, source: str, error: Exception) -> None:
+        self._reads += 1
+        self.pump.post(ask.SourceFailed(source, str(error)))
+
+    # -- checkpoints --------------------------------------------------------------------------
+
+    def _write_checkpoint(self, effect: ask.WriteCheckpoint) -> None:
+        def write() -> None:
+            reason = ""
+            try:
+                checkpoints.write(self.dir.disk, effect.name, effect.checkpoint)
+            except (GaplessError, OSError) as e:
+                reason = str(e)
+            self.pump.post(ask.CheckpointWritten(effect.name, reason))
+
+        self._disk.do(write)
+
+    def _load_checkpoint(self, effect: ask.LoadCheckpoint) -> None:
+        def load() -> None:
+            try:
+                found = checkpoints.read(self.dir.disk, effect.name, self.machine.schema)
+            except (GaplessError, OSError) as e:
+                self.pump.post(ask.CheckpointLoaded(effect.name, None, str(e)))
+            else:
+                self.pump.post(ask.CheckpointLoaded(effect.name, found))
+
+        self._disk.do(load)

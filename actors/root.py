@@ -1,0 +1,407 @@
+"""The root of a job: the supervisor's shell. It starts and ends processes as the machine says.
+
+    Spawn, Kill      hosts.py, on threads: the cluster takes its time
+    Desire           the job's directory, before anything else happens
+    Send             the post, to lives in the address book, which the root writes
+    Died, Nodes      from watching the hosts, and from asking the cluster
+
+One detached actor, "talkers/root", that Ray restarts when it dies. Every life of it takes a term of
+the job's directory; it finds the hosts that run, writes a new book, and adopts who is in it. While
+it is away nothing of the output stops. One whose term is over does nothing more: another root has
+the job (decision 0023).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from gapless.actors.book import Book, Entry
+from gapless.actors.host import LAST_WORDS_S, NAMESPACE, SWITCH_S, About
+from gapless.actors.hosts import Hosts, reason
+from gapless.actors.post import Post
+from gapless.actors.pump import Pump, now_ms
+from gapless.actors.setup import RAY_TIMING, JobDir, Setup
+from gapless.actors.shell import Alarmed
+from gapless.actors.wire import Wire
+from gapless.engine.splice import Runnable, Splice
+from gapless.failover import effects as ask
+from gapless.failover.desired import Change, Desired, Switch
+from gapless.failover.equivalent import check_changed, check_equivalent
+from gapless.failover.messages import SUPERVISOR, Life, Retire
+from gapless.failover.slots import JobState
+from gapless.failover.supervisor import Supervisor
+from gapless.failover.timing import Timing
+from gapless.protocol.documents import Document
+from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import DiskFull, Fenced, GaplessError, Misuse
+
+NODES_MS = 300
+"""Between two looks at which nodes there are."""
+TERM_MS = 1000
+"""Between two looks whether another root has the job."""
+SPARES_MS = 1000
+"""From a start to the making of spares: what is needed comes first."""
+SPAWNERS = 4
+"""Processes that are started at once; each start keeps a core busy for a while."""
+ALARMS_MAX = 200
+"""Kept for people; the log has all of them."""
+
+_log = logging.getLogger("gapless.actors")
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something that a person should know."""
+
+    at_ms: int
+    """Since 1970."""
+    who: str
+    what: str
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job, as people see it."""
+
+    name: str
+    job_dir: str
+    state: JobState
+    desired: Desired
+    nodes: Mapping[str, str]
+    """By id, the names of the nodes that are there."""
+    hosts: Mapping[Life, About]
+    alarms: tuple[Alarm, ...]
+    root: About
+    uptime_ms: int
+    """Of this root."""
+
+
+class Root:
+    """One life of a job's root. Ray calls it; see `root_class`."""
+
+    def __init__(self, job_dir: str, timing: Timing, runtime_env: Mapping[str, Any] | None) -> None:
+        sys.setswitchinterval(SWITCH_S)
+        logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
+        self._dir = JobDir(job_dir)
+        self._timing = timing
+        job, record = self._dir.job, self._dir.job.record
+        resumed = job.resume(self._dir.functions)
+        self.life = Life(SUPERVISOR, Incarnation(resumed.term, 0))
+        self._schema = self._dir.schema()
+        self._began_ms = now_ms()
+        self._alarms: deque[Alarm] = deque(maxlen=ALARMS_MAX)
+        self._ended = threading.Event()
+        self._reason = ""
+        self._nodes = _nodes()
+        self._hosts = Hosts(record.name, record.settings.spares, runtime_env)
+        self._handle = ray.get_runtime_context().current_actor
+        self._node = ray.get_runtime_context().get_node_id()
+        self._about: dict[Life, About] = {}
+        self._entries: dict[Life, Entry] = {self.life: Entry(self._handle, self._node)}
+        self._books = 0
+        self._workers = ThreadPoolExecutor(SPAWNERS, thread_name_prefix="spawn")
+        for name, why in resumed.unreadable.items():
+            self._note("root", f"checkpoint {name} is dropped: {why}")
+            job.drop_checkpoint(name)
+        self.machine = Supervisor(
+            resumed.term, resumed.desired, resumed.checkpoints, tuple(self._nodes), timing
+        )
+        self._pump = Pump(
+            str(self.life),
+            self.machine,
+            {
+                ask.Send: lambda effect: self._post.send(effect.to, effect.message),
+                ask.Exit: lambda effect: self._pump.stop(effect.reason),
+                ask.Alarm: lambda effect: self._note("supervisor", effect.what),
+                ask.Spawn: self._spawn,
+                ask.Kill: self._kill,
+                ask.Desire: self._desire,
+                ask.DropCheckpoint: lambda effect: self._drop_checkpoint(effect.name),
+            },
+            flush=self._flush,
+            at_end=self._end,
+        )
+        self._wire = Wire(self._schema)
+        self._post = Post(self._wire, self._pump.do)
+        for about, handle in self._hosts.find():
+            self._add(about, handle)
+        self._publish()
+        self._pump.do(lambda: self._pump.later(TERM_MS, self._look_at_term))
+        self._pump.do(lambda: self._pump.later(SPARES_MS, self._make_spares))
+        self._pump.start()
+        threading.Thread(target=self._watch_nodes, name="nodes", daemon=True).start()
+
+    # -- for lives ----------------------------------------------------------------------------
+
+    def hear(self, data: bytes) -> None:
+        """Takes messages."""
+        self._pump.do(lambda: self._hear(data))
+
+    def _hear(self, data: bytes) -> None:
+        for message in self._wire.decode(data):
+            if isinstance(message, Alarmed):
+                self._note(str(message.life), message.what)
+            else:
+                self._pump.happens(message)
+
+    # -- for people ---------------------------------------------------------------------------
+
+    def view(self) -> JobView:
+        """How the job is."""
+        return self._pump.call(self._view)
+
+    def _view(self) -> JobView:
+        record = self._dir.job.record
+        return JobView(
+            record.name,
+            str(self._dir.path),
+            self.machine.state(),
+            self.machine.desired,
+            dict(self._nodes),
+            dict(self._about),
+            tuple(self._alarms),
+            About(self.life, self._node, _pid()),
+            now_ms() - self._began_ms,
+        )
+
+    def book(self) -> Book:
+        """Where the lives are."""
+        return self._post.book
+
+    def command(self, change: Change) -> None:
+        """Changes what is desired. Raises `Misuse` where that makes no sense."""
+        self._pump.call(lambda: self._pump.happens(ask.Command(change)))
+
+    def cutover(self, plans: Mapping[str, Document], at: int | None) -> tuple[str, ...]:
+        """Switches to these plans, by name: of the same answer or, with `at`, of another from then
+        on. Returns what could not be known of them. Raises `NotEquivalent` and `Misuse`, and
+        nothing has changed.
+        """
+        return self._pump.call(lambda: self._cutover(plans, at))
+
+    def _cutover(self, plans: Mapping[str, Document], at: int | None) -> tuple[str, ...]:
+        from gapless.engine.splice import runnable_from_document
+        from gapless.protocol.elements import BEGIN
+
+        job = self._dir.job
+        old = job.plan(self.machine.desired.plans[0], self._dir.functions)
+        names, notes = [], []
+        for name, document in plans.items():
+            new: Runnable = runnable_from_document(document, self._dir.functions)
+            if at is None:
+                notes += check_equivalent(old, new)
+            else:
+                check_changed(old, new)
+                if isinstance(new, Splice):
+                    raise Misuse("cutover: a plan that changes itself cannot be changed to")
+                new = Splice(old, new, at)
+            job.add_plan(name, new)
+            names.append(name)
+        self._pump.happens(ask.Command(Switch(tuple(names), BEGIN if at is None else at)))
+        return tuple(notes)
+
+    def wait(self) -> str:
+        """Answers when this root ends by itself, and says why."""
+        self._ended.wait()
+        return self._reason
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken, here or in any life."""
+        self._pump.call(self.machine.validate)
+        handles = self._pump.call(lambda: [self._entries[life].handle for life in self._about])
+        ray.get([handle.validate.remote() for handle in handles])
+
+    def about(self) -> About:
+        """Who this is."""
+        return About(self.life, self._node, _pid())
+
+    # -- lives --------------------------------------------------------------------------------
+
+    def _spawn(self, effect: ask.Spawn) -> None:
+        if self._retires():
+            return
+        node = effect.node
+        setup = Setup(
+            str(self._dir.path), effect.life, effect.start, self._schema, self._timing, node
+        )
+        book = self._post.book
+        self._workers.submit(self._start, setup, book)
+
+    def _start(self, setup: Setup, book: Book) -> None:
+        """On a thread of its own."""
+        try:
+            handle, about = self._hosts.start(setup, book)
+        except (RayError, ValueError) as e:
+            why = f"it cannot be started on node {self._name_of(setup.node)}: {reason(e)}"
+            self._pump.do(lambda: self._died(setup.life, why))
+            return
+        self._pump.do(lambda: self._started(about, handle))
+
+    def _started(self, about: About, handle: Any) -> None:
+        self._add(about, handle)
+        self._publish()
+        self._pump.later(SPARES_MS, self._make_spares)
+
+    def _add(self, about: About, handle: Any) -> None:
+        life = about.life
+        if life is None:
+            return
+        self._about[life] = about
+        self._entries[life] = Entry(handle, about.node)
+
+        def over(why: str) -> None:
+            self._pump.do(lambda: self._died(life, why))
+
+        self._hosts.watch(handle, over)
+
+    def _died(self, life: Life, why: str) -> None:
+        about = self._about.pop(life, None)
+        node = "" if about is None else f" on node {self._name_of(about.node)}"
+        _log.info("%s%s is over: %s", life, node, why)
+        if self._entries.pop(life, None) is not None:
+            self._publish()
+        self._pump.happens(ask.Died(life, why))
+
+    def _kill(self, effect: ask.Kill) -> None:
+        if self._retires():
+            return
+        entry, about = self._entries.get(effect.life), self._about.get(effect.life)
+        if entry is None or about is None:
+            return
+        self._workers.submit(self._hosts.slay, about.node, about.pid)
+        self._workers.submit(self._hosts.kill, entry.handle)
+
+    def _publish(self) -> None:
+        """Writes a new version of the address book, and sends it to all who are in it."""
+        self._books += 1
+        book = Book((self.life.incarnation.term, self._books), dict(self._entries))
+        self._post.take_book(book)
+        for life, entry in self._entries.items():
+            if life != self.life:
+                entry.handle.meet.remote(book)
+
+    def _make_spares(self) -> None:
+        if not self._retires():
+            self._workers.submit(self._hosts.make_spares, tuple(self._nodes))
+
+    # -- the job's directory ------------------------------------------------------------------
+
+    def _desire(self, effect: ask.Desire) -> None:
+        try:
+            self._dir.job.write_desired(effect.desired)
+        except (Fenced, DiskFull, OSError) as e:
+            self._note("root", f"what is desired cannot be written: {e}")
+            self._pump.stop(f"cannot write what is desired: {e}")
+
+    def _drop_checkpoint(self, name: str) -> None:
+        if not self._retires():
+            self._dir.job.drop_checkpoint(name)
+
+    def _retires(self) -> bool:
+        """Whether another root has the job; this one ends then."""
+        if self._dir.job.is_over and self._pump.ended is None:
+            term = self.life.incarnation.term
+            self._pump.happens(Retire(term, self.life, "another root has the job"))
+        return self._pump.ended is not None
+
+    def _look_at_term(self) -> None:
+        if not self._retires():
+            self._pump.later(TERM_MS, self._look_at_term)
+
+    # -- nodes --------------------------------------------------------------------------------
+
+    def _watch_nodes(self) -> None:
+        """On a thread of its own, as the cluster's directory may be away for a while."""
+        while not self._ended.wait(NODES_MS / 1000):
+            try:
+                nodes = _nodes()
+            except RayError as e:
+                _log.warning("the cluster does not say which nodes it has: %s", e)
+                continue
+            if nodes.keys() != self._nodes.keys():
+                self._nodes = nodes
+                self._pump.post(ask.Nodes(tuple(nodes)))
+                self._pump.do(lambda: self._pump.later(SPARES_MS, self._make_spares))
+
+    def _name_of(self, node: str) -> str:
+        return self._nodes.get(node, node[:8])
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _note(self, who: str, what: str) -> None:
+        _log.warning("%s: %s", who, what)
+        self._alarms.append(Alarm(time.time_ns() // 1_000_000, who, what))
+
+    def _flush(self) -> None:
+        self._post.flush()
+
+    def _end(self, why: str) -> None:
+        """The machine has exited. A stopped job needs no root; where another root has it, neither
+        do we; what broke down is restarted by Ray.
+        """
+        self._reason = why
+        self._ended.set()
+        try:
+            is_stopped = self._dir.job.desired().state == "stopped"
+            is_done = is_stopped or self._dir.job.is_over
+        except (GaplessError, OSError) as e:
+            _log.error("whether the job is over cannot be read: %s", e)
+            is_stopped, is_done = False, False
+        if is_stopped:
+            self._hosts.end()
+        time.sleep(LAST_WORDS_S)
+        ray.kill(self._handle, no_restart=is_done)
+
+
+def _nodes() -> dict[str, str]:
+    """The nodes that can be used now: by id, their names."""
+    return {n["NodeID"]: n["NodeName"] for n in ray.nodes() if n["Alive"]}
+
+
+def _pid() -> int:
+    import os
+
+    return os.getpid()
+
+
+_GROUPS = {"ask": 16, "watch": 16}
+_IN_GROUP = {
+    "view": "ask",
+    "book": "ask",
+    "command": "ask",
+    "cutover": "ask",
+    "validate": "ask",
+    "about": "ask",
+    "wait": "watch",
+}
+
+
+def root_class() -> Any:
+    """`Root` as an actor that Ray restarts."""
+    methods = {
+        name: ray.method(concurrency_group=group)(getattr(Root, name))
+        for name, group in _IN_GROUP.items()
+    }
+    grouped = type("Root", (Root,), {**methods, "__module__": __name__})
+    return ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, concurrency_groups=_GROUPS)(
+        grouped
+    )
+
+
+def root_name(job: str) -> str:
+    """What the root of a job is called in its cluster."""
+    return f"{job}/root"
+
+
+__all__ = ["NAMESPACE", "RAY_TIMING", "Alarm", "JobView", "Root", "root_class", "root_name"]

@@ -1,0 +1,103 @@
+"""What a process is told when it becomes a life, and what it opens with that: the job's directory.
+
+Everything durable is found through the directory, so a setup is small: which job, which life, and
+where that begins.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from gapless.actors.code import Functions
+from gapless.engine.splice import Runnable
+from gapless.failover.executor import Executor
+from gapless.failover.job import Job
+from gapless.failover.messages import Life
+from gapless.failover.settings import Settings
+from gapless.failover.starting import MergerStart, ReplicaStart
+from gapless.failover.timing import Timing
+from gapless.journal.disk import LocalDisk
+from gapless.protocol.schema import StreamSchema
+
+RAY_TIMING = Timing(
+    heartbeat_ms=200,
+    resend_ms=400,
+    snapshot_ms=3000,
+    hang_ms=1200,
+    lag_ms=5000,
+    adopt_ms=700,
+    backoff_ms=50,
+    start_ms=60_000,
+    kill_ms=1000,
+)
+"""For processes of a Ray cluster: a call is answered in a millisecond, and in a few hundred where
+the machine is busy; a process that is started is there within seconds. A stopped process is noticed
+by its heartbeat alone, within `hang_ms`.
+"""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a process becomes a life."""
+
+    job_dir: str
+    life: Life
+    start: ReplicaStart | MergerStart
+    schema: StreamSchema
+    """Of the output, and so of every message."""
+    timing: Timing
+    """Of all machines of the job."""
+    node: str
+
+
+def token() -> str:
+    """A name that no other process of any machine has."""
+    return f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid4().hex[:12]}"
+
+
+class JobDir:
+    """A job's directory, as a process of the job sees it."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Raises `Misuse` where there is no job, `JobError` where it does not read."""
+        self.path = Path(path)
+        self.disk = LocalDisk(self.path)
+        self.job = Job(self.disk, token())
+        self.functions = Functions(self.path)
+
+    @property
+    def settings(self) -> Settings:
+        """What the job's maker chose."""
+        return self.job.record.settings
+
+    def plan(self, name: str) -> Runnable:
+        """A plan of the job."""
+        return self.job.plan(name, self.functions)
+
+    def executor(self, name: str) -> Executor:
+        """A new instance of a plan, within the job's limit of memory."""
+        plan = self.plan(name)
+        return Executor(name, partial(plan.compile, memory_limit=self.settings.memory_limit))
+
+    def schema(self) -> StreamSchema:
+        """Of the output: all plans of a job have one."""
+        return self.executor(self.job.desired().plans[0]).schema
+
+    def sources(self) -> dict[str, LocalDisk]:
+        """By source, where its journal lies."""
+        return {name: LocalDisk(path) for name, path in self.job.record.sources.items()}
+
+    def partitions(self, shard: int) -> tuple[int, ...]:
+        """Those of every source that a shard reads."""
+        shards = self.job.desired().shards
+        return tuple(range(shard, self.settings.partitions, shards))
+
+    def output(self, slot: str) -> LocalDisk:
+        """Where a merger's output lies."""
+        shard = int(slot[1:].partition(".")[0])
+        return LocalDisk(self.path / Job.out(shard, slot))
