@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gapless.failover.desired import Desired, Stop
-from gapless.failover.effects import Spawn, Start
+from gapless.failover.effects import Died, Spawn, Start
 from gapless.failover.messages import InputStatus, Life, MergerStatus, ReplicaStatus
 from gapless.failover.slots import SlotState
 from gapless.failover.statuses import NOT_YET, Rejoin
@@ -101,14 +101,7 @@ def test_a_slot_shows_how_its_merger_is() -> None:
 
 def test_an_empty_slot_shows_no_age() -> None:
     job = Seen()
-    job.supervisor.nodes = ()
-    life = job.lives["r0.0"]
-    job.supervisor._lost(
-        job.supervisor.slots["r0.0"],
-        job.supervisor.slots["r0.0"].find(life),
-        "it died",
-        1_200,  # type: ignore[arg-type]  # it is there
-    )
+    job.supervisor.on(Died(job.lives["r0.0"], "it died"), 1_200)
     assert job.shown("r0.0", 1_300).heard_ms == -1
 
 
