@@ -54,10 +54,10 @@ from gapless.failover.messages import (
     TakeCheckpoint,
 )
 from gapless.failover.reading import Reading
+from gapless.failover.rejoining import Rejoining
 from gapless.failover.sending import Sending
 from gapless.failover.snapshots import Snapshots
 from gapless.failover.starting import Replay, ReplicaStart
-from gapless.failover.statuses import NOT_YET
 from gapless.failover.tail import Tail
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
@@ -67,9 +67,6 @@ from gapless.protocol.frame import Frame
 TAIL_ROWS_MAX = 1_000_000
 """Rows of output that some merger has not made durable; beyond it the sources are not read. Folded,
 they are the first frame of the next session, so they have to fit into one."""
-
-UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-"""By the time unit of a stream."""
 
 Order = Assign | TakeCheckpoint | Drain | Hold | Retire
 
@@ -96,9 +93,7 @@ class Replica(Sending):
         self._term = life.incarnation.term
         self._version = start.version
         self._said_at = 0
-        self._started_at = 0
-        self._rejoin = NOT_YET
-        self._jumped = 0  # stream time that feedback has skipped
+        self._rejoin = Rejoining(self.schema.time_unit)
         self._is_over = False
         self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
             Start: self._on_start,
@@ -146,7 +141,7 @@ class Replica(Sending):
     # -- beginning ----------------------------------------------------------------------------
 
     def _on_start(self, _: Start, now: int) -> list[Effect]:
-        self._started_at = now
+        self._rejoin.starts(now)
         effects = self._jumpstart.choose(now)
         effects += self._begun(now)
         if self.is_joining:
@@ -174,7 +169,7 @@ class Replica(Sending):
                 effects = self._take_over(found)
             except (BadData, SchemaError):
                 return self._jumpstart.give_up(now) + self._begun(now)
-        self._rejoin = self._rejoin._replace(state_ms=now - self._started_at)
+        self._rejoin.has_state(now)
         effects += self._go_on(now)
         effects.append(self._status(now))
         return effects
@@ -251,8 +246,7 @@ class Replica(Sending):
                 out = self.executor.push(event.source, event.frame)
             except GaplessError as e:
                 return self._exit(f"{type(e).__name__}: {e}")
-            if self._rejoin.read_ms < 0:
-                self._rejoin = self._rejoin._replace(read_ms=now - self._started_at)
+            self._rejoin.reads(now)
             self._put_out(out)
         self._reading.answered(event)
         return self._go_on(now)
@@ -279,7 +273,6 @@ class Replica(Sending):
         self._reading = Reading(self.executor.sources)
         self._skipped = dict.fromkeys(self.executor.sources, BEGIN)
         self.forwarded = BEGIN
-        self._rejoin = NOT_YET
         effects = self._jumpstart.give_up(now) + self._begun(now)
         if self.is_joining:
             effects.append(self._status(now))
@@ -290,15 +283,15 @@ class Replica(Sending):
         """Whether it has read nothing on from the state that it was given; a replay is the last of
         the origins, and has none.
         """
-        return self._jumpstart.found is not None and self._rejoin.read_ms < 0
+        return self._jumpstart.found is not None and not self._rejoin.has_read
 
     # -- hearing from mergers -----------------------------------------------------------------
 
     def _on_ack(self, ack: Ack, now: int) -> list[Effect]:
         if not self._hear_ack(ack, now):
             return []
-        if self._rejoin.caught_up_ms < 0 and self.is_attached:
-            self._rejoin = self._rejoin._replace(caught_up_ms=now - self._started_at)
+        if not self._rejoin.is_over and self.is_attached:
+            self._rejoin.is_taken_in(now)
         return self._go_on(now)
 
     def _on_refused(self, event: Refused, now: int) -> list[Effect]:
@@ -335,20 +328,13 @@ class Replica(Sending):
         effects: list[Effect] = []
         settled = self._forward_to()
         if settled > self.forwarded:
-            self._jumped += self._jumps(settled)
+            self._rejoin.forwards(settled, self.forwarded, self.executor.stable)
             effects += self._forward(settled)
         effects += self._say_again(now)
         self._reading.ask_again()
         effects += self._go_on(now)
         effects += self._probe(now)
         return effects
-
-    def _jumps(self, t: int) -> int:
-        """The stream time that a fast-forward to t skips: what the plan has not come to yet, and
-        had not skipped before.
-        """
-        stable = self.executor.stable
-        return max(0, t - max(stable, self.forwarded)) if stable > BEGIN and t < INF else 0
 
     def _status(self, now: int) -> Send:
         self._said_at = now
@@ -364,9 +350,9 @@ class Replica(Sending):
             self.held_at,
             self._hold_of,
             self.forwarded,
-            self._jumped * 1000 // UNITS_A_SECOND[self.schema.time_unit],
+            self._rejoin.jumped_ms,
             self._jumpstart.words,
-            self._rejoin,
+            self._rejoin.phases,
         )
         return Send(SUPERVISOR, status)
 

@@ -19,8 +19,10 @@ from gapless.failover.statuses import Divergence
 from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import INF
 from gapless.protocol.envelope import Incarnation
+from tests.failover.mergers import R0, merger
 from tests.failover.supervised import World, machine, shown, spawned, whole
 from tests.failover.supervised_lives import NODES, TIMING, Broken
+from tests.failover.test_tallies import differing, status_of
 
 MERGER = Life("m0.0", Incarnation(1, 1))
 Judge = Callable[[MergerStatus | None, MergerStatus], Life | None]
@@ -114,6 +116,14 @@ def test_each_setting_has_its_consequence() -> None:
     assert consequence("majority", NONE_ODD) == (None, False)
 
 
+def test_what_a_merger_sees_of_three_replicas_names_the_odd_one() -> None:
+    seen = merger()
+    differing(seen)  # the odd one leads
+    verdict = judge("majority", None, status_of(seen))
+    assert verdict is not None
+    assert verdict.odd == R0.life
+
+
 # -- a job ------------------------------------------------------------------------------------
 
 
@@ -124,8 +134,8 @@ def about(world: World) -> list[str]:
 def test_divergence_is_reported_once_for_each_merger_and_growth() -> None:
     world = whole(Desired(3, ("p",), mergers=2))
     odd = machine(world, "r0.1")
-    for merger in ("m0.0", "m0.1"):
-        machine(world, merger).outvoted[odd.life] = 1
+    for name in ("m0.0", "m0.1"):
+        machine(world, name).outvoted[odd.life] = 1
     world.run(10 * TIMING.heartbeat_ms)
     assert len(about(world)) == 2
     assert all(f"{odd.life} says this" in alarm for alarm in about(world))
@@ -164,8 +174,8 @@ def check_the_odd_one_is_replaced(make: type[Supervisor] = Supervisor) -> None:
     world.run(200)
     assert odd.life not in world.lives
     assert spawned(world, "r0.1") == 2
-    for merger in ("m0.0", "m0.1"):
-        assert machine(world, merger).fences["r0.1"] == machine(world, "r0.1").life
+    for name in ("m0.0", "m0.1"):
+        assert machine(world, name).fences["r0.1"] == machine(world, "r0.1").life
     assert spawned(world, "r0.0") == spawned(world, "r0.2") == 1
 
 
