@@ -36,7 +36,9 @@ SWITCH_S = 0.001
 """How long one thread keeps another from running: the pump should not wait five milliseconds for
 its turn, as by Python's default, whenever a message comes in."""
 LAST_WORDS_S = 0.2
-"""From the end of a life to that of its process: its last messages leave meanwhile."""
+"""From the end of a root to that of its process: its last answers leave meanwhile."""
+UNATTENDED_S = 5.0
+"""From the end of a life to that of its process, where no root ends it: it would wait for ever."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Host:
     def _end(self, reason: str) -> None:
         self._reason = reason
         self._ended.set()
-        threading.Timer(LAST_WORDS_S, os._exit, (0,)).start()
+        threading.Timer(UNATTENDED_S, os._exit, (0,)).start()
 
 
 _GROUPS = {"ask": ASKERS_MAX, "watch": 4}

@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -94,9 +94,9 @@ class Root:
         sys.setswitchinterval(SWITCH_S)
         logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
         self._dir = JobDir(job_dir)
-        self._timing = timing
         job, record = self._dir.job, self._dir.job.record
         resumed = job.resume(self._dir.functions)
+        self._timing = replace(timing, checkpoint_ms=record.settings.checkpoint_ms)
         self.life = Life(SUPERVISOR, Incarnation(resumed.term, 0))
         self._schema = self._dir.schema()
         self._began_ms = now_ms()
@@ -115,7 +115,12 @@ class Root:
             self._note("root", f"checkpoint {name} is dropped: {why}")
             job.drop_checkpoint(name)
         self.machine = Supervisor(
-            resumed.term, resumed.desired, resumed.checkpoints, tuple(self._nodes), timing
+            resumed.term,
+            resumed.desired,
+            resumed.checkpoints,
+            tuple(self._nodes),
+            self._timing,
+            on_divergence=record.settings.on_divergence,
         )
         self._pump = Pump(
             str(self.life),
@@ -269,8 +274,10 @@ class Root:
         about = self._about.pop(life, None)
         node = "" if about is None else f" on node {self._name_of(about.node)}"
         _log.info("%s%s is over: %s", life, node, why)
-        if self._entries.pop(life, None) is not None:
+        entry = self._entries.pop(life, None)
+        if entry is not None:
             self._publish()
+            self._workers.submit(self._hosts.kill, entry.handle)  # it has ended, or is out of reach
         self._pump.happens(ask.Died(life, why))
 
     def _kill(self, effect: ask.Kill) -> None:

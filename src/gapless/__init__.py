@@ -65,6 +65,11 @@ _HOMES = {
     "NotEquivalent": "gapless.protocol.errors",
     "TokenError": "gapless.protocol.errors",
     "Trimmed": "gapless.protocol.errors",
+    "Job": "gapless.actors.handle",
+    "Subscription": "gapless.actors.subscribing",
+    "attach": "gapless.actors.handle",
+    "launch": "gapless.actors.launching",
+    "resume": "gapless.actors.launching",
     "JournalReader": "gapless.journals",
     "JournalWriter": "gapless.journals",
     "Execution": "gapless.embedded",
@@ -96,6 +101,9 @@ _HOMES = {
 """Every public name, and the module that it comes from; behind a colon its name there."""
 
 if TYPE_CHECKING:
+    from gapless.actors.handle import Job, attach
+    from gapless.actors.launching import launch, resume
+    from gapless.actors.subscribing import Subscription
     from gapless.embedded import Execution, execute, table
     from gapless.engine.functions import function
     from gapless.engine.lateness import k_late, ordered, watermarks
@@ -168,6 +176,7 @@ __all__ = [
     "FrameError",
     "GaplessError",
     "Insert",
+    "Job",
     "JobError",
     "JournalError",
     "JournalReader",
@@ -187,10 +196,12 @@ __all__ = [
     "StreamProperties",
     "StreamSchema",
     "StreamViolation",
+    "Subscription",
     "Tdb",
     "TokenError",
     "Trimmed",
     "aggregate",
+    "attach",
     "call",
     "col",
     "count",
@@ -204,6 +215,7 @@ __all__ = [
     "k_late",
     "lag",
     "last",
+    "launch",
     "lit",
     "max",
     "mean",
@@ -213,6 +225,7 @@ __all__ = [
     "quantile",
     "quorum",
     "race",
+    "resume",
     "source",
     "sum",
     "table",

@@ -1,0 +1,272 @@
+"""The handle of a job: what a program, or a person at a shell, does with one that runs.
+
+    with gl.launch(query, journal="data/flows", dir="jobs/talkers") as job:
+        for frame in job.subscribe(): ...
+    job = gl.attach("talkers")              from any process that is connected to the cluster
+
+A handle holds nothing of the job: it asks the root, and where the root is away for a moment it asks
+again. Lives and output go on without handles, and without a root.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+import ray
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+)
+
+from gapless.actors import cluster
+from gapless.actors.book import Book
+from gapless.actors.host import NAMESPACE
+from gapless.actors.hosts import named, reason
+from gapless.actors.plans import Plans, named_plans
+from gapless.actors.root import JobView, root_name
+from gapless.actors.setup import RAY_TIMING, JobDir
+from gapless.actors.subscribing import Subscription, subscriber_name
+from gapless.engine.answer import answer, instant, last_answer
+from gapless.engine.plan import Plan
+from gapless.engine.query import Query
+from gapless.failover.desired import Change, Scale, Stop
+from gapless.failover.messages import Life, Token
+from gapless.failover.subscriber import StartAt, Subscriber
+from gapless.failover.table import Deliver
+from gapless.failover.timing import Timing
+from gapless.failover.tokens import decode
+from gapless.protocol.errors import GaplessError, JobError, Misuse
+
+ASK_S = 40.0
+"""How long a question to the root may take: it is restarted meanwhile where it has died."""
+AGAIN_S = 0.1
+"""Between two questions to a root that is away."""
+TABLE_S = 60.0
+"""How long `table` waits for the output to get as far as was asked for."""
+
+_R = TypeVar("_R")
+
+
+class Job:
+    """A job that runs. `launch` and `attach` give it."""
+
+    def __init__(
+        self, root: Any, *, owns_cluster: bool = False, timing: Timing = RAY_TIMING
+    ) -> None:
+        self._root = root
+        self._owns_cluster = owns_cluster
+        self._timing = timing
+        view = self.status()
+        self.name = view.name
+        self.dir = Path(view.job_dir)
+        self._job_dir = JobDir(self.dir)
+        self._schema = self._job_dir.schema()
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        deliver: Deliver = "changes",
+        start: StartAt | str | Mapping[str, Token] = "now",
+        *,
+        mergers: Sequence[int] | None = None,
+    ) -> Subscription:
+        """The output as it becomes durable; `for` and `async for` iterate over its frames.
+
+        `deliver="changes"`: frames of inserts, adjusts and stables; `"final"`: each event once,
+        when nothing about it can change any more. `start`: "now" (with a reset: the table as of
+        now), "begin", a time, or the token of an earlier subscription. `mergers`: which of each
+        shard's are read, by index; all of them by default, so that one may die unnoticed.
+        """
+        record = self._job_dir.job.record
+        desired = self.status().desired
+        indexes = range(desired.mergers) if mergers is None else mergers
+        wrong = [i for i in indexes if not 0 <= i < desired.mergers]
+        if wrong or not indexes:
+            raise Misuse(f"mergers {list(indexes)}: the job has {desired.mergers} a shard, from 0")
+        by_shard = {
+            str(shard): tuple(f"m{shard}.{i}" for i in indexes) for shard in range(desired.shards)
+        }
+        machine = Subscriber(
+            subscriber_name(),
+            by_shard,
+            self._schema,
+            deliver=deliver,
+            insert_only=record.insert_only and record.case == "r3",
+            start=self._start_at(start),
+            case=record.case,
+            timing=self._timing,
+        )
+        slots = tuple(slot for slots in by_shard.values() for slot in slots)
+        return Subscription(machine, slots, self._schema, self._root, self._book(), self.dir)
+
+    def _start_at(self, start: StartAt | str | Mapping[str, Token]) -> StartAt:
+        if isinstance(start, str) and start not in ("now", "begin"):
+            return decode(start)
+        if isinstance(start, str | Mapping):
+            return start  # type: ignore[return-value]  # one of the two words
+        return instant(start, self._schema.time_unit)
+
+    def table(self, at: Any = None) -> pa.Table:
+        """The answer at a time, as far as it is durable; by default the newest that is known.
+
+        `at` is an int in the stream's unit, a datetime, a date. Raises `Misuse` where the output
+        is not stable that far within a minute, `Trimmed` where that part of it is gone.
+        """
+        since = None if at is None else instant(at, self._schema.time_unit)
+        with self.subscribe(start="now" if since is None else since) as subscription:
+            emit = subscription.next_emit(TABLE_S)
+        if emit is None:
+            raise Misuse(
+                f"table: the output of {self.name} is not stable up to {at} after {TABLE_S:g} s"
+            )
+        if since is None:
+            return last_answer([emit.frame], self._schema, True)
+        return answer([emit.frame], self._schema, since)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def status(self) -> JobView:
+        """How the job is: `gapless status` shows it as a table."""
+        view: JobView = self._ask(lambda root: root.view.remote())
+        return view
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken in any process of the job."""
+        self._ask(lambda root: root.validate.remote())
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def kill(self, replica: str | int) -> None:
+        """Kills a process, as a drill: "r0.2" or 2 a replica, "m0.0" a merger, "root" the root."""
+        slot = f"r0.{replica}" if isinstance(replica, int) else replica
+        view = self.status()
+        if slot == "root":
+            ray.kill(self._root, no_restart=False)
+            return
+        lives = [life for life in view.hosts if life.slot == slot]
+        if not lives:
+            slots = sorted({life.slot for life in view.hosts})
+            raise Misuse(f"kill {slot!r}: nobody is there; there are {', '.join(slots)}, root")
+        self._book().lives[max(lives)].handle.die.remote()
+
+    def scale(self, replicas: int) -> None:
+        """Runs so many replicas of each shard."""
+        self._command(Scale(replicas))
+
+    def cutover(
+        self, query: Query | Plan | None = None, *, plans: Plans = None, at: Any = None
+    ) -> tuple[str, ...]:
+        """Goes on with another plan, or other plans, of the same answer; with `at` with another
+        answer of the same schema from that time on. The output never pauses.
+
+        Returns what could not be known about the two, a sentence each. Raises `NotEquivalent`.
+        """
+        since = None if at is None else instant(at, self._schema.time_unit)
+        taken = self._job_dir.job.plan_names()
+        documents = {
+            name: plan.to_document() for name, plan in named_plans(query, plans, taken).items()
+        }
+        notes: tuple[str, ...] = self._ask(lambda root: root.cutover.remote(documents, since))
+        return notes
+
+    def stop(self, drain: bool = True, *, timeout_s: float = 120.0) -> None:
+        """Ends the job: with `drain` once all input that is there now is answered and durable.
+
+        Returns when its root has ended; what it has put out stays in its directory.
+        """
+        try:
+            waits = self._root.wait.remote()
+            self._command(Stop(drain))
+            ray.get(waits, timeout=timeout_s)
+        except GetTimeoutError:
+            raise JobError(
+                f"job {self.name} has not ended after {timeout_s:g} s: `gapless status` shows what "
+                "it waits for; stop(drain=False) waits for nothing"
+            ) from None
+        except (RayActorError, JobError) as e:
+            if self.is_running:
+                raise JobError(f"job {self.name} cannot be stopped: {e}") from None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the job's directory does not say that it is stopped."""
+        return self._job_dir.job.desired().state != "stopped"
+
+    def _command(self, change: Change) -> None:
+        self._ask(lambda root: root.command.remote(change))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Ends the job at once, and the cluster that `launch` has started for it."""
+        try:
+            if self.is_running:
+                self.stop(drain=False)
+        finally:
+            if self._owns_cluster:
+                cluster.disconnect()
+
+    # -- the root -----------------------------------------------------------------------------
+
+    def _book(self) -> Book:
+        book: Book = self._ask(lambda root: root.book.remote())
+        return book
+
+    def _ask(self, question: Callable[[Any], Any]) -> Any:
+        """The root's answer; asks again while it is being restarted."""
+        until = time.monotonic() + ASK_S
+        while True:
+            try:
+                return ray.get(question(self._root), timeout=max(0.1, until - time.monotonic()))
+            except RayTaskError as e:
+                if isinstance(e.cause, GaplessError):
+                    raise e.cause from None
+                raise
+            except ActorUnavailableError as e:
+                if time.monotonic() >= until:
+                    raise JobError(f"the job's root does not answer: {reason(e)}") from None
+                time.sleep(AGAIN_S)
+            except ActorDiedError as e:
+                raise JobError(f"the job's root is gone: {reason(e)}") from None
+            except GetTimeoutError:
+                raise JobError(f"the job's root has not answered for {ASK_S:g} s") from None
+            except RayError as e:
+                raise JobError(f"the job's root cannot be asked: {reason(e)}") from None
+
+
+def attach(name: str, *, address: str | None = "auto") -> Job:
+    """The handle of a job that runs, from any process. `address`: its Ray cluster, where this
+    process is not connected to one. Raises `Misuse` where no such job runs there.
+    """
+    cluster.connect(address)
+    try:
+        root = ray.get_actor(root_name(name), namespace=NAMESPACE)
+    except ValueError:
+        jobs = [each.removesuffix("/root") for each in named("") if each.endswith("/root")]
+        running = f"running are {', '.join(jobs)}" if jobs else "none is running"
+        raise Misuse(
+            f"no job {name!r} runs in this cluster, {running}; `gapless run --resume DIR` starts "
+            "one again from its directory"
+        ) from None
+    return Job(root)
+
+
+def lives_of(view: JobView) -> dict[str, Life]:
+    """By slot, the newest life."""
+    return {life.slot: life for life in sorted(view.hosts)}

@@ -1,0 +1,296 @@
+"""Launching: a query becomes a job that runs. And resuming: a job that is in its directory alone.
+
+1. checks         journals, plans, shards, directory: whatever is wrong is said here
+2. the directory  whole, or there is no job
+3. the root       in the cluster; it starts everything else
+4. waits          until every shard is answered by a merger and a replica
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import ray
+from ray.exceptions import RayActorError, RayError
+
+from gapless.actors import cluster
+from gapless.actors.code import FOLDER
+from gapless.actors.handle import Job
+from gapless.actors.host import NAMESPACE
+from gapless.actors.hosts import reason
+from gapless.actors.plans import Plans, named_plans
+from gapless.actors.root import JobView, root_class, root_name
+from gapless.actors.setup import RAY_TIMING, token
+from gapless.actors.sharding import check_shards
+from gapless.engine.durations import Duration, ticks
+from gapless.engine.judged import check_source
+from gapless.engine.plan import Plan, plan_of
+from gapless.engine.query import Query
+from gapless.failover import job as jobs
+from gapless.failover.desired import Desired
+from gapless.failover.equivalent import check_equivalent, merge_case
+from gapless.failover.job_files import JobRecord
+from gapless.failover.settings import Settings
+from gapless.failover.timing import Timing
+from gapless.journal.disk import LocalDisk
+from gapless.journal.layout import Layout, layout_of
+from gapless.protocol.errors import JobError, JournalError, Misuse
+
+Journals = str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]]
+
+READY_S = 90.0
+"""How long a job may take until it answers; starting all its processes takes seconds."""
+LOOK_S = 0.05
+"""Between two looks whether it does."""
+
+
+def launch(
+    query: Query | Plan,
+    *,
+    journal: Journals,
+    dir: str | os.PathLike[str],  # noqa: A002  # what users call it
+    name: str | None = None,
+    replicas: int = 3,
+    plans: Plans = None,
+    shards: int = 1,
+    mergers: int = 1,
+    address: str | None = None,
+    checkpoint_s: float = 10,
+    retain: Duration | None = None,
+    retain_bytes: int | None = None,
+    on_divergence: Literal["report", "stop", "majority"] = "report",
+    memory_limit: int | None = None,
+    spares: int = 1,
+    code: str | os.PathLike[str] | None = None,
+    runtime_env: Mapping[str, Any] | None = None,
+    timing: Timing = RAY_TIMING,
+) -> Job:
+    """Runs a query so that its output goes on whatever dies, and returns once it answers.
+
+    `journal`: where its source's partitions lie, of several sources by name. `dir`: the job's
+    directory, which all nodes see; `name` is its last part by default. Each shard has `replicas`
+    replicas, which run `plans` in turn (the query's own plan by default), and 1 or 2 `mergers`.
+    `address`: a Ray cluster; without it the one that this process is connected to, or else a small
+    one of its own. `retain`, `retain_bytes`: how much of the output stays readable (all by
+    default). `on_divergence`: where replicas disagree "report" it, "stop", or replace the odd one
+    by "majority". `memory_limit`: bytes of state of one replica. `spares`: processes of each node
+    that wait to become a life. `code`: the file, or folder, that defines the query's functions;
+    `runtime_env`: Ray's, of every process.
+
+    Raises `Misuse`, `NotEquivalent` or `JournalError` before anything runs, `JobError` where it
+    does not come up.
+    """
+    job_dir = Path(dir).resolve()
+    named = named_plans(query, plans)
+    first = plan_of(query)
+    for plan in named.values():
+        check_equivalent(first, plan)
+    sources, layouts = _journals(first, journal)
+    check_shards(first, layouts, shards)
+    settings = Settings(
+        on_divergence=on_divergence,
+        checkpoint_ms=_milliseconds("checkpoint_s", checkpoint_s),
+        memory_limit=memory_limit,
+        retain_bytes=retain_bytes,
+        retain_ms=None if retain is None else ticks(retain, "ms", "retain"),
+        spares=spares,
+        code=None if code is None else Path(code).name,
+        partitions=next(iter(layouts.values())).partitions,
+    )
+    record = JobRecord(
+        job_dir.name if name is None else name,
+        sources,
+        insert_only=all(plan.insert_only for plan in named.values()),
+        case=_case(named),
+        settings=settings,
+    )
+    desired = Desired(replicas, tuple(named), mergers, shards)
+    owns = cluster.connect(address)
+    try:
+        _check_free(record.name)
+        _check_memory(settings, desired)
+        _create(job_dir, record, named, desired, code)
+        return _start(job_dir, record.name, timing, runtime_env, owns=owns)
+    except BaseException:
+        if owns:
+            cluster.disconnect()
+        raise
+
+
+def resume(
+    dir: str | os.PathLike[str],  # noqa: A002  # what users call it
+    *,
+    address: str | None = None,
+    runtime_env: Mapping[str, Any] | None = None,
+    timing: Timing = RAY_TIMING,
+) -> Job:
+    """Runs a job again from its directory, after everything of it is gone."""
+    job_dir = Path(dir).resolve()
+    job = jobs.Job(LocalDisk(job_dir), token())
+    if job.desired().state == "stopped":
+        raise Misuse(f"{job_dir}: this job was stopped, for good: launch a new one elsewhere")
+    owns = cluster.connect(address)
+    try:
+        _check_free(job.record.name)
+        return _start(job_dir, job.record.name, timing, runtime_env, owns=owns)
+    except BaseException:
+        if owns:
+            cluster.disconnect()
+        raise
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+def _journals(plan: Plan, journal: Journals) -> tuple[dict[str, str], dict[str, Layout]]:
+    """By source, the path of its journal and what that holds. Raises where they do not fit."""
+    wanted = plan.query.sources
+    if isinstance(journal, Mapping):
+        given = {name: os.fspath(path) for name, path in journal.items()}
+    elif len(wanted) == 1:
+        given = dict.fromkeys(wanted, os.fspath(journal))
+    else:
+        raise Misuse(
+            f"journal: the query reads {', '.join(wanted)}: give a mapping from them to paths"
+        )
+    if missing := sorted(wanted.keys() - given.keys()):
+        raise Misuse(f"journal: none is given for source {missing[0]!r}")
+    if unknown := sorted(given.keys() - wanted.keys()):
+        raise Misuse(f"journal: {unknown[0]!r} is no source of the query: {', '.join(wanted)}")
+    paths, layouts = {}, {}
+    for name, path in given.items():
+        where = Path(path).resolve()
+        layout = layout_of(LocalDisk(where)) if where.is_dir() else None
+        if layout is None:
+            raise JournalError(
+                f"source {name}: {path} holds no journal; `gapless prepare` makes one from files, "
+                "`gapless ingest` from a stream"
+            )
+        check_source(wanted[name], layout, f"journal {path}")
+        paths[name], layouts[name] = str(where), layout
+    return paths, layouts
+
+
+def _case(plans: Mapping[str, Plan]) -> Literal["r3", "r4"]:
+    return "r4" if any(merge_case(plan) == "r4" for plan in plans.values()) else "r3"
+
+
+def _milliseconds(what: str, seconds: float) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise Misuse(f"{what} {seconds!r}: a number of seconds above 0")
+    return max(1, round(seconds * 1000))
+
+
+def _check_free(name: str) -> None:
+    """Raises `Misuse` where a job of that name runs in the cluster."""
+    try:
+        ray.get_actor(root_name(name), namespace=NAMESPACE)
+    except ValueError:
+        return
+    raise Misuse(f"a job {name!r} runs in this cluster: attach to it, or choose another name=")
+
+
+def _check_memory(settings: Settings, desired: Desired) -> None:
+    """Raises `Misuse` where the replicas may want more memory than the cluster has."""
+    if settings.memory_limit is None:
+        return
+    wanted = settings.memory_limit * desired.replicas * desired.shards
+    there = int(ray.cluster_resources().get("memory", 0))
+    if wanted > there:
+        raise Misuse(
+            f"{desired.replicas * desired.shards} replicas of {settings.memory_limit} bytes may "
+            f"want {wanted} bytes, the cluster has {there}: lower memory_limit or replicas, or add "
+            "nodes"
+        )
+
+
+# -- the job --------------------------------------------------------------------------------------
+
+
+def _create(
+    job_dir: Path,
+    record: JobRecord,
+    plans: Mapping[str, Plan],
+    desired: Desired,
+    code: str | os.PathLike[str] | None,
+) -> None:
+    try:
+        job_dir.mkdir(parents=True, exist_ok=True)
+        if code is not None:
+            _copy_code(Path(code), job_dir / FOLDER)
+        jobs.Job.create(LocalDisk(job_dir), token(), record, dict(plans), desired)
+    except OSError as e:
+        raise Misuse(f"the job's directory {job_dir} cannot be written: {e}") from None
+
+
+def _copy_code(code: Path, folder: Path) -> None:
+    if not code.exists():
+        raise Misuse(f"code {code}: there is no such file or folder")
+    folder.mkdir(exist_ok=True)
+    if code.is_dir():
+        shutil.copytree(code, folder / code.name, dirs_exist_ok=True)
+    else:
+        shutil.copy2(code, folder / code.name)
+
+
+def _start(
+    job_dir: Path,
+    name: str,
+    timing: Timing,
+    runtime_env: Mapping[str, Any] | None,
+    *,
+    owns: bool,
+) -> Job:
+    """Starts the root, and waits until the job answers."""
+    options: dict[str, Any] = {"runtime_env": dict(runtime_env)} if runtime_env else {}
+    root = (
+        root_class()
+        .options(name=root_name(name), namespace=NAMESPACE, lifetime="detached", **options)
+        .remote(str(job_dir), timing, runtime_env)
+    )
+    try:
+        ray.get(root.about.remote(), timeout=READY_S)
+    except RayActorError as e:
+        raise JobError(f"the root of job {name} cannot be started: {_cause(e)}") from None
+    except RayError as e:
+        ray.kill(root, no_restart=True)
+        raise JobError(f"the root of job {name} cannot be started: {reason(e)}") from None
+    job = Job(root, owns_cluster=owns, timing=timing)
+    try:
+        _wait(job)
+    except BaseException:
+        job.stop(drain=False)
+        raise
+    return job
+
+
+def _wait(job: Job) -> None:
+    until = time.monotonic() + READY_S
+    while True:
+        view = job.status()
+        if _is_ready(view):
+            return
+        failed = [slot for slot in view.state.slots if slot.state == "failed"]
+        if failed or time.monotonic() >= until:
+            why = "; ".join(f"{s.slot} {s.state}: {s.reason}" for s in failed or view.state.slots)
+            raise JobError(f"job {job.name} does not come up: {why}")
+        time.sleep(LOOK_S)
+
+
+def _is_ready(view: JobView) -> bool:
+    """Whether every shard has a merger and a replica that run."""
+    running = {slot.slot.partition(".")[0] for slot in view.state.slots if slot.state == "running"}
+    shards = range(view.desired.shards)
+    return running >= {f"{role}{shard}" for role in "rm" for shard in shards}
+
+
+def _cause(error: RayActorError) -> str:
+    """Why an actor could not be made: the error of its constructor, where there is one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("gapless.")]
+    return (ours or lines or ["it died"])[-1]
