@@ -126,8 +126,11 @@ def flink_recovery(
     with Processes(directory) as processes:
         cluster = Cluster.start(_home(python), directory, processes, conf)
         _until_ready(cluster)
-        settings = {**JOB[conf], "execution.checkpointing.dir": f"file://{directory}/checkpoints"}
-        told = statements(count, rate, str(directory / "result"))
+        settings = {
+            **JOB[conf],
+            "execution.checkpointing.dir": (directory / "checkpoints").as_uri(),
+        }
+        told = statements(count, rate, (directory / "result").as_uri())
         arguments = [str(cluster.rest_port), json.dumps(settings), json.dumps(told)]
         job = str(run(python, "recover_flink.py", arguments)["job"])
         watch = Watch(directory / "result")

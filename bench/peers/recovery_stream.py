@@ -78,7 +78,10 @@ def events(count: int) -> pa.RecordBatch:
 
 
 def statements(count: int, rate: int, out: str) -> list[str]:
-    """What Flink is told: the source, W1, and files that a checkpoint commits."""
+    """What Flink is told: the source, W1, and files below the address `out`.
+
+    They are there for a reader when the checkpoint that they belong to commits them.
+    """
     s = 1_000
     return [
         f"""CREATE TABLE numbers (batch BIGINT, ids AS {IDS_SQL},
@@ -93,7 +96,7 @@ def statements(count: int, rate: int, out: str) -> list[str]:
         f"CREATE VIEW draws AS SELECT rt, id, {DRAW_SQL} AS draw FROM ids_mixed",
         f"CREATE VIEW flows AS SELECT rt, {SRC_SQL} AS src, {LEN_SQL} AS len FROM draws",
         f"""CREATE TABLE answers (w BIGINT, src INT, cnt BIGINT, slen BIGINT)
-            WITH ('connector' = 'filesystem', 'path' = 'file://{out}', 'format' = 'csv',
+            WITH ('connector' = 'filesystem', 'path' = '{out}', 'format' = 'csv',
             'sink.rolling-policy.rollover-interval' = '200 ms',
             'sink.rolling-policy.check-interval' = '100 ms')""",
         f"""INSERT INTO answers
