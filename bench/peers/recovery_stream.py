@@ -10,8 +10,8 @@ The stream is like the flows of `../netflow.py`: 10,000 a second of event time, 
 to 5 s, 10,000 sources of which the first sends 16 %. Integers only: both sides round alike.
 
 A hundred of each number, because that generator keeps all numbers that it has still to give in its
-state: one number an event makes checkpoints of 12 MB, which take 1 to 3 s. That would be ours to
-answer for, not Flink's.
+state: with one number an event, 8 bytes each, they would be most of every checkpoint. That would be
+ours to answer for, not Flink's.
 """
 
 from __future__ import annotations
