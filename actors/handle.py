@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import pyarrow as pa
 import ray
@@ -52,8 +52,6 @@ AGAIN_S = 0.1
 """Between two questions to a root that is away."""
 TABLE_S = 60.0
 """How long `table` waits for the output to get as far as was asked for."""
-
-_R = TypeVar("_R")
 
 
 class Job:
