@@ -21,6 +21,7 @@ from typing import Any
 
 import ray
 
+from gapless.actors.actor_class import actor_class
 from gapless.actors.book import Book
 from gapless.actors.merger import MergerShell
 from gapless.actors.replica import ReplicaShell
@@ -64,7 +65,8 @@ class Host:
     def become(self, setup: Setup, book: Book) -> About:
         """Becomes a life. Raises where it cannot begin: a directory that does not read, say."""
         job_dir = JobDir(setup.job_dir)
-        kind = ReplicaShell if isinstance(setup.start, ReplicaStart) else MergerShell
+        is_replica = isinstance(setup.start, ReplicaStart)
+        kind: type[ReplicaShell | MergerShell] = ReplicaShell if is_replica else MergerShell
         self._shell = kind(setup, job_dir, self._end)
         self._shell.start(book)
         return self.about()
@@ -117,17 +119,10 @@ class Host:
         threading.Timer(UNATTENDED_S, os._exit, (0,)).start()
 
 
-_GROUPS = {"ask": ASKERS_MAX, "watch": 4}
-_IN_GROUP = {"ask": "ask", "watch": "watch", "about": "watch", "validate": "watch", "slay": "watch"}
+_THREADS = {"ask": ASKERS_MAX, "watch": 4}
+_METHODS = {"ask": "ask", "watch": "watch", "about": "watch", "validate": "watch", "slay": "watch"}
 
 
 def host_class() -> Any:
-    """`Host` as an actor: made here, as a class that Ray has wrapped can be used no other way."""
-    methods = {
-        name: ray.method(concurrency_group=group)(getattr(Host, name))
-        for name, group in _IN_GROUP.items()
-    }
-    grouped = type("Host", (Host,), {**methods, "__module__": __name__})
-    return ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0, concurrency_groups=_GROUPS)(
-        grouped
-    )
+    """`Host` as an actor that is never restarted: another life takes its slot."""
+    return actor_class(Host, _METHODS, _THREADS, max_restarts=0)

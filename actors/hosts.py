@@ -54,14 +54,15 @@ class Hosts:
 
     def find(self) -> list[tuple[About, Any]]:
         """The hosts of lives that a root before this one has started; spares become ours."""
-        found = []
+        found: list[tuple[About, Any]] = []
         for name in named(self._prefix):
             try:
                 handle = ray.get_actor(name, namespace=NAMESPACE)
-                about = ray.get(handle.about.remote(), timeout=ANSWER_S)
+                answer: Any = ray.get(handle.about.remote(), timeout=ANSWER_S)
             except (RayError, ValueError) as e:
                 _log.warning("host %s does not say who it is: %s", name, e)
                 continue
+            about: About = answer
             if about.life is not None:
                 found.append((about, handle))
                 continue

@@ -181,7 +181,7 @@ def _case(plans: Mapping[str, Plan]) -> Literal["r3", "r4"]:
 
 
 def _milliseconds(what: str, seconds: float) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+    if not seconds > 0:
         raise Misuse(f"{what} {seconds!r}: a number of seconds above 0")
     return max(1, round(seconds * 1000))
 
@@ -200,7 +200,8 @@ def _check_memory(settings: Settings, desired: Desired) -> None:
     if settings.memory_limit is None:
         return
     wanted = settings.memory_limit * desired.replicas * desired.shards
-    there = int(ray.cluster_resources().get("memory", 0))
+    resources: Any = ray.cluster_resources
+    there = int(resources().get("memory", 0))
     if wanted > there:
         raise Misuse(
             f"{desired.replicas * desired.shards} replicas of {settings.memory_limit} bytes may "

@@ -49,6 +49,8 @@ class MergerShell(Shell):
         live, offset = self._output.recover()
         merge = LMerge(setup.schema, record.case)
         self.machine = Merger(self.life, start, self._output.epoch, merge, live, offset, timing)
+        self._writing = Hands(f"output of {self.life}", self._broken)
+        self._reading = Hands(f"reads of {self.life}", self._broken)
         self._mailboxes = Mailboxes()
         self._readers: dict[str, OutputReader] = {}
         self._peers: dict[str, OutputReader] = {}
@@ -62,8 +64,6 @@ class MergerShell(Shell):
             ask.ClosePeer: lambda effect: self._reading.do(lambda: self._close_peer(effect)),
         }
         self._pump(self.machine)
-        self._writing = Hands(f"output of {self.life}", self._broken)
-        self._reading = Hands(f"reads of {self.life}", self._broken)
 
     def _let_go(self) -> None:
         self._mailboxes.end()

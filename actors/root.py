@@ -14,6 +14,7 @@ the job (decision 0023).
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -26,15 +27,16 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
+from gapless.actors.actor_class import actor_class
 from gapless.actors.book import Book, Entry
-from gapless.actors.host import LAST_WORDS_S, NAMESPACE, SWITCH_S, About
+from gapless.actors.host import LAST_WORDS_S, SWITCH_S, About
 from gapless.actors.hosts import Hosts, reason
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
-from gapless.actors.setup import RAY_TIMING, JobDir, Setup
+from gapless.actors.setup import JobDir, Setup
 from gapless.actors.shell import Alarmed
 from gapless.actors.wire import Wire
-from gapless.engine.splice import Runnable, Splice
+from gapless.engine.splice import Runnable, Splice, runnable_from_document
 from gapless.failover import effects as ask
 from gapless.failover.desired import Change, Desired, Switch
 from gapless.failover.equivalent import check_changed, check_equivalent
@@ -43,6 +45,7 @@ from gapless.failover.slots import JobState
 from gapless.failover.supervisor import Supervisor
 from gapless.failover.timing import Timing
 from gapless.protocol.documents import Document
+from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import DiskFull, Fenced, GaplessError, Misuse
 
@@ -176,7 +179,7 @@ class Root:
             dict(self._nodes),
             dict(self._about),
             tuple(self._alarms),
-            About(self.life, self._node, _pid()),
+            About(self.life, self._node, os.getpid()),
             now_ms() - self._began_ms,
         )
 
@@ -196,12 +199,10 @@ class Root:
         return self._pump.call(lambda: self._cutover(plans, at))
 
     def _cutover(self, plans: Mapping[str, Document], at: int | None) -> tuple[str, ...]:
-        from gapless.engine.splice import runnable_from_document
-        from gapless.protocol.elements import BEGIN
-
         job = self._dir.job
         old = job.plan(self.machine.desired.plans[0], self._dir.functions)
-        names, notes = [], []
+        names: list[str] = []
+        notes: list[str] = []
         for name, document in plans.items():
             new: Runnable = runnable_from_document(document, self._dir.functions)
             if at is None:
@@ -229,7 +230,7 @@ class Root:
 
     def about(self) -> About:
         """Who this is."""
-        return About(self.life, self._node, _pid())
+        return About(self.life, self._node, os.getpid())
 
     # -- lives --------------------------------------------------------------------------------
 
@@ -373,17 +374,12 @@ class Root:
 
 def _nodes() -> dict[str, str]:
     """The nodes that can be used now: by id, their names."""
-    return {n["NodeID"]: n["NodeName"] for n in ray.nodes() if n["Alive"]}
+    look: Any = ray.nodes
+    return {node["NodeID"]: node["NodeName"] for node in look() if node["Alive"]}
 
 
-def _pid() -> int:
-    import os
-
-    return os.getpid()
-
-
-_GROUPS = {"ask": 16, "watch": 16}
-_IN_GROUP = {
+_THREADS = {"ask": 16, "watch": 16}
+_METHODS = {
     "view": "ask",
     "book": "ask",
     "command": "ask",
@@ -396,19 +392,9 @@ _IN_GROUP = {
 
 def root_class() -> Any:
     """`Root` as an actor that Ray restarts."""
-    methods = {
-        name: ray.method(concurrency_group=group)(getattr(Root, name))
-        for name, group in _IN_GROUP.items()
-    }
-    grouped = type("Root", (Root,), {**methods, "__module__": __name__})
-    return ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, concurrency_groups=_GROUPS)(
-        grouped
-    )
+    return actor_class(Root, _METHODS, _THREADS, max_restarts=-1)
 
 
 def root_name(job: str) -> str:
     """What the root of a job is called in its cluster."""
     return f"{job}/root"
-
-
-__all__ = ["NAMESPACE", "RAY_TIMING", "Alarm", "JobView", "Root", "root_class", "root_name"]
