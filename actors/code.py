@@ -43,7 +43,7 @@ class Functions(Mapping[str, Callable[..., Any]]):
             ) from e
         if not callable(found):
             raise JobError(f"{self._dir}: {name} is a {type(found).__name__}, and no function")
-        return found  # type: ignore[no-any-return]  # whatever can be called
+        return found
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and ":" in name

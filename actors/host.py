@@ -28,6 +28,7 @@ from gapless.actors.replica import ReplicaShell
 from gapless.actors.setup import JobDir, Setup
 from gapless.failover.messages import Life
 from gapless.failover.starting import ReplicaStart
+from gapless.protocol.errors import GaplessError
 
 NAMESPACE = "gapless"
 """In a cluster, of all actors of all jobs."""
@@ -38,6 +39,8 @@ SWITCH_S = 0.001
 its turn, as by Python's default, whenever a message comes in."""
 LAST_WORDS_S = 0.2
 """From the end of a root to that of its process: its last answers leave meanwhile."""
+SPARE_S = 5.0
+"""How often a spare looks whether the job still is."""
 UNATTENDED_S = 5.0
 """From the end of a life to that of its process, where no root ends it: it would wait for ever."""
 
@@ -55,12 +58,13 @@ class About:
 class Host:
     """A process of a job. Ray calls it; see `host_class`."""
 
-    def __init__(self) -> None:
+    def __init__(self, job_dir: str) -> None:
         sys.setswitchinterval(SWITCH_S)
         logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
         self._shell: ReplicaShell | MergerShell | None = None
         self._ended = threading.Event()
         self._reason = ""
+        threading.Thread(target=self._wait, args=(job_dir,), name="spare", daemon=True).start()
 
     def become(self, setup: Setup, book: Book) -> About:
         """Becomes a life. Raises where it cannot begin: a directory that does not read, say."""
@@ -112,6 +116,18 @@ class Host:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             return  # it has died by itself
+
+    def _wait(self, job_dir: str) -> None:
+        """Waits as a spare, no longer than there is a job that may need it: nobody else ends what
+        a root has made in its last moment.
+        """
+        while self._shell is None and not self._ended.wait(SPARE_S):
+            try:
+                is_over = JobDir(job_dir).job.desired().state == "stopped"
+            except (GaplessError, OSError):
+                is_over = True  # the directory is gone, or its disk
+            if is_over and self._shell is None:
+                self._end("the job is over")
 
     def _end(self, reason: str) -> None:
         self._reason = reason

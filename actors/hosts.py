@@ -39,9 +39,12 @@ _log = logging.getLogger("gapless.actors")
 class Hosts:
     """The processes of one job. For any thread."""
 
-    def __init__(self, job: str, spares: int, runtime_env: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, job: str, job_dir: str, spares: int, runtime_env: Mapping[str, Any] | None
+    ) -> None:
         """`spares`: of each node. `runtime_env`: Ray's, of every process."""
         self._prefix = f"{job}/host/"
+        self._job_dir = job_dir
         self._spares_wanted = spares
         self._class = host_class()
         self._runtime_env = dict(runtime_env or {})
@@ -54,21 +57,34 @@ class Hosts:
 
     def find(self) -> list[tuple[About, Any]]:
         """The hosts of lives that a root before this one has started; spares become ours."""
-        found: list[tuple[About, Any]] = []
+        asked: dict[Any, Any] = {}
         for name in named(self._prefix):
             try:
                 handle = ray.get_actor(name, namespace=NAMESPACE)
-                answer: Any = ray.get(handle.about.remote(), timeout=ANSWER_S)
-            except (RayError, ValueError) as e:
-                _log.warning("host %s does not say who it is: %s", name, e)
-                continue
-            about: About = answer
-            if about.life is not None:
-                found.append((about, handle))
-                continue
-            with self._lock:
-                self._spares.setdefault(about.node, []).append(handle)
+            except ValueError:
+                continue  # it has just died
+            asked[handle.about.remote()] = handle
+        if not asked:
+            return []
+        answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER_S)
+        found = []
+        for answer in answered:
+            about = _about(answer)
+            if about is None or about.life is None:
+                self._keep(about, asked[answer])
+            else:
+                found.append((about, asked[answer]))
+        for answer in silent:  # it is stopped, perhaps: its slot is filled anew
+            self.kill(asked[answer])
         return found
+
+    def _keep(self, about: About | None, handle: Any) -> None:
+        """A spare, for later; one that cannot say what it is, or comes too late, is ended."""
+        with self._lock:
+            if about is not None and not self._is_over:
+                self._spares.setdefault(about.node, []).append(handle)
+                return
+        self.kill(handle)
 
     # -- starting -----------------------------------------------------------------------------
 
@@ -92,12 +108,9 @@ class Hosts:
                 if not spares:
                     return None
                 handle = spares.pop()
-            try:
-                ray.get(handle.about.remote(), timeout=ANSWER_S)
-            except RayError:
-                self.kill(handle)
-                continue
-            return handle
+            if _about(handle.about.remote()) is not None:
+                return handle
+            self.kill(handle)
 
     def _make(self, node: str) -> Any:
         options: dict[str, Any] = {"runtime_env": self._runtime_env} if self._runtime_env else {}
@@ -107,7 +120,7 @@ class Hosts:
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
             **options,
-        ).remote()
+        ).remote(self._job_dir)
 
     def make_spares(self, nodes: tuple[str, ...]) -> None:
         """Makes what is missing of spares, one after the other: there is no hurry."""
@@ -125,8 +138,7 @@ class Hosts:
                     _log.warning("no spare on node %s: %s", node, e)
                     self.kill(handle)
                     break
-                with self._lock:
-                    self._spares.setdefault(node, []).append(handle)
+                self._keep(About(None, node, 0), handle)
 
     # -- ending -------------------------------------------------------------------------------
 
@@ -165,7 +177,7 @@ class Hosts:
             error = future.exception()
             if error is None:
                 over(f"exits: {future.result()}")
-            elif isinstance(error, ActorUnavailableError) and _answers(handle):
+            elif isinstance(error, ActorUnavailableError) and _about(handle.about.remote()):
                 self.watch(handle, over)
             else:
                 over(reason(error))
@@ -196,9 +208,10 @@ def reason(error: BaseException) -> str:
     return (ends or lines or [type(error).__name__])[0]
 
 
-def _answers(handle: Any) -> bool:
+def _about(answer: Any) -> About | None:
+    """Who a host says it is; None where it does not say."""
     try:
-        ray.get(handle.about.remote(), timeout=ANSWER_S)
+        about: Any = ray.get(answer, timeout=ANSWER_S)
     except RayError:
-        return False
-    return True
+        return None
+    return about if isinstance(about, About) else None

@@ -42,6 +42,7 @@ class ReplicaShell(Shell):
             job_dir.partitions(start.shard),
         )
         self._reads = 0  # asked for; each is answered once
+        self._is_open = False
         self.machine = Replica(setup.life, start, executor, setup.timing)
         self._does |= {
             ask.OpenSources: self._open,
@@ -62,12 +63,14 @@ class ReplicaShell(Shell):
         self._reads += 1  # what is being read is of before
         try:
             self._sources.open(effect.positions, effect.since)
+            self._is_open = True
         except (JournalError, OSError) as e:
             self._failed("", e)
 
     def _read(self, effect: ask.ReadSource) -> None:
         self._reads += 1
-        self._look(effect.source, self._reads, POLL_MS_MIN, FOLLOW_MS)
+        if self._is_open:  # else it has been told that they failed, and once is enough
+            self._look(effect.source, self._reads, POLL_MS_MIN, FOLLOW_MS)
 
     def _look(self, source: str, number: int, wait_ms: int, left_ms: int) -> None:
         """Reads; where there is nothing new, looks again after a while."""
@@ -89,6 +92,7 @@ class ReplicaShell(Shell):
 
     def _failed(self, source: str, error: Exception) -> None:
         self._reads += 1
+        self._is_open = False
         self.pump.post(ask.SourceFailed(source, str(error)))
 
     # -- checkpoints --------------------------------------------------------------------------

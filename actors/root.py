@@ -107,13 +107,15 @@ class Root:
         self._ended = threading.Event()
         self._reason = ""
         self._nodes = _nodes()
-        self._hosts = Hosts(record.name, record.settings.spares, runtime_env)
+        self._hosts = Hosts(record.name, job_dir, record.settings.spares, runtime_env)
         self._handle = ray.get_runtime_context().current_actor
         self._node = ray.get_runtime_context().get_node_id()
         self._about: dict[Life, About] = {}
         self._entries: dict[Life, Entry] = {self.life: Entry(self._handle, self._node)}
         self._books = 0
-        self._workers = ThreadPoolExecutor(SPAWNERS, thread_name_prefix="spawn")
+        self._spawning = ThreadPoolExecutor(SPAWNERS, thread_name_prefix="spawn")
+        self._killing = ThreadPoolExecutor(1, thread_name_prefix="kill")
+        self._sparing = ThreadPoolExecutor(1, thread_name_prefix="spare")
         for name, why in resumed.unreadable.items():
             self._note("root", f"checkpoint {name} is dropped: {why}")
             job.drop_checkpoint(name)
@@ -242,7 +244,7 @@ class Root:
             str(self._dir.path), effect.life, effect.start, self._schema, self._timing, node
         )
         book = self._post.book
-        self._workers.submit(self._start, setup, book)
+        self._spawning.submit(self._start, setup, book)
 
     def _start(self, setup: Setup, book: Book) -> None:
         """On a thread of its own."""
@@ -278,7 +280,7 @@ class Root:
         entry = self._entries.pop(life, None)
         if entry is not None:
             self._publish()
-            self._workers.submit(self._hosts.kill, entry.handle)  # it has ended, or is out of reach
+            self._killing.submit(self._hosts.kill, entry.handle)  # it has ended, or is out of reach
         self._pump.happens(ask.Died(life, why))
 
     def _kill(self, effect: ask.Kill) -> None:
@@ -287,8 +289,8 @@ class Root:
         entry, about = self._entries.get(effect.life), self._about.get(effect.life)
         if entry is None or about is None:
             return
-        self._workers.submit(self._hosts.slay, about.node, about.pid)
-        self._workers.submit(self._hosts.kill, entry.handle)
+        self._killing.submit(self._hosts.slay, about.node, about.pid)
+        self._killing.submit(self._hosts.kill, entry.handle)
 
     def _publish(self) -> None:
         """Writes a new version of the address book, and sends it to all who are in it."""
@@ -301,7 +303,7 @@ class Root:
 
     def _make_spares(self) -> None:
         if not self._retires():
-            self._workers.submit(self._hosts.make_spares, tuple(self._nodes))
+            self._sparing.submit(self._hosts.make_spares, tuple(self._nodes))
 
     # -- the job's directory ------------------------------------------------------------------
 
