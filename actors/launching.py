@@ -91,7 +91,8 @@ def launch(
     for plan in named.values():
         check_equivalent(first, plan)
     sources, layouts = _journals(first, journal)
-    check_shards(first, layouts, shards)
+    for plan in named.values():
+        check_shards(plan, layouts, shards)
     settings = Settings(
         on_divergence=on_divergence,
         checkpoint_ms=_milliseconds("checkpoint_s", checkpoint_s),

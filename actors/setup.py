@@ -92,10 +92,12 @@ class JobDir:
         """By source, where its journal lies."""
         return {name: LocalDisk(path) for name, path in self.job.record.sources.items()}
 
-    def partitions(self, shard: int) -> tuple[int, ...]:
-        """Those of every source that a shard reads."""
+    def partitions(self, shard: int) -> tuple[int, ...] | None:
+        """Those of every source that a shard reads; None for all: sources of a job that is not cut
+        into shards may have different numbers of them.
+        """
         shards = self.job.desired().shards
-        return tuple(range(shard, self.settings.partitions, shards))
+        return None if shards == 1 else tuple(range(shard, self.settings.partitions, shards))
 
     def output(self, slot: str) -> LocalDisk:
         """Where a merger's output lies."""
