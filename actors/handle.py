@@ -45,6 +45,7 @@ from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
 from gapless.failover.tokens import decode
 from gapless.protocol.errors import GaplessError, JobError, Misuse
+from gapless.protocol.schema import StreamSchema
 
 ASK_S = 40.0
 """How long a question to the root may take: it is restarted meanwhile where it has died."""
@@ -132,6 +133,11 @@ class Job:
         return answer([emit.frame], self._schema, since)
 
     # -- looking ------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> StreamSchema:
+        """Of the output: its columns, and the unit of its times."""
+        return self._schema
 
     def status(self) -> JobView:
         """How the job is: `gapless status` shows it as a table."""
