@@ -1,0 +1,261 @@
+"""A Ray cluster of several nodes on this machine, of which each can die as a machine does.
+
+    with LocalNodes(3) as nodes:            n1 the head, n2, n3
+        job = gl.launch(query, ..., address=nodes.address)
+        nodes.kill("n2")                    its raylet and all its workers, at once
+        nodes.add()                         n4
+
+For demonstrations, drills and tests. It joins no cluster that runs here, and none of it is left
+when this process ends, in whatever way: a keeper sees to that (see local_keeper.py). The cluster
+takes orders only with a token of its own, which this process and what it starts have in their
+environment meanwhile. The head holds the cluster's directory (its GCS): drills kill the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import IO, Any, Self
+
+import psutil
+
+from gapless.actors.local_keeper import END_WAIT_S, end, marked, tell
+from gapless.protocol.errors import JobError, Misuse
+
+OBJECT_STORE_BYTES = 80 << 20
+"""Of a node: just above the least that Ray takes (75 MiB)."""
+NODES_MAX = 16
+"""At once: each takes some 200 MB and half a second of a core."""
+DIR_CHARS_MAX = 40
+"""Ray puts sockets in the directory, and the path of a socket has 107 characters at most."""
+CLOSE_S = 30.0
+"""How long the keeper may take to end everything, until its owner does."""
+_TAIL_CHARS = 2000
+
+
+class LocalNodes:
+    """A cluster of several nodes on this machine. A context manager; not for several threads."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        num_cpus: float = 1,
+        object_store_bytes: int = OBJECT_STORE_BYTES,
+        temp_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """`num_cpus`, `object_store_bytes`: of each node. `temp_dir`: where the cluster's own
+        directory is made, which is gone afterwards.
+        """
+        if not 1 <= count <= NODES_MAX:
+            raise Misuse(f"{count} nodes: from 1 to {NODES_MAX} can be started")
+        parent = tempfile.gettempdir() if temp_dir is None else os.fspath(temp_dir)
+        if len(parent) > DIR_CHARS_MAX:
+            raise Misuse(f"temp_dir {parent}: Ray needs a path of {DIR_CHARS_MAX} letters at most")
+        self._count = count
+        self._parent = parent
+        self._node = {"num_cpus": num_cpus, "object_store_bytes": object_store_bytes}
+        self._mark = token_hex(8)
+        self._token = token_hex(32)
+        self._address = ""
+        self._ids: dict[str, str] = {}
+        self._made = 0
+        self._keeper: subprocess.Popen[str] | None = None
+        self._log: IO[str] | None = None
+        self._dir = ""
+        self._was: dict[str, str | None] = {}
+
+    # -- what there is ------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """For `address=` of `launch`, `attach`, `ray.init`."""
+        return self._address
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the nodes that were started and not killed, the head first."""
+        return tuple(self._ids)
+
+    @property
+    def head(self) -> str:
+        """The node that is not to be killed."""
+        return "n1"
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """By name, the node's id in the cluster."""
+        return dict(self._ids)
+
+    @property
+    def dir(self) -> Path:
+        """Where Ray has its sockets and logs."""
+        return Path(self._dir)
+
+    def name_of(self, node_id: str) -> str:
+        """A node's name by its id; empty where it is gone."""
+        return next((name for name, id in self._ids.items() if id == node_id), "")
+
+    def processes(self, name: str | None = None) -> list[psutil.Process]:
+        """The processes of a node, or of all."""
+        return marked(f"{self._mark}/{name or ''}")
+
+    # -- drills -------------------------------------------------------------------------------
+
+    def add(self) -> str:
+        """Starts one more node; its name. Returns once the cluster knows it."""
+        if len(self._ids) >= NODES_MAX:
+            raise Misuse(f"there are {NODES_MAX} nodes already: kill one first")
+        name = f"n{self._made + 1}"
+        self._made += 1
+        answer = self._ask({"do": "start", "name": name, **self._node})
+        self._ids[name] = answer["id"]
+        self._address = answer["address"]
+        return name
+
+    def kill(self, name: str) -> None:
+        """Kills all processes of a node, at once and by force: a machine dies."""
+        self._check(name)
+        left = self._ask({"do": "kill", "name": name})["left"]
+        if left:
+            raise JobError(f"node {name}: processes {left} cannot be killed")
+        del self._ids[name]
+
+    def freeze(self, name: str) -> None:
+        """Stops all processes of a node where they are. The cluster takes it for dead after about
+        a second; thawed later than that, it ends itself.
+        """
+        self._check(name)
+        tell(self.processes(name), signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        """Lets a frozen node go on."""
+        tell(self.processes(name), signal.SIGCONT)
+
+    def _check(self, name: str) -> None:
+        if name not in self._ids:
+            raise Misuse(f"node {name!r}: there are {', '.join(self._ids)}")
+        if name == self.head:
+            raise Misuse(f"node {name} holds the cluster's directory: choose another one")
+
+    # -- its life -----------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Starts all nodes. Raises `JobError` where that cannot be, and nothing is left."""
+        try:
+            self._start_keeper()
+            for _ in range(self._count):
+                self.add()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every process and removes the directory. Disconnect from the cluster before it."""
+        keeper, self._keeper = self._keeper, None
+        self._ids.clear()
+        try:
+            if keeper is not None:
+                _end_keeper(keeper)
+                end(f"{self._mark}/")
+        finally:
+            self._restore()
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+
+    def _start_keeper(self) -> None:
+        settings = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self._token,
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
+        self._was = {name: os.environ.get(name) for name in settings}
+        os.environ.update(settings)
+        _refresh_token()
+        self._log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  # until close()
+        self._dir = tempfile.mkdtemp(prefix="gl-", dir=self._parent)
+        module = "gapless.actors.local_keeper"
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-m", module, self._dir, self._mark],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+        )
+
+    def _restore(self) -> None:
+        if not self._was:
+            return
+        for name, value in self._was.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self._was = {}
+        _refresh_token()
+
+    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        keeper = self._keeper
+        if keeper is None or keeper.stdin is None or keeper.stdout is None:
+            raise Misuse("these nodes are not started, or closed: use `with LocalNodes(3) as ...`")
+        try:
+            keeper.stdin.write(json.dumps(order) + "\n")
+            keeper.stdin.flush()
+            line = keeper.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "the keeper has ended"}
+        if "error" in answer:
+            raise JobError(
+                f"cannot {order['do']} node {order['name']}: {answer['error']}\n{self._said()}"
+            )
+        return answer
+
+    def _said(self) -> str:
+        """The end of what Ray has said."""
+        if self._log is None:
+            return ""
+        self._log.seek(0)
+        return self._log.read()[-_TAIL_CHARS:].strip()
+
+
+def _end_keeper(keeper: subprocess.Popen[str]) -> None:
+    """Closes its pipe, upon which it ends everything."""
+    if keeper.stdin is not None:
+        keeper.stdin.close()
+    try:
+        keeper.wait(CLOSE_S)
+    except subprocess.TimeoutExpired:
+        keeper.kill()
+        keeper.wait(END_WAIT_S)
+    if keeper.stdout is not None:
+        keeper.stdout.close()
+
+
+def _refresh_token() -> None:
+    """Ray reads its token once: one that is loaded already is told to look again."""
+    if "ray" not in sys.modules:
+        return
+    from ray._raylet import AuthenticationTokenLoader, Config
+
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
