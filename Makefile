@@ -18,7 +18,8 @@ NATIVE := CMakeLists.txt $(shell find kernels -name '*.[ch]pp' -o -name '*.h' -o
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help install test check lint format types layering sanitize wheel-smoke bench fuzz clean
+.PHONY: help install test test-cluster check lint format types layering sanitize wheel-smoke bench
+.PHONY: fuzz clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -26,7 +27,10 @@ help: ## list these commands
 install: $(VENV)/.gapless ## make .venv and install Gapless into it, editable
 
 test: install ## run all tests (HYPOTHESIS_PROFILE=long tries more examples)
-	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile -m "not cluster"
+
+test-cluster: install ## run the slow tests on real Ray clusters: nodes lost, processes stopped, disks full
+	@$(BIN)/pytest -m cluster
 
 check: lint types layering sanitize wheel-smoke test ## all that must hold before a change is merged
 

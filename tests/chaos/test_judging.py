@@ -206,8 +206,7 @@ def lose_a_row(frames: list[Frame]) -> list[Frame]:
 
 
 def double_a_row(frames: list[Frame]) -> list[Frame]:
-    first = lambda f: f.slice(0, 1)  # noqa: E731  # a word for what is doubled
-    return _changed(frames, lambda f: Frame.concat([first(f), f]))
+    return _changed(frames, lambda f: Frame.concat([f.slice(0, 1), f]))
 
 
 def contradict(frames: list[Frame]) -> list[Frame]:
