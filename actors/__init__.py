@@ -6,5 +6,6 @@ import os
 # advice of a paragraph on what the job's own status says in a line. Ray reads this as it is
 # imported, so it stands before all that imports it; a program that has it printed sets it to "".
 os.environ.setdefault(
-    "RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed|has been marked dead because"
+    "RAY_DEDUP_LOGS_SKIP_REGEX",
+    "A worker died or was killed|has been marked dead because|Raylet is terminated",
 )
