@@ -2,7 +2,8 @@
 
 Appends and their syncs are done by one thread, in order; reads for subscribers and of the peer by
 another, so that who reads does not wait for a disk that syncs. The pump merges meanwhile, and what
-it merges gathers for the next append.
+it merges gathers for the next append. What may go of the output goes now and then (retaining.py),
+on the thread that writes it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 
+from gapless.actors import retaining
 from gapless.actors.hands import Hands
 from gapless.actors.mailboxes import Mailboxes
+from gapless.actors.retaining import TRIM_MS, Retaining
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.shell import Shell
 from gapless.failover import effects as ask
@@ -21,7 +24,7 @@ from gapless.failover.messages import Token
 from gapless.failover.output import OutputJournal, OutputReader
 from gapless.failover.starting import MergerStart
 from gapless.merge.lmerge import LMerge
-from gapless.protocol.errors import Bug, DiskFull, Fenced, GaplessError, JournalError
+from gapless.protocol.errors import Bug, DiskFull, Fenced, GaplessError, JournalError, Trimmed
 
 READERS_MAX = 64
 """Places in the output that are kept open: one a subscriber that reads; the oldest are let go."""
@@ -42,9 +45,18 @@ class MergerShell(Shell):
             self.life,
             token(),
             lambda: time.time_ns() // 1_000_000,
-            base_bytes=record.settings.base_bytes,
+            base_bytes=retaining.base_bytes(record.settings),
+            segment_bytes=retaining.segment_bytes(record.settings),
             on_alarm=self._tell,
             guard=threading.Lock(),
+        )
+        self._retaining = Retaining(
+            job_dir.output(self.life.slot),
+            record.settings,
+            {peer: job_dir.output(peer) for peer in start.peers},
+            token(),
+            lambda: time.time_ns() // 1_000_000,
+            self._tell,
         )
         live, offset = self._output.recover()
         merge = LMerge(setup.schema, record.case)
@@ -64,6 +76,8 @@ class MergerShell(Shell):
             ask.ClosePeer: lambda effect: self._reading.do(lambda: self._close_peer(effect)),
         }
         self._pump(self.machine)
+        if self._retaining.is_wanted:
+            self.pump.do(lambda: self.pump.later(TRIM_MS, self._trim_later))
 
     def _let_go(self) -> None:
         self._mailboxes.end()
@@ -111,6 +125,16 @@ class MergerShell(Shell):
         except (Fenced, OSError) as e:
             self.pump.post(ask.OutputLost(self._where(e)))
 
+    def _trim_later(self) -> None:
+        self._writing.do(self._trim)
+        self.pump.later(TRIM_MS, self._trim_later)
+
+    def _trim(self) -> None:
+        try:
+            self._retaining.trim()
+        except (GaplessError, OSError) as e:  # what is wrong with the journal the next append says
+            self._tell(f"the output is not trimmed: {self._where(e)}")
+
     def _where(self, error: Exception) -> str:
         return f"{error} ({self.life} on node {self.setup.node})"
 
@@ -144,8 +168,14 @@ class MergerShell(Shell):
 
     def _refuse(self, subscriber: str, asked: Token | int, error: GaplessError) -> None:
         self._readers.pop(subscriber, None)
-        why = OutputReader.why(error)
-        self.pump.post(ask.ReadRefused(subscriber, asked, why, str(error)))
+        why, reason = OutputReader.why(error), str(error)
+        if isinstance(error, Trimmed):
+            reason = (
+                f"merger {self.life.slot}: that part of the output has been trimmed, as the job's "
+                'retain= says: subscribe with start="now", whose first frame is a reset that '
+                f"replaces all you hold ({error})"
+            )
+        self.pump.post(ask.ReadRefused(subscriber, asked, why, reason))
 
     def _read_peer(self, effect: ask.ReadPeer) -> None:
         if effect.peer not in self._peers:

@@ -2,19 +2,23 @@
 
 Sources are read on the pump's own thread: it has nothing else to do, and a read that finds nothing
 costs one stat. Where nothing is new it looks again after 1 to 10 ms, and tells the machine so after
-FOLLOW_MS, as the machine has other things to ask then. Checkpoints go to a thread of their own.
+FOLLOW_MS, as the machine has other things to ask then. Checkpoints go to a thread of their own, as
+does what the replica, and they, keep from being trimmed (registering.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
+from gapless.actors import registering
 from gapless.actors.hands import Hands
+from gapless.actors.registering import REGISTER_MS, Registering
 from gapless.actors.setup import JobDir, Setup
 from gapless.actors.shell import Shell
 from gapless.failover import checkpoint as checkpoints
 from gapless.failover import effects as ask
+from gapless.failover.effects import Position
 from gapless.failover.replica import Replica
 from gapless.failover.sources import Sources
 from gapless.failover.starting import ReplicaStart
@@ -36,11 +40,18 @@ class ReplicaShell(Shell):
         if not isinstance(start, ReplicaStart):
             raise Bug(f"{setup.life} is started as {start}")
         executor = job_dir.executor(start.plan)
+        self._start = start
         self._sources = Sources(
             {name: disk for name, disk in job_dir.sources().items() if name in executor.sources},
             executor.sources,
             job_dir.partitions(start.shard),
+            registering.began(job_dir.disk),
         )
+        self._registering = Registering.of(job_dir, self._tell)
+        self._began_at: Mapping[str, Position] = {}  # where this life began to read
+        self._given: Mapping[str, Position] = {}  # behind what the machine was given
+        self._taken: Mapping[str, Position] = {}  # behind what it has taken in
+        self._was_at: Mapping[str, Position] = {}  # the same, a round ago
         self._reads = 0  # asked for; each is answered once
         self._is_open = False
         self.machine = Replica(setup.life, start, executor, setup.timing)
@@ -52,6 +63,7 @@ class ReplicaShell(Shell):
             ask.LoadCheckpoint: self._load_checkpoint,
         }
         self._pump(self.machine)
+        self.pump.do(lambda: self.pump.later(REGISTER_MS, self._register))
         self._disk = Hands(f"checkpoints {self.life}", self._broken)
 
     def _let_go(self) -> None:
@@ -64,11 +76,15 @@ class ReplicaShell(Shell):
         try:
             self._sources.open(effect.positions, effect.since)
             self._is_open = True
+            self._given = self._taken = self._sources.positions
+            self._began_at = self._was_at = self._given
+            self._disk.do(partial(self._keep, self._given, self._given))
         except (JournalError, OSError) as e:
             self._failed("", e)
 
     def _read(self, effect: ask.ReadSource) -> None:
         self._reads += 1
+        self._taken = self._given  # it asks for one read at a time
         if self._is_open:  # else it has been told that they failed, and once is enough
             self._look(effect.source, self._reads, POLL_MS_MIN, FOLLOW_MS)
 
@@ -87,6 +103,7 @@ class ReplicaShell(Shell):
             )
             self.pump.later(wait_ms, again)
             return
+        self._given = {**self._given, source: position}
         # Not within the call of the machine that asked: a source that is far ahead would nest.
         self.pump.post(ask.SourceRead(source, frame, position))
 
@@ -95,15 +112,41 @@ class ReplicaShell(Shell):
         self._is_open = False
         self.pump.post(ask.SourceFailed(source, str(error)))
 
+    # -- what is kept from being trimmed ------------------------------------------------------
+
+    def _register(self) -> None:
+        """Keeps what a new replica may need: as of a round before, for what one that joins was
+        given is that old at most.
+        """
+        if self._is_open:
+            was_at, self._was_at = self._was_at, self._taken
+            self._disk.do(partial(self._keep, was_at, self._began_at))
+        self.pump.later(REGISTER_MS, self._register)
+
+    def _keep(self, at: Mapping[str, Position], began_at: Mapping[str, Position]) -> None:
+        """On the thread of checkpoints. Without one a new replica would replay all that we read."""
+        try:
+            is_safe = registering.has_checkpoint(self.dir.disk, self._start.shard, self._start.plan)
+        except OSError as e:
+            self._tell(f"the job's directory does not say which checkpoints there are: {e}")
+            return
+        self._registering.keep(self.life.slot, at if is_safe else began_at)
+
     # -- checkpoints --------------------------------------------------------------------------
 
     def _write_checkpoint(self, effect: ask.WriteCheckpoint) -> None:
+        who, positions = registering.of_checkpoint(effect.name), effect.checkpoint.positions
+
         def write() -> None:
             reason = ""
+            self._registering.keep(who, positions)
             try:
                 checkpoints.write(self.dir.disk, effect.name, effect.checkpoint)
             except (GaplessError, OSError) as e:
                 reason = str(e)
+                self._registering.drop(who)
+            else:
+                self._registering.keep(who, positions)  # whoever swept has not seen its file yet
             self.pump.post(ask.CheckpointWritten(effect.name, reason))
 
         self._disk.do(write)

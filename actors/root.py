@@ -33,7 +33,9 @@ from gapless.actors.host import LAST_WORDS_S, SWITCH_S, About
 from gapless.actors.hosts import Hosts, reason
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
-from gapless.actors.setup import JobDir, Setup
+from gapless.actors.registering import Keeper
+from gapless.actors.setup import JobDir, Setup, token
+from gapless.actors.sharding import check_shards
 from gapless.actors.shell import Alarmed
 from gapless.actors.wire import Wire
 from gapless.engine.splice import Runnable, Splice, runnable_from_document
@@ -147,7 +149,9 @@ class Root:
         for about, handle in self._hosts.find():
             self._add(about, handle)
         self._publish()
+        self._keeper = Keeper(self._dir, token(), self._tell, lambda e: self._tell(str(e)))
         self._pump.do(lambda: self._pump.later(TERM_MS, self._look_at_term))
+        self._keeper.sweep_on(self._pump, lambda: self.machine.state().slots)
         self._pump.do(lambda: self._pump.later(SPARES_MS, self._make_spares))
         self._pump.start()
         threading.Thread(target=self._watch_nodes, name="nodes", daemon=True).start()
@@ -214,6 +218,7 @@ class Root:
                 if isinstance(new, Splice):
                     raise Misuse("cutover: a plan that changes itself cannot be changed to")
                 new = Splice(old, new, at)
+            check_shards(new, self._dir.layouts(), self.machine.desired.shards)
             job.add_plan(name, new)
             names.append(name)
         self._pump.happens(ask.Command(Switch(tuple(names), BEGIN if at is None else at)))
@@ -317,6 +322,7 @@ class Root:
     def _drop_checkpoint(self, name: str) -> None:
         if not self._retires():
             self._dir.job.drop_checkpoint(name)
+            self._keeper.drop_checkpoint(name)
 
     def _retires(self) -> bool:
         """Whether another root has the job; this one ends then."""
@@ -353,6 +359,10 @@ class Root:
         _log.warning("%s: %s", who, what)
         self._alarms.append(Alarm(time.time_ns() // 1_000_000, who, what))
 
+    def _tell(self, what: str) -> None:
+        """An alarm, from any thread."""
+        self._pump.do(lambda: self._note("root", what))
+
     def _flush(self) -> None:
         self._post.flush()
 
@@ -369,6 +379,7 @@ class Root:
             _log.error("whether the job is over cannot be read: %s", e)
             is_stopped, is_done = False, False
         if is_stopped:
+            self._keeper.end()
             self._hosts.end()
         time.sleep(LAST_WORDS_S)
         ray.kill(self._handle, no_restart=is_done)

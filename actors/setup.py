@@ -22,6 +22,7 @@ from gapless.failover.settings import Settings
 from gapless.failover.starting import MergerStart, ReplicaStart
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
+from gapless.journal.layout import Layout, opened
 from gapless.protocol.schema import StreamSchema
 
 RAY_TIMING = Timing(
@@ -91,6 +92,10 @@ class JobDir:
     def sources(self) -> dict[str, LocalDisk]:
         """By source, where its journal lies."""
         return {name: LocalDisk(path) for name, path in self.job.record.sources.items()}
+
+    def layouts(self) -> dict[str, Layout]:
+        """By source, what its journal is."""
+        return {name: opened(disk) for name, disk in self.sources().items()}
 
     def partitions(self, shard: int) -> tuple[int, ...] | None:
         """Those of every source that a shard reads; None for all: sources of a job that is not cut
