@@ -54,6 +54,9 @@ sanitize: install ## test the native kernel under the address and undefined-beha
 wheel-smoke: install ## build sdist and wheel, try the wheel in a clean place
 	@sh scripts/wheel_smoke.sh
 
+demo: install ## see a replica, a merger and a node die, and the output whole: two minutes
+	@$(BIN)/gapless demo
+
 bench: install ## measure: NAME=kernel for one, all of them without
 	@$(BIN)/gapless bench $(NAME)
 

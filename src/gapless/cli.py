@@ -21,6 +21,7 @@ import typer
 
 from gapless.commands.bench import bench
 from gapless.commands.chaos import chaos
+from gapless.commands.demo import demo
 from gapless.commands.doctor import doctor
 from gapless.commands.generate import generate
 from gapless.commands.ingest import ingest
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.command()(doctor)
 app.command()(bench)
+app.command()(demo)
 app.command()(merge)
 app.command()(ingest)
 app.command()(prepare)
