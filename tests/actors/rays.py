@@ -122,6 +122,8 @@ class Feed:
             path, SCHEMA, time="ts", key="src", partitions=partitions, lateness="1s"
         )
         self.batches = 0
+        self.pause_s = FEED_S
+        """Between two batches from now on."""
         self._stops = threading.Event()
         self._error: Exception | None = None
         for _ in range(batches):
@@ -140,7 +142,7 @@ class Feed:
 
     def _run(self) -> None:
         try:
-            while not self._stops.wait(FEED_S):
+            while not self._stops.wait(self.pause_s):
                 self.append()
         except gl.GaplessError as e:
             self._error = e

@@ -20,7 +20,9 @@ import ray
 
 import gapless as gl
 from gapless.failover.effects import Emit
+from gapless.failover.tokens import encode
 from tests.actors.rays import (
+    FEED_S,
     WAIT_S,
     Feed,
     end,
@@ -128,8 +130,6 @@ def test_a_subscriber_that_dies_goes_on_by_its_token(job: gl.Job) -> None:
     goes_on(recording)
     recording.stop()
     kept = recording.arrivals[-3].emit
-    from gapless.failover.tokens import encode
-
     recording.go_on(job.subscribe(start=encode(kept.tokens), mergers=[1]), dropped=2)
     goes_on(recording)
     first = recording.sittings[1].arrivals[0].emit
@@ -142,8 +142,6 @@ def test_what_is_final_comes_once_over_a_resume_and_the_death_of_a_merger(job: g
     goes_on(recording)
     recording.stop()
     kept = recording.arrivals[-1].emit
-    from gapless.failover.tokens import encode
-
     job.kill("m0.1")
     recording.go_on(job.subscribe("final", start=encode(kept.tokens)))
     goes_on(recording)
@@ -277,9 +275,11 @@ def test_a_cutover_to_another_plan_of_the_same_answer_pauses_nothing(job: gl.Job
 def test_a_cutover_to_another_answer_counts_from_its_time_on(running: Running, job: gl.Job) -> None:
     recording = follow(job)
     before = job.status().desired.plans
-    at = (running.feed.stable + 10_000) // 1_000 * 1_000
+    running.feed.pause_s = 10 * FEED_S  # nobody may be beyond that time before all have begun
+    at = (running.feed.stable + 15_000) // 1_000 * 1_000
     job.cutover(talkers(least=40), at=at)
     until(lambda: job.status().desired.plans != before, "the plan is another")
+    running.feed.pause_s = FEED_S
     assert recording.wait_for_stable(at + 4_000, WAIT_S)
     wait_whole(job)
     judged(job, [recording])
