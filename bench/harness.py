@@ -44,12 +44,18 @@ BENCHES: Mapping[str, str] = MappingProxyType(
         "journal": "gapless.bench.journal",
         "kernel": "gapless.bench.kernel",
         "merge": "gapless.bench.merge",
+        "runtime": "gapless.bench.runtime",
     }
 )
 """Every bench: the name a person types, and the module that measures it."""
 
 REPEAT = 5
 """Times a figure is measured; the best one counts, for noise only ever makes a run worse."""
+
+KILLS = 20
+"""Strikes of each kind, whose worst counts: the bars were set for so many."""
+KILLS_MAX = 1000
+"""A night's worth."""
 
 _PACKAGES = ("gapless", "numpy", "pyarrow", "ray", "pyspark")
 
@@ -99,6 +105,14 @@ class Context:
     """Where a bench compares with other engines: install them and run them beside ours."""
     say: Callable[[str], None] = lambda text: None
     """Told before a bench installs or writes something outside of its process."""
+    only: tuple[str, ...] = ()
+    """Where a bench has sections: those to run; empty for all."""
+    kills: int = KILLS
+    """Where a bench strikes processes: how often, of each kind."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.kills <= KILLS_MAX:
+            raise Misuse(f"--kills {self.kills}: from 1 to {KILLS_MAX}")
 
 
 @dataclass(frozen=True)

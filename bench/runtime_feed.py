@@ -19,10 +19,12 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +32,11 @@ import pyarrow as pa
 
 from gapless.bench.netflow import FLOW_LATENESS_MS, FLOW_RATE, FLOWS, flows, generator
 from gapless.engine.query import Query, source
-from gapless.journals import JournalWriter
+from gapless.journal.disk import LocalDisk
+from gapless.journal.layout import Layout
+from gapless.journal.writer import Writer
 from gapless.protocol.errors import Misuse
+from gapless.protocol.schema import StreamSchema
 
 FEED = FLOWS.append(pa.field("id", pa.int64()))
 """Rows of the feed."""
@@ -92,6 +97,10 @@ class Fed:
         """Rows a second, from the first batch to the last."""
         first, last = self.stamps[0], self.stamps[-1]
         return float((last["rows"] - first["rows"]) * 1e9 / (last["after_ns"] - first["after_ns"]))
+
+    def longest_delay_ms(self) -> float:
+        """The longest time from when a batch was due until it could be read."""
+        return float((self.stamps["after_ns"] - self.stamps["due_ns"]).max() / 1e6)
 
     def readable_ns(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """By rows, when they could be read: the append of their batch was done."""
@@ -179,10 +188,14 @@ def feed(journal: str, stamps: str, rate: int) -> None:
     """Feeds until standard input ends."""
     pool = Pool(rate * BATCH_MS // 1000)
     over = threading.Event()
-    with (
-        JournalWriter(journal, FEED, time="ts", lateness=FLOW_LATENESS_MS) as writer,
-        Path(stamps).open("wb") as told,
-    ):
+    writer = Writer(
+        LocalDisk(Path(journal)),
+        Layout(StreamSchema(FEED), "ts", (), 1, FLOW_LATENESS_MS),
+        who="bench",
+        token=uuid4().hex,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+    )
+    with closing(writer), Path(stamps).open("wb") as told:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         if not sys.stdin.readline():

@@ -34,11 +34,26 @@ def bench(
         bool,
         typer.Option(
             "--with-peers",
-            help="Run other engines beside ours where a bench compares with them (engine): "
+            help="Run other engines beside ours where a bench compares with them (engine, "
+            "runtime): "
             "installs DuckDB, Polars, numpy and Flink, 2 GB, below $GAPLESS_PEERS_DIR or "
             "~/.cache/gapless-peers; needs Java 17.",
         ),
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", metavar="SECTION", help="Of a bench with sections (runtime): run this one."
+        ),
+    ] = None,
+    kills: Annotated[
+        int,
+        typer.Option(
+            "--kills",
+            metavar="N",
+            help="How often each kind of process is killed (runtime). The bars were set for 20.",
+        ),
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Measure, and hold the figures against their bars.
@@ -54,7 +69,14 @@ def bench(
             plot.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise typer.BadParameter(f"--plot: cannot make that directory: {error}") from None
-    context = Context(quick, plot, with_peers, say=lambda text: typer.echo(text, err=True))
+    context = Context(
+        quick,
+        plot,
+        with_peers,
+        say=lambda text: typer.echo(text, err=True),
+        only=tuple(only or ()),
+        kills=kills,
+    )
     if name is not None:
         report = _measure(load(name, BENCHES), context)
         if as_json:

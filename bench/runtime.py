@@ -1,0 +1,117 @@
+"""The runtime on Ray against its bars: what a job does when something dies, and how fast it is.
+
+    section      minutes   what                                                  module
+    kills           7      replica, merger, stopped replica, root                runtime_kills.py
+    merger          2      the only merger                                       runtime_kills.py
+    windows         4      replicas of W1, one and all at once                   runtime_kills.py
+    nodes           4      a node of three                                       runtime_kills.py
+    latency         2      row to result                                         runtime_latency.py
+    peers           2      Flink with its worker killed, with --with-peers       peers/recovery.py
+
+`gapless bench runtime --only kills --kills 5` looks at some of it; bars are for 20 strikes of each
+kind, as by default. Whatever came to subscribers and was written meanwhile is compared with the
+answer recomputed, row by row, and comes last: over all faults none lost, none twice, none wrong.
+
+    runtime_feed.py     the process that feeds, and its stamps
+    runtime_run.py      a job that is fed and watched
+    runtime_pauses.py   what a pause is, and its bar
+
+All of it is on one machine, with its cores for the feeder, Ray, three replicas, mergers and the
+subscriber: what a figure says of a cluster is at best a bound from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from gapless.bench.harness import Context, Row
+from gapless.bench.runtime_kills import (
+    measure_kills,
+    measure_merger,
+    measure_nodes,
+    measure_windows,
+)
+from gapless.bench.runtime_latency import measure_latency
+from gapless.bench.runtime_pauses import Account
+from gapless.bench.runtime_run import RATE
+from gapless.protocol.errors import Misuse
+
+SUMMARY = "The runtime on Ray: pauses when things die, what is lost (nothing), latency"
+
+PEER_SECONDS, PEER_KILL_S = 30.0, 10.0
+"""Of Flink's stream, and when its worker is killed."""
+
+Measure = Callable[[Context, Account], Iterator[Row]]
+"""One section: rows, and what its judges found to the account."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of this bench that can be run by itself."""
+
+    about: str
+    minutes: int
+    """That it takes on two cores, with 20 strikes of each kind."""
+    measure: Measure
+
+
+def measure_peers(context: Context, account: Account) -> Iterator[Row]:  # noqa: ARG001  # it judges itself
+    """W1 on Flink, tuned and as it comes, whose worker is killed."""
+    from gapless.bench.engine_peers import work_dir
+    from gapless.bench.peers.environments import Environments
+    from gapless.bench.peers.recovery import flink_recovery, lines
+
+    environments = Environments(work_dir(), context.say)
+    for conf in ("tuned", "default"):
+        recovery = flink_recovery(
+            environments,
+            rate=RATE,
+            seconds=PEER_SECONDS,
+            kill_at_s=PEER_KILL_S,
+            conf=conf,  # type: ignore[arg-type]  # one of the two words
+            say=context.say,
+        )
+        yield from lines([recovery])
+
+
+SECTIONS: Mapping[str, Section] = MappingProxyType(
+    {
+        "kills": Section("a replica, a merger, a stopped replica, the root", 7, measure_kills),
+        "merger": Section("the only merger", 2, measure_merger),
+        "windows": Section("replicas of W1, one and all at once", 4, measure_windows),
+        "nodes": Section("a node of three, with all that runs there", 4, measure_nodes),
+        "latency": Section("from a row to its result", 2, measure_latency),
+        "peers": Section("Flink, its worker killed", 2, measure_peers),
+    }
+)
+
+
+def run(context: Context) -> Iterator[Row]:
+    """The sections that are wanted, then the account of all of them."""
+    yield from measured(context, SECTIONS)
+
+
+def measured(context: Context, sections: Mapping[str, Section]) -> Iterator[Row]:
+    """Runs sections of these."""
+    account = Account()
+    chosen = wanted(context, sections)
+    minutes = sum(sections[name].minutes for name in chosen)
+    context.say(f"{', '.join(chosen)}: {minutes} minutes with 20 strikes of each kind")
+    for name in chosen:
+        context.say(f"{name}: {sections[name].about}")
+        yield from sections[name].measure(context, account)
+    for wrong in account.wrong:
+        context.say(wrong)
+    yield from account.rows()
+
+
+def wanted(context: Context, sections: Mapping[str, Section]) -> list[str]:
+    """The names of those to run: all, or those that were asked for; peers only where these were."""
+    unknown = [name for name in context.only if name not in sections]
+    if unknown:
+        raise Misuse(f"--only {unknown[0]}: the sections are {', '.join(sections)}")
+    if context.only:
+        return [name for name in sections if name in context.only]
+    return [name for name in sections if name != "peers" or context.with_peers]
