@@ -134,8 +134,8 @@ class Retaining:
             self._let_go.add(slot)
             self._on_alarm(
                 f"merger {slot} has put out nothing for {ABSENT_MS // 60_000} minutes: output that "
-                "it would need to catch up is not kept for it any more; once it runs again it may "
-                "need its output's folder removed, to begin anew"
+                "it would need to catch up is kept for it no more; once that is gone, the job goes "
+                "on with this one alone until it is launched anew"
             )
 
 
