@@ -30,6 +30,7 @@ import pyarrow as pa
 from gapless.actors import cluster
 from gapless.actors.handle import Job
 from gapless.actors.launching import launch
+from gapless.actors.subscribing import Subscription
 from gapless.bench.engine_expected import ExpectedWindows
 from gapless.bench.engine_queries import w1
 from gapless.bench.harness import Context, Row
@@ -148,24 +149,16 @@ def run(query: Query, given: pa.RecordBatch, path: Path, name: str) -> Run:
         replicas=REPLICAS,
         checkpoint_s=3600,
     ) as job:
-        _wait_for_replicas(job)
+        wait_for_all(job)
         subscription = job.subscribe(start="begin")
         frames: list[Frame] = []
-
-        def take_up_to(stable: int) -> None:
-            while not frames or frames[-1].stable is None or frames[-1].stable < stable:
-                frame = subscription.next(WAIT_S)
-                if frame is None:
-                    raise Bug(f"{name}: no frame for {WAIT_S:g} s")
-                frames.append(frame)
-
         _append(out, given.slice(0, warm))
-        take_up_to((out.stable) // SLIDE_MS * SLIDE_MS)
+        take_up_to(out.stable // SLIDE_MS * SLIDE_MS, subscription, frames)
         cpu = Cpu(job)
         start = time.perf_counter()
         _append(out, given.slice(warm))
         out.end()
-        take_up_to(INF)
+        take_up_to(INF, subscription, frames)
         took = time.perf_counter() - start
         used = cpu.used()
         job.validate()
@@ -173,8 +166,17 @@ def run(query: Query, given: pa.RecordBatch, path: Path, name: str) -> Run:
         return Run(took, given.num_rows - warm, frames, used)
 
 
-def _wait_for_replicas(job: Job) -> None:
-    """All of them are there, not only the first."""
+def take_up_to(stable: int, subscription: Subscription, frames: list[Frame]) -> None:
+    """Takes frames until the last says so much."""
+    while not frames or frames[-1].stable is None or frames[-1].stable < stable:
+        frame = subscription.next(WAIT_S)
+        if frame is None:
+            raise Bug(f"no frame for {WAIT_S:g} s before {stable}")
+        frames.append(frame)
+
+
+def wait_for_all(job: Job) -> None:
+    """Waits until all of a job's processes run, not only the first replica."""
     until = time.monotonic() + WAIT_S
     while any(slot.state != "running" for slot in job.status().state.slots):
         if time.monotonic() > until:
