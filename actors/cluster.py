@@ -1,8 +1,10 @@
 """The cluster: the one that is there, at an address, or a small one of this process's own.
 
     address=None      the cluster that this process is connected to; else one is started here
-    address="auto"    the one that `ray start` has started on this machine
-    address="HOST:PORT", "ray://..."    that one
+    address="auto"    the one of this machine; of several the one that `ray start` has started last
+    address="HOST:PORT"    that one
+
+Whether anybody listens there is tried first: Ray itself would try again for minutes.
 
 A cluster of our own ends with this process. It has explicit bounds, no dashboard, and asks for its
 token, as Ray's own default for local clusters is.
@@ -10,10 +12,13 @@ token, as Ray's own default for local clusters is.
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 from typing import Any
 
 import ray
+from ray._private.services import canonicalize_bootstrap_address_or_die  # what "auto" means to it
 from ray.exceptions import RayError
 
 from gapless.protocol.errors import Misuse
@@ -29,6 +34,11 @@ HEALTH = {
 }
 """A node that is lost is seen within a second or two, not within fifteen."""
 
+REACHED_S = 5.0
+"""How long a cluster's address may take to accept a connection: another machine's does at once."""
+_AS_MEANT = "Token authentication is enabled"
+"""What Ray warns of where all is as it should be; that it is *disabled* is still said."""
+
 
 def connect(address: str | None, **settings: Any) -> bool:
     """Connects this process to a cluster; whether it was started here. Raises `Misuse` where there
@@ -37,6 +47,7 @@ def connect(address: str | None, **settings: Any) -> bool:
     if ray.is_initialized():
         return False
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    logging.getLogger("ray._private.authentication.authentication_token_setup").addFilter(_is_news)
     common = {"logging_level": "warning", "log_to_driver": False, **settings}
     if address is None:
         ray.init(
@@ -54,13 +65,20 @@ def connect(address: str | None, **settings: Any) -> bool:
             "of the cluster (address='auto', or `ray job submit`)"
         )
     try:
-        ray.init(address=address, **common)
-    except (RayError, ConnectionError, RuntimeError, ValueError) as e:
+        found = canonicalize_bootstrap_address_or_die(address)
+        host, _, port = found.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), REACHED_S).close()
+        ray.init(address=found, **common)
+    except (RayError, OSError, RuntimeError, ValueError) as e:
         raise Misuse(
             f"no Ray cluster can be reached at {address!r}: {e}; start one (`ray start --head`), "
             "or leave the address out to have one started here"
         ) from None
     return False
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(_AS_MEANT)
 
 
 def disconnect() -> None:

@@ -21,6 +21,7 @@ import typer
 
 from gapless.commands.bench import bench
 from gapless.commands.chaos import chaos
+from gapless.commands.cutover import cutover
 from gapless.commands.demo import demo
 from gapless.commands.doctor import doctor
 from gapless.commands.generate import generate
@@ -28,6 +29,9 @@ from gapless.commands.ingest import ingest
 from gapless.commands.journal import journal
 from gapless.commands.merge import merge
 from gapless.commands.prepare import prepare
+from gapless.commands.run import run
+from gapless.commands.status import status
+from gapless.commands.stop import stop
 from gapless.commands.terminal import ExitCode
 from gapless.protocol.errors import GaplessError
 
@@ -44,6 +48,10 @@ app.command()(demo)
 app.command()(merge)
 app.command()(ingest)
 app.command()(prepare)
+app.command()(run)
+app.command()(status)
+app.command()(stop)
+app.command()(cutover)
 app.add_typer(chaos, name="chaos")
 app.add_typer(generate, name="generate")
 app.add_typer(journal, name="journal")

@@ -37,6 +37,22 @@ class DurabilityChoice(StrEnum):
     MACHINE = "machine"
 
 
+# -- of a job that runs ---------------------------------------------------------------------------
+
+QueryPath = Annotated[
+    Path, typer.Argument(metavar="QUERY.py", help="A python file that defines `query`.")
+]
+JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
+Address = Annotated[
+    str,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="The Ray cluster in which it runs; auto: the one of this machine.",
+    ),
+]
+
+
 # -- amounts --------------------------------------------------------------------------------------
 
 _COUNT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?([kMG]?)")

@@ -1,0 +1,118 @@
+"""`gapless cutover`: a job goes on with another plan, or with another query from a time on."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.options import Address, JobName, QueryPath
+from gapless.commands.terminal import AsJson, ExitCode, print_json, spinner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless.actors.handle import Job
+    from gapless.actors.root import JobView
+    from gapless.commands.query_file import QueryFile
+
+LOOK_S = 0.2
+"""Between two looks how far it is."""
+WAIT_S = 300.0
+"""How long it is waited for: the new lives read back as far as the query reaches. It goes on."""
+
+
+def cutover(
+    name: JobName,
+    query: QueryPath,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="From when on the new answer counts, as 2024-05-01T12:30 or a count of the "
+            "output's unit; without it both have to give the same answer.",
+        ),
+    ] = None,
+    address: Address = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Have a job go on with what a query file defines, while its output goes on.
+
+    Prints what could not be known about the two, and waits until the new plans run. Exits with 1
+    where they do not: the job goes on as it was then, and `gapless status` has the alarm.
+    """
+    from gapless.actors.handle import attach
+    from gapless.commands.query_file import read
+
+    file = read(query)
+    job = attach(name, address=address)
+    since = None if at is None else _time(at, job)
+    _ship(file, job.dir)
+    before = job.status().desired.plans
+    notes = job.cutover(file.query, plans=file.plans, at=since)
+    if not as_json:
+        for note in notes:
+            typer.echo(f"not known: {note}")
+    with spinner(f"{name}: the new plans join"):
+        view = _wait(job)
+    desired = view.desired.plans
+    is_done = desired != before and not view.state.cutover and _has_new(view)
+    if as_json:
+        print_json({"job": name, "plans": list(desired), "not_known": list(notes), "done": is_done})
+    elif is_done:
+        typer.echo(f"{name} runs {', '.join(desired)}")
+    else:
+        typer.echo(f"{name} does not run the new plans: see `gapless status {name}`")
+    raise typer.Exit(ExitCode.DONE if is_done else ExitCode.PROBLEM)
+
+
+def _wait(job: Job) -> JobView:
+    """The job once the cutover is over, one way or the other, or after a while."""
+    until = time.monotonic() + WAIT_S
+    while True:
+        view = job.status()
+        if (not view.state.cutover and _has_new(view)) or time.monotonic() > until:
+            return view
+        time.sleep(LOOK_S)
+
+
+def _has_new(view: JobView) -> bool:
+    """Whether every replica runs a plan that is desired."""
+    plans = [slot.plan for slot in view.state.slots if slot.slot.startswith("r")]
+    return all(plan in view.desired.plans for plan in plans)
+
+
+def _time(text: str, job: Job) -> int:
+    from gapless.journals import time_of
+    from gapless.protocol.errors import Misuse
+
+    digits = text.removeprefix("-")
+    given: Any = int(text) if digits.isascii() and digits.isdecimal() else text
+    try:
+        return time_of(given, job.schema.time_unit)
+    except Misuse as e:
+        raise Misuse(f"--at: {e}") from None
+
+
+def _ship(file: QueryFile, job_dir: Path) -> None:
+    """Puts the file into the job's directory, if a plan calls functions of it."""
+    from gapless.actors.code import FOLDER
+    from gapless.protocol.errors import Misuse
+
+    if not file.needs_code:
+        return
+    there = job_dir / FOLDER / file.path.name
+    if there.exists():
+        if there.read_bytes() == file.path.read_bytes():
+            return
+        raise Misuse(
+            f"{file.path}: the job has another file of that name, whose functions its plans call: "
+            "give the new one another name"
+        )
+    try:
+        there.parent.mkdir(exist_ok=True)
+        shutil.copy2(file.path, there)
+    except OSError as e:
+        raise Misuse(f"the job's directory {job_dir} cannot be written: {e}") from None

@@ -1,0 +1,237 @@
+"""How a job is, for people and for programs: what `run`, `status` and `cutover` show of it.
+
+talkers runs in jobs/talkers: 2 of 3 replicas, 2 of 2 mergers; root r/4.0 on head, up 81 s
+table    replicas: where each is, how far, who leads, how its last life came back
+table    mergers: how far the output is, and is durable
+lines    alarms, the newest last
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from gapless.engine.durations import text as duration_text
+from gapless.protocol.elements import BEGIN, INF
+
+if TYPE_CHECKING:
+    from gapless.actors.root import JobView
+    from gapless.failover.slots import SlotState
+
+ALARMS_SHOWN_MAX = 8
+"""For people, the newest: a window has some thirty lines."""
+
+
+# -- for programs ---------------------------------------------------------------------------------
+
+
+def described(view: JobView, unit: str) -> dict[str, Any]:
+    """One document: times are ISO texts (UTC), None where there is none."""
+    state, desired = view.state, view.desired
+    return {
+        "job": view.name,
+        "dir": view.job_dir,
+        "state": desired.state,
+        "ending": state.ending,
+        "ended_because": state.ended_because,
+        "cutover": state.cutover,
+        "whole": is_whole(view),
+        "desired": {
+            "replicas": desired.replicas,
+            "mergers": desired.mergers,
+            "shards": desired.shards,
+            "plans": list(desired.plans),
+        },
+        "running": {"replicas": running(view, "r"), "mergers": running(view, "m")},
+        "root": {"life": str(view.root.life), "node": node_name(view, view.root.node)},
+        "uptime_ms": view.uptime_ms,
+        "nodes": dict(view.nodes),
+        "replicas": [_replica(view, slot, unit) for slot in _slots(view, "r")],
+        "mergers": [_merger(view, slot, unit) for slot in _slots(view, "m")],
+        "divergences": [sample.text for sample in state.samples],
+        "alarms": [
+            {"at": time_text(alarm.at_ms, "ms"), "who": alarm.who, "what": alarm.what}
+            for alarm in view.alarms
+        ],
+    }
+
+
+def _slot(view: JobView, slot: SlotState, unit: str) -> dict[str, Any]:
+    return {
+        "slot": slot.slot,
+        "life": None if slot.life is None else str(slot.life),
+        "successor": None if slot.successor is None else str(slot.successor),
+        "state": slot.state,
+        "reason": slot.reason,
+        "node": node_name(view, slot.node),
+        "heard_ms": slot.heard_ms,
+        "stable": time_text(slot.stable, unit),
+    }
+
+
+def _replica(view: JobView, slot: SlotState, unit: str) -> dict[str, Any]:
+    back = slot.rejoin
+    return {
+        **_slot(view, slot, unit),
+        "plan": slot.plan,
+        "lag": duration_text(slot.lag, unit),
+        "lead_share": round(slot.lead_share, 4),
+        "jumped_ms": slot.jumped_ms,
+        "rejoin": {
+            "from": slot.origin,
+            "state_ms": back.state_ms,
+            "read_ms": back.read_ms,
+            "attached_ms": back.caught_up_ms,
+            "qualified_ms": slot.qualified_ms,
+        },
+    }
+
+
+def _merger(view: JobView, slot: SlotState, unit: str) -> dict[str, Any]:
+    return {
+        **_slot(view, slot, unit),
+        "durable": time_text(slot.durable_stable, unit),
+        "inputs": slot.inputs,
+        "epoch": slot.epoch,
+        "divergences": slot.divergences,
+        "waiting_for": slot.waiting_for,
+    }
+
+
+# -- what both stand on ---------------------------------------------------------------------------
+
+
+def running(view: JobView, role: str) -> int:
+    """How many replicas ("r") or mergers ("m") run, of all shards."""
+    return sum(slot.state == "running" for slot in _slots(view, role))
+
+
+def wanted(view: JobView, role: str) -> int:
+    """How many should."""
+    desired = view.desired
+    return desired.shards * (desired.replicas if role == "r" else desired.mergers)
+
+
+def is_whole(view: JobView) -> bool:
+    """Whether all that should run does; what has stopped, as it should, is whole."""
+    if view.desired.state == "stopped":
+        return True
+    return all(running(view, role) >= wanted(view, role) for role in "rm")
+
+
+def durable(view: JobView, unit: str) -> str | None:
+    """Up to when the whole output is durable; None where nobody knows yet."""
+    stables = [slot.durable_stable for slot in _slots(view, "m") if slot.life is not None]
+    return time_text(min(stables), unit) if stables else None
+
+
+def time_text(t: int, unit: str) -> str | None:
+    """A time of a stream; None before its begin."""
+    if t == BEGIN:
+        return None
+    return "end" if t == INF else str(np.array(t, np.int64).view(f"datetime64[{unit}]"))
+
+
+def node_name(view: JobView, node: str) -> str:
+    """What a node is called; of one that is gone, the begin of its id."""
+    return view.nodes.get(node, node[:8])
+
+
+def _slots(view: JobView, role: str) -> list[SlotState]:
+    return [slot for slot in view.state.slots if slot.slot.startswith(role)]
+
+
+# -- for people -----------------------------------------------------------------------------------
+
+
+def summary(view: JobView, unit: str) -> str:
+    """The job in one line."""
+    counts = ", ".join(
+        f"{running(view, role)} of {wanted(view, role)} {what}"
+        for role, what in (("r", "replicas"), ("m", "mergers"))
+    )
+    upto = durable(view, unit)
+    ending = "" if view.state.ending == "running" else f"; {view.state.ending}"
+    cutover = f"; cutover: {view.state.cutover}" if view.state.cutover else ""
+    return f"{view.name}: {counts}; output durable up to {upto or 'nothing yet'}{ending}{cutover}"
+
+
+def shown(view: JobView, unit: str) -> Iterator[str | Table]:
+    """The job as lines and tables."""
+    yield summary(view, unit)
+    root = view.root
+    yield (
+        f"dir {view.job_dir}; root {root.life} on {node_name(view, root.node)}, "
+        f"up {view.uptime_ms // 1000} s"
+    )
+    yield _replicas(view, unit)
+    yield _mergers(view, unit)
+    for text in dict.fromkeys(sample.text for sample in view.state.samples):
+        yield f"divergence: {text}"
+    hidden = len(view.alarms) - ALARMS_SHOWN_MAX
+    if hidden > 0:
+        yield f"{hidden} alarms before these: see --json"
+    for alarm in view.alarms[-ALARMS_SHOWN_MAX:]:
+        yield f"alarm {time_text(alarm.at_ms, 'ms')} {alarm.who}: {alarm.what}"
+
+
+def _replicas(view: JobView, unit: str) -> Table:
+    """Back: milliseconds from the start of its life to state, first rows, attached, qualified."""
+    table = Table(
+        *("replica", "life", "state", "node", "plan", "stable", "lag", "leads", "jumped"),
+        *("from", "back: state/read/attached/qualified ms"),
+    )
+    for slot in _slots(view, "r"):
+        back = slot.rejoin
+        phases = (back.state_ms, back.read_ms, back.caught_up_ms, slot.qualified_ms)
+        table.add_row(
+            *_head(view, slot),
+            slot.plan,
+            time_text(slot.stable, unit) or "-",
+            duration_text(slot.lag, unit) if slot.lag else "-",
+            f"{slot.lead_share:.0%}",
+            duration_text(slot.jumped_ms, "ms") if slot.jumped_ms else "-",
+            slot.origin or "-",
+            "/".join("-" if ms < 0 else str(ms) for ms in phases),
+        )
+    return table
+
+
+def _mergers(view: JobView, unit: str) -> Table:
+    table = Table(
+        *("merger", "life", "state", "node", "inputs", "stable", "durable", "epoch"),
+        *("diverged", "waits for"),
+    )
+    for slot in _slots(view, "m"):
+        table.add_row(
+            *_head(view, slot),
+            str(slot.inputs),
+            time_text(slot.stable, unit) or "-",
+            time_text(slot.durable_stable, unit) or "-",
+            str(slot.epoch),
+            str(slot.divergences),
+            slot.waiting_for or "-",
+        )
+    return table
+
+
+def _head(view: JobView, slot: SlotState) -> tuple[str, str, str, str]:
+    state = f"{slot.state}: {slot.reason}" if slot.reason else slot.state
+    beside = f" (then {slot.successor})" if slot.successor is not None else ""
+    life = "-" if slot.life is None else f"{slot.life}{beside}"
+    return slot.slot, life, state, node_name(view, slot.node) or "-"
+
+
+def listed(views: Mapping[str, JobView | str]) -> Table:
+    """All jobs of a cluster; a text where one does not answer."""
+    table = Table("job", "state", "replicas", "mergers", "dir")
+    for name, view in views.items():
+        if isinstance(view, str):
+            table.add_row(name, view, "-", "-", "-")
+            continue
+        counts = (f"{running(view, role)}/{wanted(view, role)}" for role in "rm")
+        table.add_row(name, view.state.ending, *counts, view.job_dir)
+    return table

@@ -1,0 +1,134 @@
+"""Query files: a python file that says what `gapless run` and `gapless cutover` are to run.
+
+    talkers.py      query = flows.window(...).group_by("src").aggregate(...)
+                    plans = [query, gl.Plan(query, ...)]        if it likes: replicas take turns
+
+The file is imported under its own name, as `import talkers` would, so that the functions in it have
+names that other processes find: "talkers:rate". It is shipped with the job for them. Its folder is
+on Python's path, as with `python talkers.py`; what lies beside it is not shipped.
+
+Whatever is wrong with the file is an error that names it and the line.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from gapless.protocol.errors import GaplessError, Misuse
+
+if TYPE_CHECKING:
+    from gapless.actors.plans import Plans
+    from gapless.engine.plan import Plan
+    from gapless.engine.query import Query
+
+QUERY, PLANS = "query", "plans"
+"""What a query file defines."""
+
+
+@dataclass(frozen=True)
+class QueryFile:
+    """What one has defined."""
+
+    path: Path
+    query: Query | Plan
+    plans: Plans
+
+    @property
+    def module(self) -> str:
+        """Its name as a module."""
+        return self.path.stem
+
+    @property
+    def needs_code(self) -> bool:
+        """Whether a plan names a function of this file, so that who runs it needs the file."""
+        from gapless.actors.plans import named_plans
+
+        documents = [plan.to_document() for plan in named_plans(self.query, self.plans).values()]
+        return any(text.startswith(f"{self.module}:") for text in _texts(documents))
+
+
+def read(path: Path) -> QueryFile:
+    """Runs the file. Raises `Misuse`, with the line, where it does not define a query."""
+    from gapless.engine.plan import Plan
+    from gapless.engine.query import Query
+
+    module = _imported(path)
+    query = getattr(module, QUERY, None)
+    if query is None:
+        there = [name for name, each in vars(module).items() if isinstance(each, Query | Plan)]
+        defined = f"; it defines {', '.join(there)}" if there else ""
+        raise Misuse(
+            f"{path} defines no {QUERY!r}{defined}: assign the query that is to run to that name"
+        )
+    if not isinstance(query, Query | Plan):
+        kind = type(query).__name__
+        raise Misuse(f"{path}: {QUERY!r} is a {kind}: it has to be a query, or a plan of one")
+    plans = getattr(module, PLANS, None)
+    if plans is not None and not isinstance(plans, list | tuple | dict):
+        kind = type(plans).__name__
+        raise Misuse(f"{path}: {PLANS!r} is a {kind}: it has to be a list, or a mapping of names")
+    return QueryFile(path.resolve(), query, plans)
+
+
+def _imported(path: Path) -> ModuleType:
+    name = path.stem
+    if not path.is_file():
+        raise Misuse(f"{path}: there is no such file: name a python file that defines {QUERY!r}")
+    if path.suffix != ".py" or not name.isidentifier():
+        raise Misuse(
+            f"{path}: it is imported as a module, so its name is letters, digits and underscores, "
+            "and ends in .py: rename it"
+        )
+    if _is_taken(name, path.resolve()):
+        raise Misuse(f"{path}: python has a module {name!r} already: rename the file")
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise Misuse(f"{path}: python cannot import it")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as e:
+        where = e.filename or str(path)
+        raise Misuse(f"{where}, line {e.lineno}: this is no python: {e.msg}") from None
+    except (Exception, SystemExit) as e:  # noqa: BLE001  # whatever a user's file may raise
+        said = str(e) if isinstance(e, GaplessError) else f"{type(e).__name__}: {e}"
+        raise Misuse(f"{path}, line {_line(e, path)}: {said}") from None
+    return module
+
+
+def _is_taken(name: str, path: Path) -> bool:
+    """Whether `import name` would find another file, here or in a process of the job."""
+    there = sys.modules.get(name)
+    spec = importlib.util.find_spec(name) if there is None else there.__spec__
+    if spec is None:
+        return there is not None
+    return spec.origin is None or Path(spec.origin).resolve() != path
+
+
+def _line(error: BaseException, path: Path) -> int:
+    """The innermost line of the file that led to the error."""
+    here = str(path.resolve())
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [at.lineno or 0 for at in frames if at.filename == here]
+    return lines[-1] if lines else 0
+
+
+def _texts(document: Any) -> Iterator[str]:
+    """All texts in a document."""
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, dict):
+        for each in document.values():
+            yield from _texts(each)
+    elif isinstance(document, list | tuple):
+        for each in document:
+            yield from _texts(each)

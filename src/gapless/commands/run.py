@@ -1,0 +1,259 @@
+"""`gapless run`: a query file becomes a job that runs, in the foreground.
+
+    no --address    a Ray of its own, for as long as the command: Ctrl-C answers what is there and
+                    ends both; a second one does not wait for that
+    --address       a job in a cluster of others: Ctrl-C leaves it running, `gapless stop` ends it
+
+Where the start fails, or is interrupted, nothing of it is left: no process, and no directory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.options import size_of
+from gapless.commands.terminal import AsJson, ExitCode, print_json, print_line, spinner
+
+if TYPE_CHECKING:
+    from gapless.actors.handle import Job
+    from gapless.commands.attending import Seen
+
+
+class OnDivergence(StrEnum):
+    """What `--on-divergence` takes."""
+
+    REPORT = "report"
+    STOP = "stop"
+    MAJORITY = "majority"
+
+
+def run(
+    query: Annotated[
+        Path | None,
+        typer.Argument(metavar="QUERY.py", help="A python file that defines `query`."),
+    ] = None,
+    journal: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH", help="The source's journal; of several sources SOURCE=PATH, each."
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="The job's directory, which all nodes see."),
+    ] = None,
+    replicas: Annotated[int, typer.Option(help="Of each shard.")] = 3,
+    mergers: Annotated[int, typer.Option(help="Of each shard, 1 or 2.")] = 1,
+    shards: Annotated[int, typer.Option(help="Parts of the job, by the journals' partitions.")] = 1,
+    name: Annotated[
+        str | None, typer.Option(help="What the job is called; as its directory, if not said.")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="A Ray cluster that is there; auto: the one of this machine. Without it this "
+            "command starts a small one, which ends with it.",
+        ),
+    ] = None,
+    checkpoint_s: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10,
+    retain: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Output that is older may go, as 24h; all is kept."),
+    ] = None,
+    retain_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Of each output, as 10GB; all is kept.")
+    ] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Of the state of one replica, as 2GB.")
+    ] = None,
+    on_divergence: Annotated[
+        OnDivergence,
+        typer.Option(help="Where replicas disagree: tell, stop the job, or replace the odd one."),
+    ] = OnDivergence.REPORT,
+    spares: Annotated[
+        int, typer.Option(help="Processes of each node that wait to become a life.")
+    ] = 1,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Run a job again from its directory, and nothing else."),
+    ] = None,
+    until_drained: Annotated[
+        bool, typer.Option("--until-drained", help="End once the input that is there is answered.")
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="With --address: return once the job answers.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a query as a job, with several replicas, and show how it is.
+
+    Without --address the job runs on a Ray of its own, and Ctrl-C ends both once the input that is
+    there is answered; a second one ends them at once. With --address Ctrl-C leaves the job running.
+    Exits with 1 where replicas disagreed or the job ended by itself.
+    """
+    from gapless.commands.attending import Seen, attend
+    from gapless.protocol.errors import Misuse
+
+    if detach and address is None:
+        raise Misuse(
+            "--detach: the Ray that this command starts ends with it: start one that stays (`ray "
+            "start --head`), and say --address auto"
+        )
+    if detach and until_drained:
+        raise Misuse("--detach and --until-drained: it either waits or it does not")
+    if resume is not None:
+        if query is not None or journal or directory is not None:
+            raise Misuse("--resume DIR: the directory says it all: no query, --journal or --dir")
+        job = _resumed(resume, address)
+    else:
+        if query is None or not journal or directory is None:
+            raise Misuse("give a query file, --journal PATH and --dir DIR; or --resume DIR")
+        options: dict[str, Any] = {
+            "replicas": replicas,
+            "mergers": mergers,
+            "shards": shards,
+            "name": name,
+            "address": address,
+            "checkpoint_s": checkpoint_s,
+            "retain": retain,
+            "retain_bytes": None
+            if retain_bytes is None
+            else size_of("--retain-bytes", retain_bytes),
+            "memory_limit": None
+            if memory_limit is None
+            else size_of("--memory-limit", memory_limit),
+            "on_divergence": on_divergence.value,
+            "spares": spares,
+        }
+        job = _launched(query, _journals(journal), directory, options)
+    _tell(job, as_json)
+    if detach:
+        seen = Seen(job.status(), "running", 0.0, False)
+    elif address is not None:
+        seen = attend(job, drains=until_drained)
+    else:
+        with job:  # which ends the cluster, too, and the job first if need be
+            seen = attend(job, drains=until_drained, owns=True)
+    _print(job, seen, as_json)
+    raise typer.Exit(ExitCode.PROBLEM if seen.is_problem else ExitCode.DONE)
+
+
+# -- starting -------------------------------------------------------------------------------------
+
+
+def _launched(query: Path, journals: Any, directory: Path, options: dict[str, Any]) -> Job:
+    from gapless.actors.launching import launch
+    from gapless.commands.query_file import read
+
+    file = read(query)
+    with _new_directory(directory), spinner(f"starting {file.module}"), _interruptible():
+        return launch(
+            file.query,
+            plans=file.plans,
+            journal=journals,
+            dir=directory,
+            code=file.path,
+            **options,
+        )
+
+
+def _resumed(directory: Path, address: str | None) -> Job:
+    from gapless.actors.launching import resume
+
+    with spinner(f"starting what is in {directory}"), _interruptible():
+        return resume(directory, address=address)
+
+
+def _journals(given: list[str]) -> str | dict[str, str]:
+    """One path, or by source."""
+    from gapless.protocol.errors import Misuse
+
+    if len(given) == 1 and ("=" not in given[0] or Path(given[0]).exists()):
+        return given[0]
+    parted = [text.partition("=") for text in given]
+    if any(not sep for _, sep, _ in parted):
+        raise Misuse("--journal: of several sources, write SOURCE=PATH for each")
+    paths = {source: path for source, _, path in parted}
+    if len(paths) < len(parted):
+        raise Misuse("--journal: one source has one journal")
+    return paths
+
+
+@contextmanager
+def _new_directory(directory: Path) -> Iterator[None]:
+    """The job's directory; where the job does not come up, what was made of it goes again."""
+    from gapless.failover.job import NAME
+    from gapless.protocol.errors import Misuse
+
+    if (directory / NAME).exists():
+        raise Misuse(
+            f"{directory}: a job is here already: `gapless run --resume {directory}` runs it, or "
+            "choose another --dir"
+        )
+    is_ours = not directory.exists() or not any(directory.iterdir())
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise Misuse(f"the job's directory {directory} cannot be written: {e}") from None
+    try:
+        yield
+    except BaseException:
+        if is_ours:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """While inside, SIGTERM is Ctrl-C, also where Ray, as it starts, makes something else of it."""
+    try:
+        yield
+    except SystemExit:  # what Ray makes of it
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+# -- telling --------------------------------------------------------------------------------------
+
+
+def _tell(job: Job, as_json: bool) -> None:
+    """Says where it is."""
+    import ray
+
+    at = ray.get_runtime_context().gcs_address
+    lines = (
+        f"{job.name} runs in {job.dir}, on the Ray cluster at {at}",
+        f"look at it from elsewhere: gapless status {job.name} --address {at}",
+    )
+    for line in lines:
+        if as_json:
+            sys.stderr.write(f"{line}\n")
+        else:
+            print_line(line)
+
+
+def _print(job: Job, seen: Seen, as_json: bool) -> None:
+    """Says how it ended, or that it goes on."""
+    from gapless.commands.job_views import described, summary
+
+    unit = job.schema.time_unit
+    if as_json:
+        print_json({**described(seen.view, unit), "state": seen.state, "seconds": seen.seconds})
+        return
+    if seen.state == "running":
+        typer.echo(f"{job.name} goes on; `gapless stop {job.name}` ends it")
+        return
+    typer.echo(summary(seen.view, unit))
+    because = f": {seen.view.state.ended_because}" if seen.view.state.ended_because else ""
+    typer.echo(f"{job.name} has stopped{because}; what it has put out is in {job.dir}")

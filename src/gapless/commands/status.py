@@ -1,0 +1,117 @@
+"""`gapless status`: how a job is, or which jobs run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.options import Address
+from gapless.commands.terminal import AsJson, ExitCode, output, print_json
+
+if TYPE_CHECKING:
+    from gapless.actors.root import JobView
+
+WATCH_S = 1.0
+"""Between two looks with --watch: lives report a few times a second."""
+
+
+def status(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The job; without it, all are listed.")
+    ] = None,
+    address: Address = "auto",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C or the job's end.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say how a job is: replicas, mergers, how far, who leads, how the last rejoins went, alarms.
+
+    Exits with 1 where something that should run does not.
+    """
+    from gapless.protocol.errors import Misuse
+
+    if watch and (name is None or as_json):
+        raise Misuse("--watch shows one job to a person: give its name, and no --json")
+    if name is None:
+        _list(address, as_json)
+    _show(name, address, watch, as_json)
+
+
+def _show(name: str, address: str, watch: bool, as_json: bool) -> None:
+    from gapless.actors.handle import attach
+    from gapless.commands.job_views import described, is_whole
+
+    job = attach(name, address=address)
+    unit = job.schema.time_unit
+    view = job.status()
+    if as_json:
+        print_json(described(view, unit))
+    elif watch:
+        view = _watch(job, view, unit)
+    else:
+        _print(view, unit)
+    raise typer.Exit(ExitCode.DONE if is_whole(view) else ExitCode.PROBLEM)
+
+
+def _print(view: JobView, unit: str) -> None:
+    from gapless.commands.job_views import shown
+
+    console = output()
+    for part in shown(view, unit):
+        console.print(part, soft_wrap=isinstance(part, str), markup=False)
+
+
+def _watch(job: Any, view: JobView, unit: str) -> JobView:
+    """Shows it until the job has ended, or nobody wants to see more; returns the last look."""
+    from rich.console import Group
+    from rich.live import Live
+
+    from gapless.commands.job_views import shown
+    from gapless.protocol.errors import GaplessError
+
+    try:
+        with Live(console=output(), auto_refresh=False) as live:
+            while True:
+                live.update(Group(*shown(view, unit)), refresh=True)
+                time.sleep(WATCH_S)
+                view = job.status()
+    except KeyboardInterrupt:
+        return view
+    except GaplessError:  # a root that is on its way out answers as it likes
+        if job.is_running:
+            raise
+        typer.echo(f"{view.name} has stopped; what it has put out is in {view.job_dir}")
+        return view
+
+
+def _list(address: str, as_json: bool) -> None:
+    from gapless.actors import cluster
+    from gapless.actors.handle import attach
+    from gapless.actors.hosts import named
+    from gapless.commands.job_views import described, is_whole, listed
+    from gapless.protocol.errors import GaplessError
+
+    cluster.connect(address)
+    views: dict[str, JobView | str] = {}
+    documents: list[dict[str, Any]] = []
+    for name in (each.removesuffix("/root") for each in named("") if each.endswith("/root")):
+        try:
+            job = attach(name)
+            view = job.status()
+        except GaplessError as e:  # one job that does not answer hides no other
+            views[name] = str(e)
+            documents.append({"job": name, "error": str(e)})
+            continue
+        views[name] = view
+        documents.append(described(view, job.schema.time_unit))
+    if as_json:
+        print_json(documents)
+    elif views:
+        output().print(listed(views), markup=False)
+    else:
+        typer.echo("no job runs in this cluster")
+    whole = all(not isinstance(view, str) and is_whole(view) for view in views.values())
+    raise typer.Exit(ExitCode.DONE if whole else ExitCode.PROBLEM)
