@@ -184,10 +184,16 @@ def life_of(view: JobView, slot: str) -> Life | None:
 def is_whole(view: JobView) -> bool:
     """Whether all that is desired runs, and the output could go on with each replica."""
     state, desired = view.state, view.desired
-    if state.is_adopting or any(slot.successor for slot in state.slots):
+    if state.is_adopting or state.cutover or any(slot.successor for slot in state.slots):
         return False
     slots = [slot for slot in state.slots if slot.state == "running"]
-    replicas = [s for s in slots if s.slot.startswith("r") and s.qualified_ms >= 0]
+    replicas = [
+        s
+        for s in slots
+        if s.slot.startswith("r")
+        and s.qualified_ms >= 0
+        and s.plan == desired.plan_of(int(s.slot.rpartition(".")[2]))
+    ]
     mergers = [s for s in slots if s.slot.startswith("m")]
     wanted = desired.replicas * desired.shards, desired.mergers * desired.shards
     # Not only known to the supervisor: their processes are found, to be validated and killed.
@@ -195,18 +201,28 @@ def is_whole(view: JobView) -> bool:
     return (len(replicas), len(mergers), len(slots)) == (*wanted, sum(wanted)) and found
 
 
+def told(job: gl.Job) -> str:
+    """How a job is, for whoever has to find out why a test fails."""
+    view = job.status()
+    state = view.state
+    head = f"term {state.term} cutover {state.cutover!r} ending {state.ending!r} best {state.best}"
+    slots = [f"{s.slot} {s.state} {s.life} {s.plan} {s.stable} {s.reason}" for s in state.slots]
+    alarms = [f"{alarm.who}: {alarm.what}" for alarm in view.alarms]
+    return "\n".join([head, *slots, f"hosts {[str(life) for life in view.hosts]}", *alarms])
+
+
 def wait_whole(job: gl.Job) -> JobView:
     """Waits until a job has all that it should have."""
-    try:
-        until(lambda: is_whole(job.status()), "the job is whole")
-    except AssertionError as e:
-        view = job.status()
-        slots = [
-            f"{s.slot} {s.state} {s.life} {s.qualified_ms} {s.reason}" for s in view.state.slots
-        ]
-        alarms = [f"{a.who}: {a.what}" for a in view.alarms]
-        raise AssertionError("\n".join([str(e), *slots, *alarms])) from None
+    wait(job, is_whole, "the job is whole")
     return job.status()
+
+
+def wait(job: gl.Job, holds: Callable[[JobView], Any], what: str) -> None:
+    """Waits until something is so of a job."""
+    try:
+        until(lambda: holds(job.status()), what)
+    except AssertionError as e:
+        raise AssertionError(f"{e}\n{told(job)}") from None
 
 
 def follow(
@@ -221,7 +237,8 @@ def follow(
     subscription = job.subscribe(deliver, start, mergers=mergers)
     since = {"now": None, "begin": gl.BEGIN}.get(start, start)
     recording = Recording(subscription, name, deliver=deliver, since=since)
-    assert recording.wait_for(lambda: bool(recording.arrivals), WAIT_S), recording.error
+    if not recording.wait_for(lambda: bool(recording.sittings[0].arrivals), WAIT_S):
+        raise AssertionError(f"nothing came: {recording.error}\n{told(job)}")
     return recording
 
 

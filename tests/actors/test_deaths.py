@@ -19,6 +19,7 @@ import pytest
 import ray
 
 import gapless as gl
+from gapless.actors.root import JobView
 from gapless.failover.effects import Emit
 from gapless.failover.tokens import encode
 from tests.actors.rays import (
@@ -33,7 +34,7 @@ from tests.actors.rays import (
     life_of,
     started,
     talkers,
-    until,
+    wait,
     wait_whole,
 )
 
@@ -80,7 +81,7 @@ def test_a_killed_replica_is_replaced_and_nobody_sees_it(job: gl.Job) -> None:
     before = life_of(job.status(), "r0.1")
     job.kill("r0.1")
     goes_on(recording)
-    until(lambda: life_of(job.status(), "r0.1") != before, "r0.1 has another life")
+    wait(job, lambda view: life_of(view, "r0.1") not in (before, None), "another life")
     wait_whole(job)
     goes_on(recording, 1_000)
     judged(job, [recording])
@@ -103,7 +104,7 @@ def test_a_killed_root_comes_back_with_a_new_term_and_adopts_the_same_lives(job:
     before = job.status()
     job.kill("root")
     goes_on(recording)
-    until(lambda: job.status().state.term > before.state.term, "another root has the job")
+    wait(job, lambda view: view.state.term > before.state.term, "another root has the job")
     after = wait_whole(job)
     assert after.hosts.keys() == before.hosts.keys()
     assert {a.pid for a in after.hosts.values()} == {a.pid for a in before.hosts.values()}
@@ -115,14 +116,14 @@ def test_more_replicas_and_fewer_again(job: gl.Job) -> None:
     recording = follow(job)
     for replicas in (2, 3):
         job.scale(replicas)
-        until(lambda n=replicas: len(slots_of(job, "r")) == n, f"{replicas} replicas")
+        wait(job, lambda view, n=replicas: len(replicas_in(view)) == n, f"{replicas} replicas")
         wait_whole(job)
         goes_on(recording, 1_000)
     judged(job, [recording])
 
 
-def slots_of(job: gl.Job, role: str) -> list[str]:
-    return [s.slot for s in job.status().state.slots if s.slot.startswith(role) and s.life]
+def replicas_in(view: JobView) -> list[str]:
+    return [slot.slot for slot in view.state.slots if slot.slot.startswith("r") and slot.life]
 
 
 def test_a_subscriber_that_dies_goes_on_by_its_token(job: gl.Job) -> None:
@@ -265,7 +266,7 @@ def test_a_cutover_to_another_plan_of_the_same_answer_pauses_nothing(job: gl.Job
     recording = follow(job)
     before = job.status()
     job.cutover(gl.Plan(talkers(), "wid"))
-    until(lambda: job.status().desired.plans != before.desired.plans, "the plan is another")
+    wait(job, lambda view: view.desired.plans != before.desired.plans, "the plan is another")
     after = wait_whole(job)
     assert not {s.life for s in after.state.slots if s.slot[0] == "r"} & before.hosts.keys()
     goes_on(recording)
@@ -278,7 +279,7 @@ def test_a_cutover_to_another_answer_counts_from_its_time_on(running: Running, j
     running.feed.pause_s = 10 * FEED_S  # nobody may be beyond that time before all have begun
     at = (running.feed.stable + 15_000) // 1_000 * 1_000
     job.cutover(talkers(least=40), at=at)
-    until(lambda: job.status().desired.plans != before, "the plan is another")
+    wait(job, lambda view: view.desired.plans != before, "the plan is another")
     running.feed.pause_s = FEED_S
     assert recording.wait_for_stable(at + 4_000, WAIT_S)
     wait_whole(job)

@@ -1,0 +1,144 @@
+"""A job with one merger loses it, then everything; it is resumed, drained, and its end is whole."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+
+import gapless as gl
+from gapless.chaos.judging_recording import Recording
+from gapless.failover.tokens import encode
+from gapless.protocol.elements import INF
+from tests.actors.rays import (
+    BATCH_MS,
+    WAIT_S,
+    Feed,
+    end,
+    follow,
+    goes_on,
+    judged,
+    life_of,
+    processes_of,
+    started,
+    talkers,
+    until,
+    wait,
+    wait_whole,
+)
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    with started():
+        yield
+
+
+@dataclass
+class Feeds:
+    """Those of one test, ended with it."""
+
+    open: list[Feed] = field(default_factory=list)
+
+    def start(self, path: Path) -> Feed:
+        feed = Feed(path).start()
+        self.open.append(feed)
+        return feed
+
+
+@pytest.fixture
+def feeds() -> Iterator[Feeds]:
+    found = Feeds()
+    yield found
+    for feed in found.open:
+        feed.stop()
+
+
+def lose_everything(job: gl.Job) -> None:
+    """Kills all of a job's processes, so that nothing restarts any."""
+    ours = processes_of(job.name)
+    root = ray.get_actor(f"{job.name}/root", namespace="gapless")
+    ray.kill(root, no_restart=True)
+    for process in ours:
+        try:
+            process.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue  # the root
+    _, alive = psutil.wait_procs(ours, timeout=WAIT_S)
+    assert not alive
+    until(lambda: not exists(job.name), "the cluster knows that the root is gone")
+
+
+def exists(name: str) -> bool:
+    try:
+        ray.get_actor(f"{name}/root", namespace="gapless")
+    except ValueError:
+        return False
+    return True
+
+
+def test_the_only_merger_and_then_everything_is_lost_and_the_output_is_whole_to_its_end(
+    feeds: Feeds, tmp_path: Path
+) -> None:
+    feed = feeds.start(tmp_path / "flows")
+    job = gl.launch(
+        talkers(), journal=feed.path, dir=tmp_path / "solo", replicas=2, checkpoint_s=0.5
+    )
+    wait_whole(job)
+    changes = follow(job, start="begin")
+
+    # The only merger: the next one goes on in the same journal, and readers at their offsets.
+    before = life_of(job.status(), "m0.0")
+    job.kill("m0.0")
+    goes_on(changes)
+    wait(job, lambda view: life_of(view, "m0.0") not in (before, None), "another merger")
+    wait_whole(job)
+
+    # Everything: nobody is left but the directory.
+    changes.stop()
+    lose_everything(job)
+    job = gl.resume(tmp_path / "solo")
+    view = wait_whole(job)
+    assert view.state.term == 2
+    origins = {s.slot: s.origin for s in view.state.slots if s.slot.startswith("r")}
+    assert any(origin.startswith("checkpoint") for origin in origins.values()), origins
+    changes.go_on(job.subscribe(start=token_of(changes)))
+    final = follow(job, "final", deliver="final", start="begin")
+    goes_on(changes)
+
+    # Drained: all that is in the journal by then is answered, and the streams end.
+    feed.stop()
+    at_least = feed.batches * BATCH_MS
+    end(job, drain=True)
+    for recording in (changes, final):
+        assert recording.wait_for_end(WAIT_S)
+        assert recording.stable >= at_least - 1_500 or recording.stable == INF
+    judged(tmp_path / "solo", [changes, final])
+    with pytest.raises(gl.Misuse, match="was stopped, for good"):
+        gl.resume(tmp_path / "solo")
+
+
+def token_of(recording: Recording) -> str:
+    return encode(recording.arrivals[-1].emit.tokens)
+
+
+def test_a_job_whose_source_has_ended_comes_to_its_end_and_is_judged_whole(
+    feeds: Feeds, tmp_path: Path
+) -> None:
+    feed = feeds.start(tmp_path / "flows")
+    job = gl.launch(talkers(), journal=feed.path, dir=tmp_path / "ended", replicas=1)
+    final = follow(job, deliver="final", start="begin")
+    feed.stop()
+    with gl.JournalWriter(feed.path) as writer:
+        writer.end()
+    assert final.wait_for_stable(INF, WAIT_S)
+    found = judged(job, [final])
+    assert found.settled_rows == found.answer_rows
+    end(job)
