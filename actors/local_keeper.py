@@ -34,7 +34,7 @@ SWEEPS_MAX = 20
 """Looks for survivors: each finds what those before it had not yet seen being started."""
 END_WAIT_S = 5.0
 """How long a killed process may take to be gone, even on a machine that is swapping."""
-REGISTER_S = 30.0
+REGISTER_S = 60
 """How long a node may take to be known to its cluster."""
 COLLECT_S = 0.5
 """Between two looks for orphans that have ended."""
@@ -108,7 +108,7 @@ class Keeper:
         left = end(f"{self._mark}/{order['name']}")
         return {"left": [process.pid for process in left]}
 
-    def _start(self, name: str, num_cpus: float, object_store_bytes: int) -> dict[str, Any]:
+    def _start(self, name: str, num_cpus: int, object_store_bytes: int) -> dict[str, Any]:
         """Starts a node; the first is the head. In this, the main thread: what Ray starts ends with
         the thread that has started it.
         """
@@ -120,26 +120,23 @@ class Keeper:
 
         os.environ[MARK] = f"{self._mark}/{name}"
         is_head = self._address is None
-        node = Node(
-            RayParams(
-                node_name=name,
-                gcs_address=self._address,
-                redis_address=self._address,
-                num_cpus=num_cpus,
-                num_gpus=0,
-                object_store_memory=object_store_bytes,
-                temp_dir=self._dir,
-                min_worker_port=0,
-                max_worker_port=0,
-                include_dashboard=False,
-                include_log_monitor=False,
-                no_monitor=True,
-                dashboard_agent_listen_port=0,
-                _system_config=HEALTH if is_head else None,
-            ),
-            head=is_head,
-            shutdown_at_exit=False,
-        )
+        settings: dict[str, Any] = {  # some of them Ray annotates wrongly
+            "node_name": name,
+            "gcs_address": self._address,
+            "redis_address": self._address,
+            "num_cpus": num_cpus,
+            "num_gpus": 0,
+            "object_store_memory": object_store_bytes,
+            "temp_dir": self._dir,
+            "min_worker_port": 0,
+            "max_worker_port": 0,
+            "include_dashboard": False,
+            "include_log_monitor": False,
+            "no_monitor": True,
+            "dashboard_agent_listen_port": 0,
+            "_system_config": HEALTH if is_head else None,
+        }
+        node = Node(RayParams(**settings), head=is_head, shutdown_at_exit=False)
         self._address = node.gcs_address
         services.wait_for_node(node.gcs_address, node.plasma_store_socket_name, REGISTER_S)
         return {"id": node.node_id, "address": node.gcs_address}

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -48,7 +49,7 @@ class LocalNodes:
         self,
         count: int,
         *,
-        num_cpus: float = 1,
+        num_cpus: int = 1,
         object_store_bytes: int = OBJECT_STORE_BYTES,
         temp_dir: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -58,6 +59,8 @@ class LocalNodes:
         if not 1 <= count <= NODES_MAX:
             raise Misuse(f"{count} nodes: from 1 to {NODES_MAX} can be started")
         parent = tempfile.gettempdir() if temp_dir is None else os.fspath(temp_dir)
+        if temp_dir is None and len(parent) > DIR_CHARS_MAX:
+            parent = "/tmp"  # noqa: S108  # mkdtemp makes a directory in it that is ours alone
         if len(parent) > DIR_CHARS_MAX:
             raise Misuse(f"temp_dir {parent}: Ray needs a path of {DIR_CHARS_MAX} letters at most")
         self._count = count
@@ -255,7 +258,6 @@ def _refresh_token() -> None:
     """Ray reads its token once: one that is loaded already is told to look again."""
     if "ray" not in sys.modules:
         return
-    from ray._raylet import AuthenticationTokenLoader, Config
-
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
+    raylet: Any = import_module("ray._raylet")  # compiled, and without types
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -40,7 +42,12 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
 
 
 def alive() -> set[str]:
-    return {node["NodeName"] for node in ray.nodes() if node["Alive"]}
+    return {node["NodeName"] for node in nodes_of_ray() if node["Alive"]}
+
+
+def nodes_of_ray() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray has no types for it
+    return found
 
 
 @pytest.mark.ray
@@ -49,10 +56,10 @@ def test_a_node_dies_with_all_its_processes_and_another_comes() -> None:
     before = {name: os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
     with LocalNodes(3) as nodes:
         assert os.environ["RAY_AUTH_MODE"] == "token"
-        ray.init(address=nodes.address, log_to_driver=False, logging_level="error")
+        ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
         try:
             assert alive() == {"n1", "n2", "n3"} == set(nodes.names)
-            assert {node["NodeID"] for node in ray.nodes()} == set(nodes.ids.values())
+            assert {node["NodeID"] for node in nodes_of_ray()} == set(nodes.ids.values())
             of_n2 = nodes.processes("n2")
             assert {process.name() for process in of_n2} >= {"raylet"}
             nodes.kill("n2")

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from gapless.chaos.judging import Judgement
     from gapless.chaos.judging_recording import Recording
     from gapless.failover.messages import Life
+    from gapless.failover.slots import SlotState
 
 NODES, REPLICAS, MERGERS = 3, 3, 2
 LOOK_S = 0.1
 """Between two looks at the job."""
-CATCH_UP_S = 60.0
+CATCH_UP_S = 120.0
 """How long the replicas may take for the prepared events."""
 UNDISTURBED_S = 6.0
 """Of the live stream, before anything is killed: what its pauses are held against."""
@@ -44,7 +45,7 @@ CALM_S = 3.0
 """Between the job being whole and the next kill."""
 BACK_S_MAX = 30.0
 """How long the job may take to be whole again; later than that is a problem."""
-DRAIN_S = 60.0
+DRAIN_S = 120.0
 """How long the output may take to come to its end."""
 SLIDE_MS = 1_000
 PROBLEMS_MAX = 20
@@ -80,6 +81,16 @@ def _folder(options: Options, stack: ExitStack) -> Path:
     if not is_empty:
         raise Misuse(f"--keep {options.keep}: it is not empty: name a directory to be made")
     return options.keep.resolve()
+
+
+def is_whole(slots: Collection[SlotState], killed: Collection[Life]) -> bool:
+    """Whether every slot has a life that is not one of the killed, and takes part."""
+    return len(slots) == REPLICAS + MERGERS and all(
+        slot.state == "running"
+        and slot.life not in killed
+        and (slot.qualified_ms >= 0 if slot.slot.startswith("r") else slot.inputs == REPLICAS)
+        for slot in slots
+    )
 
 
 class _Demo:
@@ -171,7 +182,7 @@ class _Demo:
         def has() -> bool:
             return self._recording.stable >= self._prepared_stable - SLIDE_MS
 
-        if self._wait(lambda view: has() and self._is_whole(view, ()), CATCH_UP_S) is None:
+        if self._wait(lambda view: has() and is_whole(view.state.slots, ()), CATCH_UP_S) is None:
             raise JobError(
                 f"the replicas have not caught up with {prepared:,} events after {CATCH_UP_S:g} s"
             )
@@ -226,7 +237,7 @@ class _Demo:
         self._screen.say(f"KILL {what}, {where}")
         moment_s = time.monotonic()
         kill()
-        back_s = self._wait(lambda view: self._is_whole(view, lives), BACK_S_MAX)
+        back_s = self._wait(lambda view: is_whole(view.state.slots, lives), BACK_S_MAX)
         if back_s is None:
             self._problems.append(f"not whole {BACK_S_MAX:g} s after {what} was killed")
             self._screen.say(f"the job is not whole after {BACK_S_MAX:g} s")
@@ -235,17 +246,6 @@ class _Demo:
         self._watch(CALM_S)
         pause_s = self._recording.pause_around_s(moment_s)
         self._kills.append(Kill(what, where, moment_s - self._live_s, back_s, pause_s))
-
-    @staticmethod
-    def _is_whole(view: JobView, killed: Collection[Life]) -> bool:
-        """Whether every slot has a life that is not one of the killed, and takes part."""
-        slots = view.state.slots
-        return len(slots) == REPLICAS + MERGERS and all(
-            slot.state == "running"
-            and slot.life not in killed
-            and (slot.qualified_ms >= 0 if slot.slot.startswith("r") else slot.inputs == REPLICAS)
-            for slot in slots
-        )
 
     # -- waiting ------------------------------------------------------------------------------
 

@@ -45,9 +45,9 @@ TELL_MS = 200
 """Between two lines on how far the feed is."""
 SPARK_MEMORY = "1g"
 SPARK_CORES = 2
-READY_S = 120.0
-"""How long Spark may take to start and to prepare."""
-END_S = 20.0
+READY_S = 300.0
+"""How long Spark may take to start and to prepare, on a machine that is busy otherwise."""
+END_S = 60.0
 """How long the journal may take to be ended."""
 COMPRESSION = "zstd"
 SAID_CHARS_MAX = 2_000
