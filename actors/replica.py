@@ -23,6 +23,7 @@ from gapless.failover.replica import Replica
 from gapless.failover.sources import Sources
 from gapless.failover.starting import ReplicaStart
 from gapless.protocol.errors import Bug, GaplessError, JournalError
+from gapless.protocol.frame import Frame
 
 POLL_MS_MIN, POLL_MS_MAX = 1, 8
 """Between two looks at a source that has nothing new, doubled from the first to the second: a row
@@ -54,6 +55,7 @@ class ReplicaShell(Shell):
         self._was_at: Mapping[str, Position] = {}  # the same, a round ago
         self._reads = 0  # asked for; each is answered once
         self._is_open = False
+        self._next: dict[str, tuple[Frame, Position]] = {}  # read ahead, by source
         self.machine = Replica(setup.life, start, executor, setup.timing)
         self._does |= {
             ask.OpenSources: self._open,
@@ -74,6 +76,7 @@ class ReplicaShell(Shell):
     def _open(self, effect: ask.OpenSources) -> None:
         self._reads += 1  # what is being read is of before
         try:
+            self._next.clear()
             self._sources.open(effect.positions, effect.since)
             self._is_open = True
             self._given = self._taken = self._sources.positions
@@ -93,7 +96,8 @@ class ReplicaShell(Shell):
         if number != self._reads:
             return
         try:
-            frame, position = self._sources.read(source)
+            frame, position = self._next.pop(source, None) or self._sources.read(source)
+            more = frame is not None and self._reads_ahead(source)
         except (JournalError, OSError) as e:
             self._failed(source, e)
             return
@@ -105,7 +109,17 @@ class ReplicaShell(Shell):
             return
         self._given = {**self._given, source: position}
         # Not within the call of the machine that asked: a source that is far ahead would nest.
-        self.pump.post(ask.SourceRead(source, frame, position))
+        self.pump.post(ask.SourceRead(source, frame, position, more))
+
+    def _reads_ahead(self, source: str) -> bool:
+        """Reads the frame behind the one that was asked for, if it is there: whether it is says
+        the machine how to send. It is given when it is asked for.
+        """
+        frame, position = self._sources.read(source)
+        if frame is None:
+            return False
+        self._next[source] = frame, position
+        return True
 
     def _failed(self, source: str, error: Exception) -> None:
         self._reads += 1

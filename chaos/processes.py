@@ -60,6 +60,9 @@ TICK_MS = 50
 READ_MS_MAX, SYNC_MS_MAX, CHECKPOINT_MS_MAX = 4, 20, 40
 """How long a disk takes at most to read a frame, to sync an append, to write a checkpoint. A sync
 may take as long as a frame's pace, so that appends gather."""
+MORE_ONE_IN = 3
+"""Every so manieth read says that there is more to be read at once, so that output gathers. It may
+not be so: a hint that is wrong costs a wait, and nothing else."""
 FOLLOW_MS = 150
 """How long a read waits for a source to grow before it says that there is nothing new."""
 BACKLOG_MAX = 100_000
@@ -261,7 +264,8 @@ class ReplicaProcess(Process):
         self._reads += 1
         frame, position = found
         self.world.frames += frame is not None
-        self.happens(ask.SourceRead(source, frame, position))
+        more = frame is not None and self.world.below(MORE_ONE_IN) == 0
+        self.happens(ask.SourceRead(source, frame, position, more))
 
     def _write_checkpoint(self, effect: ask.WriteCheckpoint) -> None:
         self.later(1 + self.world.below(CHECKPOINT_MS_MAX), self._have_written, effect)

@@ -92,9 +92,9 @@ def told(event: Any) -> str:
 def _reading(event: Any) -> str:
     """What a replica, or a merger without replicas, has asked for."""
     match event:
-        case SourceRead(source, frame, position):
+        case SourceRead(source, frame, position, more):
             read = "nothing yet" if frame is None else _frame(frame)
-            return f"SourceRead of {source} to {dict(position)}: {read}"
+            return f"SourceRead of {source} to {dict(position)}: {read}{', and more' * more}"
         case Appended(offset, stable):
             return f"Appended to row {offset}: durable to {format_time(stable)}"
         case PeerRead(peer, frame, join_at):

@@ -47,6 +47,8 @@ class SourceRead:
     source: str
     frame: Frame | None
     position: Position
+    more: bool = False
+    """Whether there is more to be read at once: what follows from this may gather with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ class Merger:
         self._is_closing = False  # the seal that is under way is the last
         self._took_in_at = 0
         self._told_at = 0
+        self._told_durable = self._durable_stable  # to all inputs
         self._detached = 0  # inputs that LMerge did not believe
         self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
             Start: self._on_start,
@@ -305,7 +306,6 @@ class Merger:
         effects = self._writing.appended(event)
         if event.stable > self._durable_stable:
             self._durable_stable = event.stable
-            effects += [self._ack(link) for link in self._links.by_life.values()]
             effects += self._serving.reached(self.durable_stable)
         return effects + self._serving.wake()
 
@@ -350,6 +350,9 @@ class Merger:
     def _on_tick(self, event: Tick, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         self._is_full = self._merge.nbytes > STATE_BYTES_MAX
         effects = self._writing.tick(now)
+        if self._durable_stable > self._told_durable:  # who sends hears of it sooner, by its acks
+            self._told_durable = self._durable_stable
+            effects += [self._ack(link) for link in self._links.by_life.values()]
         if self._backfill is not None:
             effects += self._backfill.tick(now)
         if self._state == "draining":

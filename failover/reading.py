@@ -67,6 +67,11 @@ class Reading:
         elif frame.stable is not None and frame.stable > self._reached[source]:
             self._reached[source] = frame.stable
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a source is being read."""
+        return self._asked is not None
+
     # -- what it is ---------------------------------------------------------------------------
 
     @property

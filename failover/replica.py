@@ -178,7 +178,7 @@ class Replica(Sending):
         """A replay: reads as far back as outputs with `ve >= join_at` need."""
         origin = self._jumpstart.origin
         join_at = origin.join_at if isinstance(origin, Replay) else BEGIN
-        self.tail = Tail(self.schema, join_at)
+        self._begin_tail(Tail(self.schema, join_at))
         since = {}
         for name, reach in self.executor.reach.items():
             reads_all = join_at == BEGIN or reach == INF
@@ -198,11 +198,20 @@ class Replica(Sending):
         self.executor.restore(found.state, found.given)
         self._reading.go_on_at(found.positions, found.given)
         promised = min(self.executor.stable, self.held_at)
-        self.tail = Tail.of(found.tail, found.since, promised)
+        self._begin_tail(Tail.of(found.tail, found.since, promised))
         return [OpenSources(dict(found.positions), dict.fromkeys(sources, BEGIN))]
 
-    def _go_on(self, now: int) -> list[Effect]:
-        """Sends what can be sent, reads what can be read."""
+    def _go_on(self, now: int, *, more: bool = False) -> list[Effect]:
+        """Sends what can be sent, reads what can be read. Where there is `more` to read at once,
+        what is new to send may wait for that.
+        """
+        if more and self._may_gather and self._may_read() and (reads := self._reading.ask()):
+            return reads
+        self._offer()
+        return self._send_and_read(now)
+
+    def _send_and_read(self, now: int) -> list[Effect]:
+        """Sends what is offered, as far as links have credit; reads, if there is room."""
         effects: list[Effect] = []
         end, stable = self.tail.end, self.tail.stable
         for link in self.links.values():
@@ -249,7 +258,7 @@ class Replica(Sending):
             self._rejoin.reads(now)
             self._put_out(out)
         self._reading.answered(event)
-        return self._go_on(now)
+        return self._go_on(now, more=event.more)
 
     def _put_out(self, frame: Frame) -> None:
         """Output goes into the tail, its stable no further than may be promised."""
@@ -292,6 +301,8 @@ class Replica(Sending):
             return []
         if not self._rejoin.is_over and self.is_attached:
             self._rejoin.is_taken_in(now)
+        if self._reading.is_under_way:  # what gathers goes when that is answered
+            return self._send_and_read(now)
         return self._go_on(now)
 
     def _on_refused(self, event: Refused, now: int) -> list[Effect]:

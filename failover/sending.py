@@ -4,6 +4,9 @@
                             ^         ^
                           m0.0      m0.1            each link is somewhere else in it
 
+While there is more of the sources to be read at once, frames gather in the tail and are offered to
+the links together: under load few messages say much, and without it each frame goes as it comes.
+
 A link that lags is passed the frames in order; what was settled meanwhile is left out, as the
 merger calls that settled, too. Where frames were folded that a link had still to send, it begins
 anew with the fold: a merger never misses anything that it could still need.
@@ -23,7 +26,12 @@ from gapless.protocol.schema import StreamSchema
 BACKLOG_FRAMES_MAX = 4
 """Frames not yet sent over any open link until reading stops: enough to fill a link the moment that
 it has credit again."""
-KEPT_FRAMES_MAX = 4 * BACKLOG_FRAMES_MAX
+GATHER_FRAMES_MAX = 64
+"""Frames of output that gather while more of the sources is there to be read: what a message costs
+is little then beside what it took to make it, also where answers are few."""
+GATHER_ROWS_MAX = 16_384
+"""Rows that gather: a message of so many costs more for its rows than for being one."""
+KEPT_FRAMES_MAX = 4 * BACKLOG_FRAMES_MAX + GATHER_FRAMES_MAX
 """A link with more unsent frames than that loses its place when the tail is folded: attaching anew
 costs less then than keeping them apart."""
 
@@ -41,6 +49,11 @@ class Sending:
         self.tail = Tail(schema)
         self.links: dict[str, Link] = {}
         """By merger's slot: of those that are assigned."""
+        self.offered = 0
+        """The number, in the tail, of the next frame that still gathers with others: links send
+        what is before it.
+        """
+        self._gathered_rows = 0
         self._attempts: dict[str, int] = {}  # of links to mergers that were taken away
         self._timing = timing
         self._nothing = Frame.empty(schema)
@@ -75,16 +88,22 @@ class Sending:
 
     def _unsay(self) -> None:
         """Forgets the tail, and every session with it: what comes is said in new ones."""
-        self.tail = Tail(self.schema)
+        self._begin_tail(Tail(self.schema))
         self._attempts |= {merger: link.attempts for merger, link in self.links.items()}
         mergers, self.links = self.mergers, {}
         self._assign(mergers)
 
     # -- the tail -----------------------------------------------------------------------------
 
+    def _begin_tail(self, tail: Tail) -> None:
+        """Begins with what another life has put out."""
+        self.tail = tail
+        self.offered = self._gathered_rows = 0
+
     def _keep(self, frame: Frame) -> None:
         """Takes the next frame of the output, which says something."""
         self.tail.add(frame)
+        self._gathered_rows += len(frame)
         if self.tail.is_heavy:
             self.tail.compact(self._kept_from())
 
@@ -109,7 +128,7 @@ class Sending:
         """Whether some open link has sent nearly all; also where none is open, for then whoever
         comes gets all at once.
         """
-        end, is_open = self.tail.end, False
+        end, is_open = self.offered, False
         for link in self.links.values():
             if link.state == OPEN:
                 if end - link.cursor < BACKLOG_FRAMES_MAX:
@@ -132,6 +151,17 @@ class Sending:
         """All output that a merger may lack."""
         return self.tail.fold()
 
+    @property
+    def _may_gather(self) -> bool:
+        """Whether what was put out may wait for more to go with it."""
+        gathered = self.tail.end - self.offered
+        return gathered < GATHER_FRAMES_MAX and self._gathered_rows < GATHER_ROWS_MAX
+
+    def _offer(self) -> None:
+        """What has gathered is sent from now on."""
+        self.offered = self.tail.end
+        self._gathered_rows = 0
+
     def _may_send(self, link: Link) -> bool:
         """Whether a link has credit."""
         return link.state == OPEN and len(link.window) < CREDITS
@@ -141,12 +171,12 @@ class Sending:
         if link.state == CLOSED:
             self._attach(link, effects, now)
         while self._may_send(link):
-            if link.cursor < tail.end and not self._has_place(link):
+            if link.cursor < self.offered and not self._has_place(link):
                 link.close("lost")
                 self._attach(link, effects, now)
-            elif link.cursor < tail.end:
+            elif link.cursor < self.offered:
                 effects.append(link.send(self._next(link), now))
-            elif link.told < tail.stable:  # that of a frame which was dropped unsent
+            elif link.cursor >= tail.end and link.told < tail.stable:  # of a frame dropped unsent
                 effects.append(link.send(self._nothing.with_stable(tail.stable), now))
             else:
                 return
@@ -226,6 +256,8 @@ class Sending:
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         self.tail.validate()
+        if self.offered > self.tail.end:
+            raise Bug(f"frames before {self.offered} are offered of {self.tail.end}")
         for link in self.links.values():
             link.validate()
             if link.cursor > self.tail.end:
