@@ -65,7 +65,7 @@ def connect(address: str | None, **settings: Any) -> bool:
             "of the cluster (address='auto', or `ray job submit`)"
         )
     try:
-        found = canonicalize_bootstrap_address_or_die(address)
+        found = canonicalize_bootstrap_address_or_die(address) if address == "auto" else address
         host, _, port = found.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), REACHED_S).close()
         ray.init(address=found, **common)

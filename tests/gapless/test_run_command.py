@@ -1,0 +1,150 @@
+"""`gapless run`, `status`, `stop`, `cutover`: what is refused, and one job on a real Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+
+import gapless as gl
+from tests.gapless.command import Gapless
+
+QUERY = """\
+import gapless as gl
+flows = gl.source("flows", {"ts": "timestamp[ms]", "src": "int32"}, time="ts", lateness="1s")
+query = flows.window(range="10s", slide="1s").group_by("src").aggregate(n=gl.count())
+"""
+ROWS = 20_000
+STARTS_S = 150
+"""How long a command may take to start Ray and a job where two cores are busy with other tests."""
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Path:
+    """A query file."""
+    path = tmp_path / "talkers_of_a_test.py"
+    path.write_text(QUERY)
+    return path
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A journal of its source."""
+    path = tmp_path / "flows"
+    columns = {"ts": "timestamp[ms]", "src": "int32"}
+    with gl.JournalWriter(path, columns, time="ts", key="src", lateness="1s") as writer:
+        ts = pa.array(np.arange(ROWS).astype("datetime64[ms]"))
+        src = pa.array((np.arange(ROWS) % 50).astype(np.int32))
+        writer.append(pa.record_batch({"ts": ts, "src": src}))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def fresh_modules() -> Iterator[None]:
+    """Query files are modules: none is left to the next test."""
+    path = list(sys.path)
+    yield
+    sys.modules.pop("talkers_of_a_test", None)
+    sys.path[:] = path
+
+
+# -- refused before anything runs -----------------------------------------------------------------
+
+
+def test_a_file_that_defines_no_query_is_refused(gapless: Gapless, tmp_path: Path) -> None:
+    path = tmp_path / "talkers_of_a_test.py"
+    path.write_text("import gapless as gl\nqueery = 7\n")
+    outcome = gapless("run", path, "--journal", tmp_path, "--dir", tmp_path / "job")
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"gapless: {path} defines no 'query': assign the query that is to run to that name\n"
+    )
+
+
+def test_a_journal_that_is_missing_or_does_not_fit_is_named_and_no_directory_is_left(
+    gapless: Gapless, query: Path, tmp_path: Path
+) -> None:
+    job = tmp_path / "job"
+    outcome = gapless("run", query, "--journal", tmp_path / "none", "--dir", job)
+    assert outcome.code == 2
+    assert "source flows" in outcome.err
+    assert "holds no journal" in outcome.err
+    with gl.JournalWriter(tmp_path / "other", {"t": "timestamp[ms]"}, time="t") as other:
+        other.append(pa.record_batch({"t": pa.array([1], pa.timestamp("ms"))}))
+    outcome = gapless("run", query, "--journal", tmp_path / "other", "--dir", job)
+    assert outcome.code == 2
+    assert str(tmp_path / "other") in outcome.err
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "journal").write_bytes(b"no journal at all")
+    outcome = gapless("run", query, "--journal", tmp_path / "torn", "--dir", job)
+    assert outcome.code == 2
+    assert str(tmp_path / "torn") in outcome.err
+    assert not job.exists()
+
+
+def test_a_directory_that_cannot_be_is_named(
+    gapless: Gapless, query: Path, journal: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    there = tmp_path / "file" / "job"
+    outcome = gapless("run", query, "--journal", journal, "--dir", there)
+    assert outcome.code == 2
+    assert f"the job's directory {there} cannot be written" in outcome.err
+
+
+def test_a_directory_with_a_job_is_to_be_resumed(
+    gapless: Gapless, query: Path, journal: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "job").write_bytes(b"")
+    outcome = gapless("run", query, "--journal", journal, "--dir", tmp_path / "job")
+    assert outcome.code == 2
+    assert f"gapless run --resume {tmp_path / 'job'}" in outcome.err
+    assert (tmp_path / "job" / "job").exists(), "what was there stays"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run"], "give a query file"),
+        (["run", "q.py", "--journal", "j"], "give a query file"),
+        (["run", "q.py", "--resume", "d"], "--resume DIR"),
+        (["run", "--resume", "/nowhere/at/all"], "no job is here"),
+        (["run", "q.py", "--journal", "j", "--dir", "d", "--detach"], "--address auto"),
+        (["run", "q.py", "--journal", "a=1", "--journal", "b", "--dir", "d"], "SOURCE=PATH"),
+        (["run", "q.py", "--journal", "a=1", "--journal", "a=2", "--dir", "d"], "one journal"),
+        (["run", "q.py", "--journal", "j", "--dir", "d", "--memory-limit", "2X"], "2GB"),
+        (["status", "--watch"], "--watch shows one job"),
+    ],
+)
+def test_what_does_not_go_together_is_said(
+    arguments: Sequence[str], said: str, gapless: Gapless
+) -> None:
+    outcome = gapless(*arguments)
+    assert outcome.code == 2
+    assert outcome.err.startswith("gapless: ")
+    assert said.replace("2GB", "4GiB") in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["status", "a"], ["stop", "a"], ["cutover", "a", "QUERY"]]
+)
+def test_a_cluster_that_is_not_there_is_said_at_once(
+    arguments: Sequence[str], gapless: Gapless, query: Path
+) -> None:
+    given = [str(query) if text == "QUERY" else text for text in arguments]
+    outcome = gapless(*given, "--address", "127.0.0.1:1")
+    assert outcome.code == 2
+    assert "no Ray cluster can be reached at '127.0.0.1:1'" in outcome.err
