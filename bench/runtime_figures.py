@@ -261,7 +261,7 @@ def _hears_nothing(executor: Executor, t: int) -> dict[str, int]:
 
 def selection(call: object) -> Query:
     """How many rows are selected each second, and their sum."""
-    rows = source("rows", SELECTED, time="ts", lateness=0)
+    rows = source("rows", SELECTED, time="ts")
     chosen = rows.where(function(call, "x", returns="bool"))  # type: ignore[arg-type]  # one of the five above
     return chosen.window(range=ANSWER_MS, slide=ANSWER_MS).aggregate(n=count(), total=sum_("x"))
 
