@@ -60,7 +60,7 @@ class ReplicaShell(Shell):
         self._does |= {
             ask.OpenSources: self._open,
             ask.ReadSource: self._read,
-            ask.SkipSource: lambda effect: self._sources.skip(effect.source, effect.t),
+            ask.SkipSource: self._skip,
             ask.WriteCheckpoint: self._write_checkpoint,
             ask.LoadCheckpoint: self._load_checkpoint,
         }
@@ -84,6 +84,10 @@ class ReplicaShell(Shell):
             self._disk.do(partial(self._keep, self._given, self._given))
         except (JournalError, OSError) as e:
             self._failed("", e)
+
+    def _skip(self, effect: ask.SkipSource) -> None:
+        if self._is_open:  # a replay asks for it with the opening, which may have failed
+            self._sources.skip(effect.source, effect.t)
 
     def _read(self, effect: ask.ReadSource) -> None:
         self._reads += 1
