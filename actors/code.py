@@ -53,3 +53,7 @@ class Functions(Mapping[str, Callable[..., Any]]):
 
     def __len__(self) -> int:
         return 0
+
+    def __bool__(self) -> bool:
+        """It is no empty mapping, though it lists nothing: `functions or {}` has to be this."""
+        return True
