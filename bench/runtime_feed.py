@@ -66,9 +66,7 @@ class Pool:
 
     def __init__(self, batch_rows: int, rows: int = POOL_ROWS) -> None:
         if batch_rows < 1 or rows % batch_rows:
-            raise Misuse(
-                f"a batch of {batch_rows} rows: {rows:,} have to be a whole number of them"
-            )
+            raise Misuse(f"a batch of {batch_rows} rows: {rows:,} rows are no whole number of them")
         self.batch_rows = batch_rows
         self._batches = rows // batch_rows
         self._flows = flows(rows, generator())
@@ -123,7 +121,6 @@ class Feeder:
         """Makes the journal, and waits for `go`."""
         self._stamps = stamps
         self.batch_rows = rate * BATCH_MS // 1000
-        Pool(self.batch_rows, self.batch_rows * 2)  # says what is wrong with the rate here
         command = [sys.executable, "-m", __name__, str(journal), str(stamps), str(rate)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
@@ -184,9 +181,8 @@ class Feeder:
 # -- in the process that feeds --------------------------------------------------------------------
 
 
-def feed(journal: str, stamps: str, rate: int) -> None:
-    """Feeds until standard input ends."""
-    pool = Pool(rate * BATCH_MS // 1000)
+def feed(journal: str, stamps: str, pool: Pool) -> None:
+    """Feeds until standard input ends; one batch at least."""
     over = threading.Event()
     writer = Writer(
         LocalDisk(Path(journal)),
@@ -202,7 +198,7 @@ def feed(journal: str, stamps: str, rate: int) -> None:
             return
         threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
         began_ns, i = time.monotonic_ns(), 0
-        while not over.is_set():
+        while i == 0 or not over.is_set():
             due_ns = began_ns + i * BATCH_MS * 1_000_000
             batch = pool.batch(i)
             over.wait(max(0, due_ns - time.monotonic_ns()) / 1e9)
@@ -216,7 +212,7 @@ def feed(journal: str, stamps: str, rate: int) -> None:
 def main() -> None:
     """`python -m gapless.bench.runtime_feed JOURNAL STAMPS RATE`."""
     journal, stamps, rate = sys.argv[1:]
-    feed(journal, stamps, int(rate))
+    feed(journal, stamps, Pool(int(rate) * BATCH_MS // 1000))
 
 
 if __name__ == "__main__":

@@ -112,7 +112,8 @@ class Run:
     def end(self) -> Fed:
         """Ends the feed, and the job once all of it is answered."""
         fed = self._feeder.stop()
-        self.job.validate()
+        self._until(lambda: is_whole(self.job.status()), "the job is not whole")
+        self.job.validate()  # every life's machine, so none should be on its way out
         self.job.stop(drain=True)
         if not self.recording.wait_for_end(END_S):
             raise JobError(f"the subscription has not ended {END_S:g} s after the job has")
