@@ -56,6 +56,8 @@ class ReplicaShell(Shell):
         self._reads = 0  # asked for; each is answered once
         self._is_open = False
         self._next: dict[str, tuple[Frame, Position]] = {}  # read ahead, by source
+        self._ends: dict[str, Position] = {}  # while draining: what was there, by source
+        self._cut: set[str] = set()  # of those, the ones that have gone on since
         self.machine = Replica(setup.life, start, executor, setup.timing)
         self._does |= {
             ask.OpenSources: self._open,
@@ -100,7 +102,8 @@ class ReplicaShell(Shell):
         if number != self._reads:
             return
         try:
-            frame, position = self._next.pop(source, None) or self._sources.read(source)
+            ahead = self._next.pop(source, None)
+            frame, position = self._sources.read(source) if ahead is None else ahead
             more = frame is not None and self._reads_ahead(source)
         except (JournalError, OSError) as e:
             self._failed(source, e)
@@ -114,6 +117,17 @@ class ReplicaShell(Shell):
         self._given = {**self._given, source: position}
         # Not within the call of the machine that asked: a source that is far ahead would nest.
         self.pump.post(ask.SourceRead(source, frame, position, more))
+
+    def _is_past_end(self, source: str, frame: Frame) -> bool:
+        """Whether a frame came after the drain: a source that never pauses would keep the machine
+        reading for ever. From the first such rows on all is: their stables count with them.
+        """
+        if source not in self._ends:
+            self._ends[source] = self._sources.end(source)
+        given, end = self._given[source], self._ends[source]
+        if len(frame) and all(given[p] >= row for p, row in end.items()):
+            self._cut.add(source)
+        return source in self._cut
 
     def _reads_ahead(self, source: str) -> bool:
         """Reads the frame behind the one that was asked for, if it is there: whether it is says

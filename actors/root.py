@@ -218,7 +218,8 @@ class Root:
                 if isinstance(new, Splice):
                     raise Misuse("cutover: a plan that changes itself cannot be changed to")
                 new = Splice(old, new, at)
-            check_shards(new, self._dir.layouts(), self.machine.desired.shards)
+            if (shards := self.machine.desired.shards) > 1:
+                check_shards(new, self._dir.layouts(), shards)
             job.add_plan(name, new)
             names.append(name)
         self._pump.happens(ask.Command(Switch(tuple(names), BEGIN if at is None else at)))
