@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.actors.launching import launch
+from gapless.actors.setup import RAY_TIMING
 from gapless.bench.harness import Context, Row
 from gapless.bench.journal_files import folder
 from gapless.bench.lmerge_workload import Table, Workload
@@ -198,6 +199,9 @@ SWITCHES = 9
 """The stream goes between small and large so often."""
 SELECTED = pa.schema([("ts", pa.int64()), ("x", pa.int32())])
 ANSWER_MS = 1_000
+PATIENT = replace(RAY_TIMING, hang_ms=60_000, lag_ms=60_000)
+"""A replica that computes for a third of a second is not to be taken for one that hangs, also on a
+machine that is busy with other things."""
 APPEND_ROWS = 16_384
 """Of one append, and of a segment: rows that feedback calls settled are passed over by segment."""
 
@@ -301,6 +305,7 @@ def switched_s(name: str, calls: Sequence[object], given: pa.RecordBatch, path: 
         replicas=2,
         plans=plans,
         checkpoint_s=3600,
+        timing=PATIENT,
     ) as job:
         wait_for_all(job)
         subscription = job.subscribe(start="begin")
