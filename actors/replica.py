@@ -104,6 +104,8 @@ class ReplicaShell(Shell):
         try:
             ahead = self._next.pop(source, None)
             frame, position = self._sources.read(source) if ahead is None else ahead
+            if frame is not None and self.machine.is_draining and self._is_past_end(source, frame):
+                frame, position, left_ms = None, self._given[source], 0
             more = frame is not None and self._reads_ahead(source)
         except (JournalError, OSError) as e:
             self._failed(source, e)

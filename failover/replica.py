@@ -238,6 +238,11 @@ class Replica(Sending):
             self.tail.compact(self._kept_from())
 
     @property
+    def is_draining(self) -> bool:
+        """Whether it reads only what was there when it was told to drain."""
+        return self._reading.is_draining
+
+    @property
     def _has_drained(self) -> bool:
         """Whether all that was there is read, and every merger that can be reached has it."""
         return self._reading.has_drained and self._all_acked

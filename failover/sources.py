@@ -84,6 +84,11 @@ class Sources:
         frame = reader.read()
         return frame, reader.position
 
+    def end(self, source: str) -> Position:
+        """Behind all rows of a source that are there now. Raises `JournalError`."""
+        end = Reader(self._disks[source], partitions=self._partitions, start="end")
+        return end.position
+
     def skip(self, source: str, t: int) -> None:
         """Rows before t are of no more use: segments that have no others are not read."""
         self._reader_of(source).skip_before(t)
