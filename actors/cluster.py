@@ -18,7 +18,10 @@ import socket
 from typing import Any
 
 import ray
-from ray._private.services import canonicalize_bootstrap_address_or_die  # what "auto" means to it
+from ray._private.authentication.authentication_token_setup import (
+    maybe_enable_token_auth_if_token_available,
+)
+from ray._private.services import canonicalize_bootstrap_address_or_die
 from ray.exceptions import RayError
 
 from gapless.protocol.errors import Misuse
@@ -66,8 +69,8 @@ def connect(address: str | None, **settings: Any) -> bool:
         )
     try:
         found = canonicalize_bootstrap_address_or_die(address) if address == "auto" else address
-        host, _, port = found.rpartition(":")
-        socket.create_connection((host.strip("[]"), int(port)), REACHED_S).close()
+        if _is_here(found):  # the user's token, as by Ray's own "auto"; no other machine gets it
+            maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
         ray.init(address=found, **common)
     except (RayError, OSError, RuntimeError, ValueError) as e:
         raise Misuse(
@@ -75,6 +78,13 @@ def connect(address: str | None, **settings: Any) -> bool:
             "or leave the address out to have one started here"
         ) from None
     return False
+
+
+def _is_here(address: str) -> bool:
+    """Whether it is one of this machine's. Raises `OSError` where nobody listens there."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), REACHED_S) as connection:
+        return bool(connection.getsockname()[0] == connection.getpeername()[0])
 
 
 def _is_news(record: logging.LogRecord) -> bool:
