@@ -1,12 +1,15 @@
 """The runtime on Ray against its bars: what a job does when something dies, and how fast it is.
 
-    section      minutes   what                                                  module
-    kills           7      replica, merger, stopped replica, root                runtime_kills.py
-    merger          2      the only merger                                       runtime_kills.py
-    windows         4      replicas of W1, one and all at once                   runtime_kills.py
-    nodes           4      a node of three                                       runtime_kills.py
-    latency         2      row to result                                         runtime_latency.py
-    peers           2      Flink with its worker killed, with --with-peers       peers/recovery.py
+    section     minutes   what                                                    module
+    kills          7      replica, merger, stopped replica, root                  runtime_kills
+    merger         2      the only merger                                         runtime_kills
+    windows        4      replicas of W1, one and all at once                     runtime_kills
+    nodes          4      a node of three                                         runtime_kills
+    latency        2      row to result                                           runtime_latency
+    throughput     2      events/s of W1, CPU of merging                          runtime_throughput
+    figures        3      bursts, congestion, two plans: figures 7 to 9           runtime_figures
+    jumpstart      4      a day of state back, from a peer and by replay          runtime_jumpstart
+    peers          2      Flink with its worker killed, with --with-peers         peers/recovery
 
 `gapless bench runtime --only kills --kills 5` looks at some of it; bars are for 20 strikes of each
 kind, as by default. Whatever came to subscribers and was written meanwhile is compared with the
@@ -27,6 +30,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from gapless.bench.harness import Context, Row
+from gapless.bench.runtime_figures import (
+    measure_bursts,
+    measure_congestion,
+    measure_switching,
+)
+from gapless.bench.runtime_jumpstart import measure_jumpstart
 from gapless.bench.runtime_kills import (
     measure_kills,
     measure_merger,
@@ -36,9 +45,10 @@ from gapless.bench.runtime_kills import (
 from gapless.bench.runtime_latency import measure_latency
 from gapless.bench.runtime_pauses import Account
 from gapless.bench.runtime_run import RATE
+from gapless.bench.runtime_throughput import measure_throughput
 from gapless.protocol.errors import Misuse
 
-SUMMARY = "The runtime on Ray: pauses when things die, what is lost (nothing), latency"
+SUMMARY = "The runtime on Ray: pauses when things die, latency, throughput, the paper's figures"
 
 PEER_SECONDS, PEER_KILL_S = 30.0, 10.0
 """Of Flink's stream, and when its worker is killed."""
@@ -57,20 +67,31 @@ class Section:
     measure: Measure
 
 
-def measure_peers(context: Context, account: Account) -> Iterator[Row]:  # noqa: ARG001  # it judges itself
+def judging_itself(*parts: Callable[[Context], Iterator[Row]]) -> Measure:
+    """A section of parts that compare their own answers, and have nothing for the account."""
+
+    def measure(context: Context, account: Account) -> Iterator[Row]:  # noqa: ARG001  # see above
+        for part in parts:
+            yield from part(context)
+
+    return measure
+
+
+def measure_peers(context: Context) -> Iterator[Row]:
     """W1 on Flink, tuned and as it comes, whose worker is killed."""
-    from gapless.bench.engine_peers import work_dir
-    from gapless.bench.peers.environments import Environments
+    from gapless.bench.peers.environments import Environments, work_dir
+    from gapless.bench.peers.flink_cluster import Conf
     from gapless.bench.peers.recovery import flink_recovery, lines
 
     environments = Environments(work_dir(), context.say)
-    for conf in ("tuned", "default"):
+    confs: tuple[Conf, ...] = ("tuned", "default")
+    for conf in confs:
         recovery = flink_recovery(
             environments,
             rate=RATE,
             seconds=PEER_SECONDS,
             kill_at_s=PEER_KILL_S,
-            conf=conf,  # type: ignore[arg-type]  # one of the two words
+            conf=conf,
             say=context.say,
         )
         yield from lines([recovery])
@@ -83,7 +104,14 @@ SECTIONS: Mapping[str, Section] = MappingProxyType(
         "windows": Section("replicas of W1, one and all at once", 4, measure_windows),
         "nodes": Section("a node of three, with all that runs there", 4, measure_nodes),
         "latency": Section("from a row to its result", 2, measure_latency),
-        "peers": Section("Flink, its worker killed", 2, measure_peers),
+        "throughput": Section("events/s, CPU of merging", 2, judging_itself(measure_throughput)),
+        "figures": Section(
+            "bursts, congestion, two plans",
+            3,
+            judging_itself(measure_bursts, measure_congestion, measure_switching),
+        ),
+        "jumpstart": Section("a day of state back", 4, judging_itself(measure_jumpstart)),
+        "peers": Section("Flink, its worker killed", 2, judging_itself(measure_peers)),
     }
 )
 

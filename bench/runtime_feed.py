@@ -196,7 +196,7 @@ def feed(journal: str, stamps: str, pool: Pool) -> None:
         sys.stdout.flush()
         if not sys.stdin.readline():
             return
-        threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+        threading.Thread(target=_until_told, args=(over,), daemon=True).start()
         began_ns, i = time.monotonic_ns(), 0
         while i == 0 or not over.is_set():
             due_ns = began_ns + i * BATCH_MS * 1_000_000
@@ -207,6 +207,11 @@ def feed(journal: str, stamps: str, pool: Pool) -> None:
             stamp = (writer.rows, stable, due_ns, before_ns, time.monotonic_ns())
             told.write(np.array(stamp, STAMP).tobytes())
             i += 1
+
+
+def _until_told(over: threading.Event) -> None:
+    sys.stdin.read()
+    over.set()
 
 
 def main() -> None:

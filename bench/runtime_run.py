@@ -51,7 +51,7 @@ LOOK_S = 0.02
 """Between two looks at how the job is."""
 END_S = 60.0
 """How long a subscription may take to end once its job has been drained."""
-BACK_LIMIT_S = 60.0
+BACK_LIMIT_S = 120.0
 """A job that is not whole again by then has failed the bench."""
 
 Whole = Callable[[JobView], bool]
