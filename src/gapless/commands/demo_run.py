@@ -12,10 +12,11 @@ person, everything that it has started is ended.
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 import time
-from collections.abc import Callable, Collection
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,6 +94,16 @@ def is_whole(slots: Collection[SlotState], killed: Collection[Life]) -> bool:
     )
 
 
+@contextmanager
+def _sigterm_as_it_is() -> Iterator[None]:
+    """Inside, Ray connects, and has SIGTERM exit at once: we clean up, and say so."""
+    was = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, was)
+
+
 class _Demo:
     """One run."""
 
@@ -139,7 +150,7 @@ class _Demo:
         return int(done["rows"])
 
     def _launch(self) -> None:
-        from gapless.actors.cluster import disconnect
+        from gapless.actors.cluster import connect, disconnect
         from gapless.actors.launching import launch
         from gapless.chaos.judging_recording import Recording
         from gapless.engine.plan import Plan
@@ -154,6 +165,8 @@ class _Demo:
             .aggregate(packets=count(), bytes=sum_("len"))
         )
         self._stack.callback(disconnect)
+        with _sigterm_as_it_is():
+            connect(self._nodes.address)
         self._job = launch(
             query,
             journal=self._source.spec.journal,
