@@ -148,3 +148,115 @@ def test_a_cluster_that_is_not_there_is_said_at_once(
     outcome = gapless(*given, "--address", "127.0.0.1:1")
     assert outcome.code == 2
     assert "no Ray cluster can be reached at '127.0.0.1:1'" in outcome.err
+
+
+# -- on a real Ray --------------------------------------------------------------------------------
+
+
+@dataclass
+class Shell:
+    """Commands as a person runs them: processes of their own, on a Ray with a folder of its own."""
+
+    folder: Path
+    """Ray's: a short path, as sockets lie in it."""
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Starts one."""
+        command = [sys.executable, "-c", "from gapless.cli import main; main()"]
+        environment = {**os.environ, "RAY_TMPDIR": str(self.folder), "RAY_ADDRESS": ""}
+        return subprocess.Popen(
+            [*command, *map(str, arguments)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # as a window's: Ctrl-C goes to all that run in it
+        )
+
+    def run(self, *arguments: str | Path) -> tuple[int, str, str]:
+        """Runs one to its end."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=STARTS_S)
+        return process.returncode, out, err
+
+    def processes(self) -> list[psutil.Process]:
+        """What Ray has started, and still runs."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if any(str(self.folder) in text for text in process.cmdline()):
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+                continue  # it has ended meanwhile, or is nobody of ours
+        return found
+
+    def wait_for(self, wanted: bool) -> None:
+        """Until Ray runs, or nothing of it is left."""
+        until = time.monotonic() + STARTS_S
+        while bool(self.processes()) != wanted:
+            assert time.monotonic() < until, self.processes()
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def shell() -> Iterator[Shell]:
+    """Ends what is left of Ray."""
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as folder:
+        shell = Shell(Path(folder))
+        yield shell
+        for process in shell.processes():
+            process.kill()
+
+
+def lines_until(process: subprocess.Popen[str], wanted: str) -> str:
+    """The first line of standard output with a text in it."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if wanted in line:
+            return line
+    assert process.stderr is not None
+    raise AssertionError(process.stderr.read())
+
+
+@pytest.mark.ray
+def test_a_job_is_run_looked_at_and_stopped_from_the_shell_and_nothing_is_left(
+    shell: Shell, query: Path, journal: Path, tmp_path: Path
+) -> None:
+    job = tmp_path / "job"
+    options = ("--journal", journal, "--dir", job, "--replicas", "2", "--spares", "0")
+    process = shell.start("run", query, *options)
+    try:
+        address = lines_until(process, "look at it").split()[-1]
+        until = time.monotonic() + STARTS_S
+        while (found := shell.run("status", "job", "--address", address, "--json"))[0] != 0:
+            assert time.monotonic() < until, found
+        document = json.loads(found[1])
+        assert document["running"] == {"replicas": 2, "mergers": 1}
+        assert [replica["slot"] for replica in document["replicas"]] == ["r0.0", "r0.1"]
+        code, _, err = shell.run("stop", "jab", "--address", address)
+        assert code == 2
+        assert "no job 'jab' runs in this cluster, running are job" in err
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=STARTS_S)
+        assert process.returncode == 0, err
+        assert "job has stopped" in out
+        assert "raylet" not in out, "what Ray says of processes that died is not printed"
+    finally:
+        process.kill()
+    shell.wait_for(False)
+    code, _, err = shell.run("run", "--resume", job)
+    assert code == 2
+    assert "this job was stopped" in err
+
+
+@pytest.mark.ray
+def test_an_interrupted_start_leaves_no_process_and_no_directory(
+    shell: Shell, query: Path, journal: Path, tmp_path: Path
+) -> None:
+    process = shell.start("run", query, "--journal", journal, "--dir", tmp_path / "job")
+    shell.wait_for(True)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=STARTS_S)
+    assert process.returncode != 0
+    shell.wait_for(False)
+    assert not (tmp_path / "job").exists()

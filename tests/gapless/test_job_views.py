@@ -1,0 +1,147 @@
+"""What people and programs are shown of a job, made of what a root tells."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console, RenderableType
+
+from gapless.actors.host import About
+from gapless.actors.root import Alarm, JobView
+from gapless.commands.attending import Seen
+from gapless.commands.job_views import (
+    ALARMS_SHOWN_MAX,
+    described,
+    durable,
+    is_whole,
+    listed,
+    shown,
+    summary,
+)
+from gapless.failover.desired import Desired
+from gapless.failover.messages import Life
+from gapless.failover.slots import JobState, SlotState
+from gapless.failover.statuses import Divergence, Rejoin
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.envelope import Incarnation
+
+NODE = "5f3a" * 14
+
+
+def a_life(slot: str) -> Life:
+    return Life(slot, Incarnation(2, 7))
+
+
+REPLICA = SlotState(
+    "r0.0",
+    "running",
+    a_life("r0.0"),
+    NODE,
+    "wide",
+    "",
+    None,
+    stable=61_000,
+    lag=2_500,
+    lead_share=0.75,
+    jumped_ms=4_000,
+    origin="checkpoint 0-wide-1-3",
+    rejoin=Rejoin(120, 140, 310),
+    qualified_ms=420,
+)
+MERGER = SlotState(
+    "m0.0", "running", a_life("m0.0"), NODE, "", "", None, 62_000, durable_stable=61_500, inputs=2
+)
+
+
+def view_of(*slots: SlotState, alarms: int = 0, desired: Desired | None = None) -> JobView:
+    """A job with these slots; by default one replica and one merger are desired."""
+    root = Life("supervisor", Incarnation(2, 0))
+    state = JobState(2, False, "running", "", (("m0.0",),), slots)
+    told = tuple(Alarm(1_000 * i, "m0.0/2.7", f"alarm number {i}") for i in range(alarms))
+    desired = Desired(1, ("wide",)) if desired is None else desired
+    nodes = {NODE: "host-a"}
+    return JobView("job", "/jobs/job", state, desired, nodes, {}, told, About(root, NODE, 1), 9_000)
+
+
+def text_of(view: JobView) -> str:
+    return printed(*shown(view, "ms"))
+
+
+def printed(*parts: RenderableType) -> str:
+    """As a wide window would show them."""
+    out = StringIO()
+    Console(file=out, width=220).print(*parts, sep="\n")
+    return out.getvalue()
+
+
+def test_a_table_has_where_each_is_how_far_and_how_it_came_back() -> None:
+    text = text_of(view_of(MERGER, REPLICA, alarms=ALARMS_SHOWN_MAX + 3))
+    for wanted in ("r0.0/2.7", "host-a", "wide", "1970-01-01T00:01:01.000", "2500 ms", "75%"):
+        assert wanted in text
+    assert "checkpoint 0-wide-1-3" in text
+    assert "120/140/310/420" in text
+    assert "3 alarms before these" in text
+    assert "alarm number 10" in text
+    assert "alarm number 2" not in text
+
+
+def test_a_document_says_the_same_to_programs() -> None:
+    document = json.loads(json.dumps(described(view_of(MERGER, REPLICA, alarms=1), "ms")))
+    (replica,), (merger,) = document["replicas"], document["mergers"]
+    assert replica["rejoin"] == {
+        "from": "checkpoint 0-wide-1-3",
+        "state_ms": 120,
+        "read_ms": 140,
+        "attached_ms": 310,
+        "qualified_ms": 420,
+    }
+    assert (replica["node"], replica["lag"], replica["lead_share"]) == ("host-a", "2500 ms", 0.75)
+    assert merger["durable"] == "1970-01-01T00:01:01.500"
+    assert document["whole"]
+    assert document["alarms"][0]["what"] == "alarm number 0"
+
+
+@pytest.mark.parametrize("state", ["failed", "empty", "starting", "joining", "suspected"])
+def test_a_job_is_not_whole_while_one_that_should_run_does_not(state: str) -> None:
+    lame = replace(REPLICA, state=state, life=None, reason="it dies each time")
+    view = view_of(MERGER, lame)
+    assert not is_whole(view)
+    assert "0 of 1 replicas" in summary(view, "ms")
+    assert "it dies each time" in text_of(view)
+    assert is_whole(view_of(MERGER, REPLICA))
+    assert not is_whole(view_of(MERGER, REPLICA, desired=Desired(2, ("wide",))))
+
+
+def test_an_output_is_as_durable_as_its_slowest_merger() -> None:
+    view = view_of(MERGER, replace(MERGER, slot="m0.1", durable_stable=3_000), REPLICA)
+    assert durable(view, "ms") == "1970-01-01T00:00:03.000"
+    assert durable(view_of(replace(MERGER, durable_stable=INF)), "ms") == "end"
+    assert "nothing yet" in summary(view_of(replace(MERGER, durable_stable=BEGIN)), "ms")
+
+
+def test_jobs_are_listed_with_those_that_do_not_answer() -> None:
+    text = printed(listed({"job": view_of(MERGER, REPLICA), "lame": "its root is gone"}))
+    assert "1/1" in text
+    assert "its root is gone" in text
+
+
+@pytest.mark.parametrize(
+    ("because", "asked", "samples", "is_problem"),
+    [
+        ("it was asked to drain", False, 0, False),
+        ("replicas disagree", False, 0, True),
+        ("replicas disagree", True, 0, False),
+        ("", True, 1, True),
+    ],
+)
+def test_a_job_that_diverged_or_ended_by_itself_is_a_problem(
+    because: str, asked: bool, samples: int, is_problem: bool
+) -> None:
+    view = view_of(MERGER, REPLICA)
+    odd = Divergence(a_life("r0.0"), None, 5, "two versions")
+    state = replace(view.state, ended_because=because, samples=(odd,) * samples)
+    seen = Seen(replace(view, state=state), "stopped", 1.0, asked)
+    assert seen.is_problem is is_problem
