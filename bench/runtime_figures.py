@@ -31,7 +31,7 @@ from gapless.actors.setup import RAY_TIMING
 from gapless.bench.harness import Context, Row
 from gapless.bench.journal_files import folder
 from gapless.bench.lmerge_workload import Table, Workload
-from gapless.bench.plots import Chart
+from gapless.bench.plots import Chart, Points
 from gapless.bench.runtime_throughput import cluster_of_one, take_up_to, wait_for_all
 from gapless.engine.functions import function
 from gapless.engine.query import Query, source
@@ -77,7 +77,7 @@ def left(sending_ms: Times) -> Times:
     made = np.arange(len(sending_ms)) / ELEMENTS_PER_S
     total = np.cumsum(sending_ms) / 1e3
     idle = np.maximum.accumulate(made - np.r_[0.0, total[:-1]])
-    times: Times = total + idle
+    times: Times = np.add(total, idle, dtype=np.float64)
     return times
 
 
@@ -85,7 +85,7 @@ def bursty_ms(n: int, rng: np.random.Generator) -> Times:
     """Figure 7's input: now and then it stalls behind an element."""
     stalls = rng.random(n) < rng.uniform(*STALL_SHARES)
     lengths = np.maximum(rng.normal(STALL_MS, STALL_DEVIATION_MS, n), 0.0)
-    times: Times = SENT_MS + stalls * lengths
+    times: Times = np.add(SENT_MS, stalls * lengths, dtype=np.float64)
     return times
 
 
@@ -184,7 +184,7 @@ def measure_congestion(context: Context) -> Iterator[Row]:
     _draw(context.plot_dir, "fig8", "Masking network congestion", series)
 
 
-def _draw(plot_dir: Path | None, name: str, title: str, series: Mapping[str, Sequence]) -> None:
+def _draw(plot_dir: Path | None, name: str, title: str, series: Mapping[str, Points]) -> None:
     if plot_dir is not None:
         Chart(title, "seconds", "elements/s", series).save(plot_dir / f"{name}.svg")
 
@@ -255,7 +255,7 @@ def _deafen() -> None:
     """From now on the plan of this process, a replica's, is told nothing of what is settled, and so
     asks for no source to be passed over. All else is as in any job.
     """
-    Executor.fast_forward = _hears_nothing  # type: ignore[method-assign]  # what is compared with
+    Executor.fast_forward = _hears_nothing  # type: ignore[method-assign, assignment]  # what is compared with
 
 
 def _hears_nothing(executor: Executor, t: int) -> dict[str, int]:

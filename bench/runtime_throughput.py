@@ -210,8 +210,8 @@ def measure_throughput(context: Context) -> Iterator[Row]:
 def _cpu_rows(name: str, found: Run, bar: float | None = None) -> Iterator[Row]:
     for slot, seconds in sorted(found.cpu.items()):
         yield Row(f"{name}, CPU of {slot}", seconds / found.rows * 1e6, "us an event")
-    op = None if bar is None else "<="
-    yield Row(f"{name}, CPU of merging / of a replica", found.merging, "x", bar, op)
+    what = f"{name}, CPU of merging / of a replica"
+    yield Row(what, found.merging, "x", bar, None if bar is None else "<=")
 
 
 if __name__ == "__main__":
