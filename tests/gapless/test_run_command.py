@@ -260,3 +260,16 @@ def test_an_interrupted_start_leaves_no_process_and_no_directory(
     assert process.returncode != 0
     shell.wait_for(False)
     assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.ray
+def test_a_job_that_wants_more_memory_than_there_is_is_refused_and_leaves_nothing(
+    shell: Shell, query: Path, journal: Path, tmp_path: Path
+) -> None:
+    options = ("--journal", journal, "--dir", tmp_path / "job", "--memory-limit", "900TB")
+    code, out, err = shell.run("run", query, *options)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("gapless: 3 replicas of 900000000000000 bytes may want")
+    shell.wait_for(False)
+    assert not (tmp_path / "job").exists()

@@ -35,12 +35,12 @@ def status(
 
     if watch and (name is None or as_json):
         raise Misuse("--watch shows one job to a person: give its name, and no --json")
-    if name is None:
-        _list(address, as_json)
-    _show(name, address, watch, as_json)
+    whole = _list(address, as_json) if name is None else _show(name, address, watch, as_json)
+    raise typer.Exit(ExitCode.DONE if whole else ExitCode.PROBLEM)
 
 
-def _show(name: str, address: str, watch: bool, as_json: bool) -> None:
+def _show(name: str, address: str, watch: bool, as_json: bool) -> bool:
+    """Shows one job; whether all of it runs."""
     from gapless.actors.handle import attach
     from gapless.commands.job_views import described, is_whole
 
@@ -53,7 +53,7 @@ def _show(name: str, address: str, watch: bool, as_json: bool) -> None:
         view = _watch(job, view, unit)
     else:
         _print(view, unit)
-    raise typer.Exit(ExitCode.DONE if is_whole(view) else ExitCode.PROBLEM)
+    return is_whole(view)
 
 
 def _print(view: JobView, unit: str) -> None:
@@ -87,7 +87,8 @@ def _watch(job: Any, view: JobView, unit: str) -> JobView:
         return view
 
 
-def _list(address: str, as_json: bool) -> None:
+def _list(address: str, as_json: bool) -> bool:
+    """Lists all jobs; whether all of each runs."""
     from gapless.actors import cluster
     from gapless.actors.handle import attach
     from gapless.actors.hosts import named
@@ -113,5 +114,4 @@ def _list(address: str, as_json: bool) -> None:
         output().print(listed(views), markup=False)
     else:
         typer.echo("no job runs in this cluster")
-    whole = all(not isinstance(view, str) and is_whole(view) for view in views.values())
-    raise typer.Exit(ExitCode.DONE if whole else ExitCode.PROBLEM)
+    return all(not isinstance(view, str) and is_whole(view) for view in views.values())
