@@ -10,6 +10,7 @@ with started() as cluster:                     one a file: starting it takes sec
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ import ray
 
 import gapless as gl
 from gapless.actors.cluster import HEALTH
+from gapless.actors.host import About
 from gapless.actors.hosts import named
 from gapless.actors.root import JobView
 from gapless.chaos.judging import Judgement, judge
@@ -62,7 +64,7 @@ def started(**settings: Any) -> Iterator[None]:
             num_cpus=2,
             object_store_memory=OBJECT_STORE_BYTES,
             include_dashboard=False,
-            logging_level="error",
+            logging_level=logging.ERROR,
             log_to_driver=False,
             _temp_dir=folder,
             _system_config=HEALTH,
@@ -265,7 +267,8 @@ def processes_of(name: str) -> list[psutil.Process]:
     found = []
     for each in named(f"{name}/"):
         handle = ray.get_actor(each, namespace="gapless")
-        found.append(psutil.Process(ray.get(handle.about.remote(), timeout=WAIT_S).pid))
+        about: About = ray.get(handle.about.remote(), timeout=WAIT_S)
+        found.append(psutil.Process(about.pid))
     return found
 
 

@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -116,14 +117,14 @@ def test_more_replicas_and_fewer_again(job: gl.Job) -> None:
     recording = follow(job)
     for replicas in (2, 3):
         job.scale(replicas)
-        wait(job, lambda view, n=replicas: len(replicas_in(view)) == n, f"{replicas} replicas")
+        wait(job, partial(has_replicas, replicas), f"{replicas} replicas")
         wait_whole(job)
         goes_on(recording, 1_000)
     judged(job, [recording])
 
 
-def replicas_in(view: JobView) -> list[str]:
-    return [slot.slot for slot in view.state.slots if slot.slot.startswith("r") and slot.life]
+def has_replicas(number: int, view: JobView) -> bool:
+    return sum(slot.slot[0] == "r" and slot.life is not None for slot in view.state.slots) == number
 
 
 def test_a_subscriber_that_dies_goes_on_by_its_token(job: gl.Job) -> None:

@@ -19,7 +19,7 @@ from gapless.failover import messages as say
 from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.statuses import InputStatus
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.envelope import Incarnation
+from gapless.protocol.envelope import Incarnation, encode_frame
 from gapless.protocol.errors import DecodeError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -121,7 +121,7 @@ def test_an_empty_frame_beyond_the_rows_of_an_envelope_is_none() -> None:
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_a_byte_that_changed_inside_a_frame_is_noticed(at: int, by: int) -> None:
     data = bytearray(WIRE.encode(FRAME))
-    body = wire.encode_frame(FRAME, Incarnation(0, 0), 0)
+    body = encode_frame(FRAME, Incarnation(0, 0), 0)
     start = bytes(data).find(body)
     assert start >= 0
     place = start + at % len(body)
