@@ -38,10 +38,11 @@ def cutover(
     address: Address = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Have a job go on with what a query file defines, while its output goes on.
+    """Have a job go on with another plan or query.
 
-    Prints what could not be known about the two, and waits until the new plans run. Exits with 1
-    where they do not: the job goes on as it was then, and `gapless status` has the alarm.
+    Its output goes on meanwhile. Prints what could not be known about the two, and waits until the
+    new plans run. Exits with 1 where they do not: the job goes on as it was then, and `gapless
+    status` has the alarm.
     """
     from gapless.actors.handle import attach
     from gapless.commands.query_file import read

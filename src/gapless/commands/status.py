@@ -27,9 +27,10 @@ def status(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say how a job is: replicas, mergers, how far, who leads, how the last rejoins went, alarms.
+    """Say how a job is, or which jobs run.
 
-    Exits with 1 where something that should run does not.
+    Replicas, mergers, how far they are, who leads, how the last rejoins went, alarms. Exits with 1
+    where something that should run does not.
     """
     from gapless.protocol.errors import Misuse
 

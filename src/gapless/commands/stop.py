@@ -22,8 +22,9 @@ def stop(
     address: Address = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """End a job, for good: once all input that is there now is answered and durable.
+    """End a job, for good, once its input is answered.
 
+    All that is there now is answered, and durable, before it ends; with --now it is not waited for.
     Returns when it has ended. Ctrl-C only ends the waiting; the job goes on to its end.
     """
     from gapless.actors.handle import attach
