@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +40,10 @@ DIR_CHARS_MAX = 40
 """Ray puts sockets in the directory, and the path of a socket has 107 characters at most."""
 CLOSE_S = 30.0
 """How long the keeper may take to end everything, until its owner does."""
+STOP_S, STOP_S_MAX = 0.01, 5.0
+"""Between two looks whether all processes of a node have stopped, as one may just be being forked;
+and how long that may take.
+"""
 _TAIL_CHARS = 2000
 
 
@@ -133,11 +138,16 @@ class LocalNodes:
         del self._ids[name]
 
     def freeze(self, name: str) -> None:
-        """Stops all processes of a node where they are. The cluster takes it for dead after about
-        a second; thawed later than that, it ends itself.
+        """Stops all processes of a node where they are; returns once they have. The cluster takes
+        it for dead after about a second; thawed later than that, it ends itself.
         """
         self._check(name)
-        tell(self.processes(name), signal.SIGSTOP)
+        until = time.monotonic() + STOP_S_MAX
+        while moving := [each for each in self.processes(name) if not _is_stopped(each)]:
+            if time.monotonic() >= until:
+                raise JobError(f"node {name}: processes {[p.pid for p in moving]} do not stop")
+            tell(moving, signal.SIGSTOP)
+            time.sleep(STOP_S)
 
     def thaw(self, name: str) -> None:
         """Lets a frozen node go on."""
@@ -239,6 +249,13 @@ class LocalNodes:
             return ""
         self._log.seek(0)
         return self._log.read()[-_TAIL_CHARS:].strip()
+
+
+def _is_stopped(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _end_keeper(keeper: subprocess.Popen[str]) -> None:
