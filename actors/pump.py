@@ -161,11 +161,18 @@ class Pump:
         try:
             self._take(self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait())
             for _ in range(BURST_MAX - 1):
-                if self._ended is not None:
+                if self._ended is not None or self._is_due:
                     return
                 self._take(self._inbox.get_nowait())
         except Empty:
             return
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether a timer waits: events that take long each must not keep a tick from coming, with
+        the heartbeat, what has to be sent, and what feedback would leave out.
+        """
+        return bool(self._timers) and self._timers[0][0] <= now_ms()
 
     def _take(self, event: Any) -> None:
         if callable(event):
