@@ -193,8 +193,8 @@ def _draw(plot_dir: Path | None, name: str, title: str, series: Mapping[str, Poi
 
 X_MAX = 1_000
 """X lies below; the first half is small, the second large."""
-CHEAP_ROUNDS, DEAR_ROUNDS = 1_000, 12_500
-"""Of computing, for a row: about a microsecond and a half against twenty."""
+CHEAP_ROUNDS, DEAR_ROUNDS = 2_500, 31_250
+"""Of computing, for a row: about a microsecond against a dozen."""
 SWITCHES = 9
 """The stream goes between small and large so often."""
 SELECTED = pa.schema([("ts", pa.int64()), ("x", pa.int32())])
@@ -327,7 +327,7 @@ def switched_s(name: str, calls: Sequence[object], given: pa.RecordBatch, path: 
 
 def measure_switching(context: Context) -> Iterator[Row]:
     """Figure 9."""
-    given = alternating(300_000 if context.quick else 5_000_000)
+    given = alternating(300_000 if context.quick else 8_000_000)
     runs = {
         "with feedback": (small_is_dear, large_is_dear),
         "without feedback": (small_is_dear_deaf, large_is_dear_deaf),
