@@ -14,7 +14,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -49,6 +53,23 @@ def connect(address: str | None, **settings: Any) -> bool:
     """
     if ray.is_initialized():
         return False
+    with _keeping_its_signals():
+        return _connect(address, settings)
+
+
+@contextmanager
+def _keeping_its_signals() -> Iterator[None]:
+    """Ray has SIGTERM end a process at once; whoever is to clean up before has said so."""
+    is_main = threading.current_thread() is threading.main_thread()
+    was = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if is_main and was is not None and was is not signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, was)
+
+
+def _connect(address: str | None, settings: dict[str, Any]) -> bool:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     logging.getLogger("ray._private.authentication.authentication_token_setup").addFilter(_is_news)
     common = {"logging_level": "warning", "log_to_driver": False, **settings}

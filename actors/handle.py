@@ -265,8 +265,8 @@ def attach(name: str, *, address: str | None = "auto") -> Job:
         jobs = [each.removesuffix("/root") for each in named("") if each.endswith("/root")]
         running = f"running are {', '.join(jobs)}" if jobs else "none is running"
         raise Misuse(
-            f"no job {name!r} runs in this cluster, {running}; `gapless run --resume DIR` starts "
-            "one again from its directory"
+            f"no job {name!r} runs in the cluster at {ray.get_runtime_context().gcs_address}, "
+            f"{running}; `gapless run --resume DIR` starts one again from its directory"
         ) from None
     return Job(root)
 

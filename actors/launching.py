@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import time
@@ -42,6 +43,8 @@ from gapless.journal.layout import Layout, layout_of
 from gapless.protocol.errors import JobError, JournalError, Misuse
 
 Journals = str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]]
+
+_log = logging.getLogger("gapless.actors")
 
 READY_S = 90.0
 """How long a job may take until it answers; starting all its processes takes seconds."""
@@ -266,7 +269,10 @@ def _start(
     try:
         _wait(job)
     except BaseException:
-        job.stop(drain=False)
+        try:
+            job.stop(drain=False)
+        except JobError as e:  # what comes first is what is to be mended
+            _log.warning("%s", e)
         raise
     return job
 

@@ -12,11 +12,10 @@ person, everything that it has started is ended.
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,16 +93,6 @@ def is_whole(slots: Collection[SlotState], killed: Collection[Life]) -> bool:
     )
 
 
-@contextmanager
-def _sigterm_as_it_is() -> Iterator[None]:
-    """Inside, Ray connects, and has SIGTERM exit at once: we clean up, and say so."""
-    was = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, was)
-
-
 class _Demo:
     """One run."""
 
@@ -165,8 +154,7 @@ class _Demo:
             .aggregate(packets=count(), bytes=sum_("len"))
         )
         self._stack.callback(disconnect)
-        with _sigterm_as_it_is():
-            connect(self._nodes.address)
+        connect(self._nodes.address)
         self._job = launch(
             query,
             journal=self._source.spec.journal,
