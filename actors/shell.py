@@ -45,6 +45,7 @@ class Shell:
             ask.Exit: lambda effect: self.pump.stop(effect.reason),
             ask.Alarm: lambda effect: self._alarm(effect.what),
         }
+        self._early: list[str] | None = []  # alarms of before there is anybody to send them
         self.pump: Pump
         self.post: Post
 
@@ -56,6 +57,9 @@ class Shell:
     def start(self, book: Book) -> None:
         """Begins to live."""
         self.post.take_book(book)
+        early, self._early = self._early, None
+        for what in early or ():
+            self._tell(what)
         self.pump.do(lambda: self.pump.later(RECORD_MS, self._look_at_record))
         self.pump.start()
 
@@ -83,7 +87,10 @@ class Shell:
         self.post.send(SUPERVISOR, Alarmed(self.life, what))  # type: ignore[arg-type]  # of the shells alone
 
     def _tell(self, what: str) -> None:
-        """An alarm, from any thread."""
+        """An alarm, from any thread; from one that makes the life it waits until that begins."""
+        if self._early is not None:
+            self._early.append(what)
+            return
         self.pump.do(lambda: self._alarm(what))
 
     def _broken(self, error: Exception) -> None:
