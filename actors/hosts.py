@@ -88,13 +88,16 @@ class Hosts:
 
     # -- starting -----------------------------------------------------------------------------
 
-    def start(self, setup: Setup, book: Book) -> tuple[Any, About]:
-        """A process that has become a life, on its node. Raises `RayError` where that cannot be, or
+    def start(self, setup: Setup, book: Book, begins: Callable[[Any], None]) -> tuple[Any, About]:
+        """A process that has become a life, on its node. `begins` is told its handle before it is
+        that: who it asks has to know where to answer. Raises `RayError` where that cannot be, or
         what the life itself could not begin for.
         """
         handle = self._take(setup.node) or self._make(setup.node)
+        answer = handle.become.remote(setup, book)
+        begins(handle)
         try:
-            about: About = ray.get(handle.become.remote(setup, book), timeout=START_S)
+            about: About = ray.get(answer, timeout=START_S)
         except RayError:
             self.kill(handle)
             raise

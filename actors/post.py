@@ -26,6 +26,11 @@ BOX_MESSAGES_MAX = 256
 that matters is said again."""
 
 
+UNKNOWN_MAX = 64
+"""Messages to lives that the book does not have yet, kept for its next version: who has just begun
+may have asked us before we hear of it."""
+
+
 class _Box:
     """What is on its way to one life."""
 
@@ -56,6 +61,7 @@ class Post:
         self._boxes: dict[Life, _Box] = {}
         self._dirty: dict[Life, _Box] = {}
         self._found: dict[str, tuple[Life, _Box] | None] = {}
+        self._unknown: list[tuple[str, Message]] = []
         self.book = Book()
         self.lost = 0
         """Messages that nobody was there for, or that there was no room for."""
@@ -68,10 +74,16 @@ class Post:
         self._found.clear()
         self._boxes = {life: box for life, box in self._boxes.items() if life in book.lives}
         self._dirty = {life: box for life, box in self._dirty.items() if life in book.lives}
+        unknown, self._unknown = self._unknown, []
+        for to, message in unknown:
+            self.send(to, message)
 
     def send(self, to: str, message: Message) -> None:
         """Puts a message into the box of whoever it is for. It may get lost."""
         found = self._find(to)
+        if found is None and self._may_come(to) and len(self._unknown) < UNKNOWN_MAX:
+            self._unknown.append((to, message))
+            return
         if found is None or len(found[1].waiting) >= BOX_MESSAGES_MAX:
             self.lost += 1
             return
@@ -88,6 +100,12 @@ class Post:
             gathered, box.waiting = box.waiting, []
             del self._dirty[life]
             box.calls.append(box.handle.hear.remote(self._wire.encode(gathered)))
+
+    def _may_come(self, to: str) -> bool:
+        """Whether it is a life that is later than those of its slot in the book."""
+        life = Life.parse(to)
+        known = None if life is None else self.book.newest(life.slot)
+        return life is not None and (known is None or known[0] < life)
 
     def _find(self, to: str) -> tuple[Life, _Box] | None:
         if to in self._found:

@@ -8,11 +8,13 @@ does what the replica, and they, keep from being trimmed (registering.py).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from gapless.actors import registering
 from gapless.actors.hands import Hands
+from gapless.actors.pace import Pace
 from gapless.actors.registering import REGISTER_MS, Registering
 from gapless.actors.setup import JobDir, Setup
 from gapless.actors.shell import Shell
@@ -55,6 +57,7 @@ class ReplicaShell(Shell):
         self._was_at: Mapping[str, Position] = {}  # the same, a round ago
         self._reads = 0  # asked for; each is answered once
         self._is_open = False
+        self._pace = Pace()
         self._next: dict[str, tuple[Frame, Position]] = {}  # read ahead, by source
         self._ends: dict[str, Position] = {}  # while draining: what was there, by source
         self._cut: set[str] = set()  # of those, the ones that have gone on since
@@ -103,7 +106,9 @@ class ReplicaShell(Shell):
             return
         try:
             ahead = self._next.pop(source, None)
-            frame, position = self._sources.read(source) if ahead is None else ahead
+            frame, position = (
+                self._sources.read(source, self._pace.rows) if ahead is None else ahead
+            )
             if frame is not None and self.machine.is_draining and self._is_past_end(source, frame):
                 frame, position, left_ms = None, self._given[source], 0
             more = frame is not None and self._reads_ahead(source)
@@ -118,7 +123,14 @@ class ReplicaShell(Shell):
             return
         self._given = {**self._given, source: position}
         # Not within the call of the machine that asked: a source that is far ahead would nest.
-        self.pump.post(ask.SourceRead(source, frame, position, more))
+        self.pump.do(partial(self._give, ask.SourceRead(source, frame, position, more)))
+
+    def _give(self, event: ask.SourceRead) -> None:
+        """Gives the machine what was read, and looks how long it takes for it."""
+        began = time.perf_counter()
+        self.pump.happens(event)
+        if event.frame is not None:
+            self._pace.took(len(event.frame), (time.perf_counter() - began) * 1000)
 
     def _is_past_end(self, source: str, frame: Frame) -> bool:
         """Whether a frame came after the drain: a source that never pauses would keep the machine
@@ -135,7 +147,7 @@ class ReplicaShell(Shell):
         """Reads the frame behind the one that was asked for, if it is there: whether it is says
         the machine how to send. It is given when it is asked for.
         """
-        frame, position = self._sources.read(source)
+        frame, position = self._sources.read(source, self._pace.rows)
         if frame is None:
             return False
         self._next[source] = frame, position

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayActorError, RayError
 
 from gapless.actors.actor_class import actor_class
 from gapless.actors.book import Book, Entry
@@ -234,7 +234,11 @@ class Root:
         """Raises `Bug` where an invariant is broken, here or in any life."""
         self._pump.call(self.machine.validate)
         handles = self._pump.call(lambda: [self._entries[life].handle for life in self._about])
-        ray.get([handle.validate.remote() for handle in handles])
+        for answer in [handle.validate.remote() for handle in handles]:
+            try:
+                ray.get(answer)
+            except RayActorError as e:  # who dies meanwhile has no invariants any more
+                _log.info("a life died while it was looked at: %s", reason(e))
 
     def about(self) -> About:
         """Who this is."""
@@ -254,17 +258,24 @@ class Root:
 
     def _start(self, setup: Setup, book: Book) -> None:
         """On a thread of its own."""
+
+        def begins(handle: Any) -> None:
+            self._pump.do(lambda: self._begins(setup, handle))
+
         try:
-            handle, about = self._hosts.start(setup, book)
+            handle, about = self._hosts.start(setup, book, begins)
         except (RayError, ValueError) as e:
             why = f"it cannot be started on node {self._name_of(setup.node)}: {reason(e)}"
             self._pump.do(lambda: self._died(setup.life, why))
             return
         self._pump.do(lambda: self._started(about, handle))
 
+    def _begins(self, setup: Setup, handle: Any) -> None:
+        self._entries[setup.life] = Entry(handle, setup.node)
+        self._publish()
+
     def _started(self, about: About, handle: Any) -> None:
         self._add(about, handle)
-        self._publish()
         self._pump.later(SPARES_MS, self._make_spares)
 
     def _add(self, about: About, handle: Any) -> None:
@@ -293,9 +304,10 @@ class Root:
         if self._retires():
             return
         entry, about = self._entries.get(effect.life), self._about.get(effect.life)
-        if entry is None or about is None:
+        if entry is None:
             return
-        self._killing.submit(self._hosts.slay, about.node, about.pid)
+        if about is not None:
+            self._killing.submit(self._hosts.slay, about.node, about.pid)
         self._killing.submit(self._hosts.kill, entry.handle)
 
     def _publish(self) -> None:

@@ -42,6 +42,7 @@ class Executor:
         """For each source, how much time before t it must be read for outputs with `ve >= t`."""
         self.given: dict[str, int] = dict.fromkeys(self.sources, BEGIN)
         """The last stable that the graph was given, of each source."""
+        self._useless = dict.fromkeys(self.sources, BEGIN)  # rows before it, by source
         self._nothing = Frame.empty(self.schema)
 
     @property
@@ -59,6 +60,7 @@ class Executor:
         wanted = self.sources.get(source)
         if wanted is None:
             raise Misuse(f"no source {source!r}: this plan reads {', '.join(self.sources)}")
+        frame = self._useful(source, frame)
         if frame.schema is not wanted and frame.schema != wanted:
             frame = _projected(frame, wanted)
         stable = frame.stable
@@ -73,6 +75,14 @@ class Executor:
             self.given[source] = frame.stable
         return out
 
+    def _useful(self, source: str, frame: Frame) -> Frame:
+        """Without rows that no output needs any more: a reader skips whole segments only."""
+        t = self._useless[source]
+        if t == BEGIN or not len(frame) or not frame.insert_only:
+            return frame
+        useful = frame.vs >= t
+        return frame if useful.all() else frame.take(useful, frame.stable)
+
     def _thinned(self, source: str, t: int) -> int | None:
         """The stable that says as much to the plan; None where that was said before."""
         if t != INF:
@@ -84,7 +94,10 @@ class Executor:
         """Outputs with a final `ve < t` need not be made. For each source the time before which its
         rows are of no more use; BEGIN where all are.
         """
-        return self._graph.fast_forward(t)
+        useless = self._graph.fast_forward(t)
+        for source, before in useless.items():
+            self._useless[source] = max(self._useless[source], before)
+        return useless
 
     def snapshot(self) -> State:
         """What the plan remembers; with `given`, all that another instance needs to go on."""
@@ -100,11 +113,13 @@ class Executor:
         graph.restore(state)
         self._graph = graph
         self.given = dict(given)
+        self._useless = dict.fromkeys(self.sources, BEGIN)
 
     def begin_anew(self) -> None:
         """Forgets all that it was given."""
         self._graph = self._make()
         self.given = dict.fromkeys(self.sources, BEGIN)
+        self._useless = dict.fromkeys(self.sources, BEGIN)
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""

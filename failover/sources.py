@@ -28,7 +28,7 @@ from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
 from gapless.journal.facts import facts_list
 from gapless.journal.layout import opened
-from gapless.journal.reader import Reader
+from gapless.journal.reader import FRAME_ROWS, Reader
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError, Misuse, Trimmed
 from gapless.protocol.frame import Frame
@@ -76,11 +76,12 @@ class Sources:
             for name in self._schemas
         }
 
-    def read(self, source: str) -> tuple[Frame | None, Position]:
-        """The next frame, None where there is nothing new, and the position behind it. Raises
-        `JournalError`; the source is then to be opened anew.
+    def read(self, source: str, rows: int = FRAME_ROWS) -> tuple[Frame | None, Position]:
+        """The next frame, of so many rows at most, None where there is nothing new, and the
+        position behind it. Raises `JournalError`; the source is then to be opened anew.
         """
         reader = self._reader_of(source)
+        reader.frame_rows = rows
         frame = reader.read()
         return frame, reader.position
 

@@ -77,7 +77,8 @@ class Reader:
         """Of the frames."""
         self._places = [3 + self.layout.schema.names.index(name) for name in self.schema.names]
         self._disk = disk
-        self._frame_rows = frame_rows
+        self.frame_rows = frame_rows
+        """Of the next frames, at most: whoever is slow with them may want them smaller."""
         self._wanted = self._partitions(partitions)
         self._commits = Commits(disk, self.layout)
         self._agenda = Agenda(self._commits.facts, self._wanted, self.layout.partitions)
@@ -214,12 +215,12 @@ class Reader:
             return self._projected(base)
         pieces: list[Frame] = []
         rows, promise = 0, self._given
-        while rows < self._frame_rows and (piece := self._next_before(rows)) is not None:
-            if rows + len(piece.frame) > self._frame_rows:
+        while rows < self.frame_rows and (piece := self._next_before(rows)) is not None:
+            if rows + len(piece.frame) > self.frame_rows:
                 if rows:
                     self._held = piece
                     break
-                piece, self._held = _cut(piece, self._frame_rows)
+                piece, self._held = _cut(piece, self.frame_rows)
             partition, offset, frame, stable = piece
             if size := len(frame):
                 pieces.append(frame)

@@ -96,7 +96,7 @@ def test_a_directory_and_a_name_are_of_one_job(journal: Path, tmp_path: Path) ->
         gl.resume(tmp_path / "one")
     with pytest.raises(gl.Misuse, match="nobody is there; there are m0"):
         job.kill("r0.9")
-    with pytest.raises(gl.Misuse, match="no job 'two' runs in the cluster at .*, running are one"):
+    with pytest.raises(gl.Misuse, match=r"no job 'two' runs in the cluster at .*, running are one"):
         gl.attach("two")
     recording = follow(job, start="begin")
     recording.stop()

@@ -151,3 +151,34 @@ def test_what_cannot_be_read_is_the_journals_fault_and_named() -> None:
         strange.open(None, {})
     with pytest.raises(Misuse, match="no journal"):
         Sources({}, {"flows": SCHEMA})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_after_a_fast_forward_rows_of_no_more_use_change_nothing_that_is_still_wanted(
+    seed: int,
+) -> None:
+    """What ends at t or later is the same; the plan is spared rows of segments that are read."""
+    at = random.Random(seed).randrange(20, 200)
+    whole, spared = Tdb(COUNTS.query.schema), Tdb(COUNTS.query.schema)
+    run(Executor("plan", COUNTS), opened(seed), whole)
+    executor = Executor("plan", COUNTS)
+    before = executor.fast_forward(at)["flows"]
+    sources, pushed = opened(seed), 0
+    graph = executor._graph
+    push = graph.push
+
+    def counted(source: str, frame: Frame) -> Frame:
+        nonlocal pushed
+        pushed += int((frame.vs < before).sum())
+        return push(source, frame)
+
+    graph.push = counted  # type: ignore[method-assign]  # the test looks at what the plan gets
+    run(executor, sources, spared)
+    assert pushed == 0
+    assert spared.since(at) == whole.since(at)
+
+
+def opened(seed: int) -> Sources:
+    sources = sources_of(written(SimulatedDisk(), seed))
+    sources.open(None, {"flows": BEGIN})
+    return sources

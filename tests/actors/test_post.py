@@ -1,0 +1,91 @@
+"""The post, with boxes that take calls without a cluster."""
+
+from typing import Any
+
+import pytest
+
+from gapless.actors import post as post_module
+from gapless.actors.book import Book, Entry
+from gapless.actors.post import UNKNOWN_MAX, Post
+from gapless.actors.wire import Wire
+from gapless.failover.messages import Life, SnapshotReply
+from gapless.protocol.envelope import Incarnation
+from gapless.protocol.schema import StreamSchema
+
+SCHEMA = StreamSchema({"src": "int32"})
+FIRST, SECOND = (Life("r0.1", Incarnation(1, n)) for n in (4, 5))
+ASKER = Life("r0.0", Incarnation(1, 1))
+SAID = SnapshotReply(ASKER, None, "none")
+
+
+class Calls:
+    """An actor's handle that keeps what it is called with."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.hear = self
+
+    def remote(self, data: bytes) -> object:
+        self.heard += Wire(SCHEMA).decode(data)
+        return object()
+
+
+@pytest.fixture(autouse=True)
+def without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(post_module.ray, "wait", lambda calls, **_: (calls, []))
+
+
+def book(version: int, lives: dict[Life, Calls]) -> Book:
+    return Book((1, version), {life: Entry(calls, "n1") for life, calls in lives.items()})
+
+
+def post_with(lives: dict[Life, Calls]) -> Post:
+    post = Post(Wire(SCHEMA), lambda work: work())
+    post.take_book(book(1, lives))
+    return post
+
+
+def test_an_answer_to_a_life_that_the_book_does_not_have_yet_goes_with_its_next_version() -> None:
+    old, new = Calls(), Calls()
+    post = post_with({FIRST: old})
+    post.send(str(SECOND), SAID)
+    post.flush()
+    assert (old.heard, new.heard) == ([], [])
+    post.take_book(book(2, {FIRST: old, SECOND: new}))
+    post.flush()
+    assert (old.heard, new.heard) == ([], [SAID])
+
+
+def test_what_is_for_a_life_before_those_of_the_book_is_lost() -> None:
+    post = post_with({SECOND: Calls()})
+    post.send(str(FIRST), SAID)
+    post.take_book(book(2, {FIRST: Calls(), SECOND: Calls()}))
+    assert post.lost == 1
+
+
+def test_no_more_than_so_many_messages_wait_for_the_next_version() -> None:
+    post = post_with({})
+    for _ in range(UNKNOWN_MAX + 3):
+        post.send(str(SECOND), SAID)
+    assert post.lost == 3
+    calls = Calls()
+    post.take_book(book(2, {SECOND: calls}))
+    post.flush()
+    assert len(calls.heard) == UNKNOWN_MAX
+
+
+def test_a_message_to_a_slot_goes_to_its_newest_life() -> None:
+    old, new = Calls(), Calls()
+    post = post_with({FIRST: old, SECOND: new})
+    post.send("r0.1", SAID)
+    post.flush()
+    assert (old.heard, new.heard) == ([], [SAID])
+
+
+def test_an_older_version_of_the_book_changes_nothing() -> None:
+    calls = Calls()
+    post = post_with({FIRST: calls})
+    post.take_book(book(0, {}))
+    post.send("r0.1", SAID)
+    post.flush()
+    assert calls.heard == [SAID]
