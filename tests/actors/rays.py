@@ -28,7 +28,6 @@ import ray
 
 import gapless as gl
 from gapless.actors.cluster import HEALTH
-from gapless.actors.host import About
 from gapless.actors.hosts import named
 from gapless.actors.root import JobView
 from gapless.chaos.judging import Judgement, judge
@@ -266,8 +265,8 @@ def processes_of(name: str) -> list[psutil.Process]:
     """The processes of a job, spares and the root included."""
     found = []
     for each in named(f"{name}/"):
-        handle = ray.get_actor(each, namespace="gapless")
-        about: About = ray.get(handle.about.remote(), timeout=WAIT_S)
+        handle: Any = ray.get_actor(each, namespace="gapless")
+        about: Any = ray.get(handle.about.remote(), timeout=WAIT_S)
         found.append(psutil.Process(about.pid))
     return found
 
