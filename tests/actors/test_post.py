@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gapless.actors import post as post_module
 from gapless.actors.book import Book, Entry
 from gapless.actors.post import UNKNOWN_MAX, Post
 from gapless.actors.wire import Wire
@@ -32,7 +31,7 @@ class Calls:
 
 @pytest.fixture(autouse=True)
 def without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(post_module.ray, "wait", lambda calls, **_: (calls, []))
+    monkeypatch.setattr("ray.wait", lambda calls, **_: (calls, []))
 
 
 def book(version: int, lives: dict[Life, Calls]) -> Book:

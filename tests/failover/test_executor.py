@@ -16,6 +16,7 @@ from gapless.operators.aggregates.calls import count
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DecodeError, JournalError, Misuse
 from gapless.protocol.frame import Frame
+from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from tests.journal.journals import SCHEMA, batch, layout, random_batches
@@ -167,10 +168,10 @@ def test_after_a_fast_forward_rows_of_no_more_use_change_nothing_that_is_still_w
     graph = executor._graph
     push = graph.push
 
-    def counted(source: str, frame: Frame) -> Frame:
+    def counted(name: str, frame: Frame, marks: tuple[Punctuation, ...] = ()) -> Frame:
         nonlocal pushed
         pushed += int((frame.vs < before).sum())
-        return push(source, frame)
+        return push(name, frame, marks)
 
     graph.push = counted  # type: ignore[method-assign]  # the test looks at what the plan gets
     run(executor, sources, spared)
