@@ -72,12 +72,19 @@ def started(**settings: Any) -> Iterator[None]:
         try:
             yield
         finally:
-            ours = set(me.children(recursive=True)) - before
+            ours = {*me.children(recursive=True), *_processes_in(folder)} - before
             ray.shutdown()
-            _, alive = psutil.wait_procs(ours, timeout=WAIT_S)
+            ours |= _processes_in(folder)  # the last ones that it has started
+            _, alive = psutil.wait_procs(ours - {me}, timeout=WAIT_S)
             for process in alive:
                 process.kill()
         assert not alive, f"left behind: {[process.name() for process in alive]}"
+
+
+def _processes_in(folder: str) -> set[psutil.Process]:
+    """Those that were started for a cluster, whoever their parent is by now."""
+    found = psutil.process_iter(["cmdline"])
+    return {p for p in found if any(folder in word for word in p.info["cmdline"] or ())}
 
 
 def until(holds: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> None:
