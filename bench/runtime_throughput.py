@@ -57,8 +57,11 @@ from gapless.protocol.schema import StreamSchema
 REPLICAS = 3
 APPEND_ROWS = 65_536
 """Of one append: what a bulk producer does."""
-WARM_S = 30
-"""Seconds of flows that are answered before the clock starts: three windows."""
+WARM_S = 40
+"""Seconds of flows that are answered before the clock starts, one after the other: four windows,
+and more questions than a merger has threads for subscribers: each begins with some milliseconds."""
+QUIET_S = 0.25
+"""Without a frame for that long a second of flows is answered."""
 WAIT_S = 120.0
 """How long a run may go without a frame until it has failed."""
 MANY = 150
@@ -152,8 +155,10 @@ def run(query: Query, given: pa.RecordBatch, path: Path, name: str) -> Run:
         wait_for_all(job)
         subscription = job.subscribe(start="begin")
         frames: list[Frame] = []
-        _append(out, given.slice(0, warm))
-        take_up_to(out.stable // SLIDE_MS * SLIDE_MS, subscription, frames)
+        for second in range(WARM_S):
+            _append(out, given.slice(second * FLOW_RATE, FLOW_RATE))
+            while (frame := subscription.next(QUIET_S)) is not None:
+                frames.append(frame)
         cpu = Cpu(job)
         start = time.perf_counter()
         _append(out, given.slice(warm))
