@@ -39,6 +39,8 @@ HEALTH = {
     "health_check_timeout_ms": 300,
     "health_check_failure_threshold": 3,
     "worker_niceness": 0,
+    "max_direct_call_object_size": 4 << 20,
+    "task_rpc_inlined_bytes_limit": 64 << 20,
 }
 """A node that is lost is seen within a second or two, not within fifteen. And lives are no less
 urgent than what else a machine does, as Ray's workers are by default (15): they would be taken for

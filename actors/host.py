@@ -85,10 +85,10 @@ class Host:
         if self._shell is not None:
             self._shell.meet(book)
 
-    def ask(self, subscriber: str, data: bytes) -> bytes:
+    def ask(self, subscriber: str, data: bytes) -> list[bytes]:
         """Takes a subscriber's questions to a merger; what there is to answer within a while."""
         shell = self._shell
-        return shell.answer(subscriber, data) if isinstance(shell, MergerShell) else b""
+        return shell.answer(subscriber, data) if isinstance(shell, MergerShell) else []
 
     def about(self) -> About:
         """Who this is."""

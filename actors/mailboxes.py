@@ -13,8 +13,6 @@ import threading
 import time
 from collections import deque
 
-from gapless.failover.messages import Message
-
 ASK_MS = 200
 """How long a question waits for its answer: as long as a subscriber waits before it asks again."""
 LETTERS_MAX = 8
@@ -28,7 +26,7 @@ class Mailboxes:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._boxes: dict[str, deque[Message]] = {}
+        self._boxes: dict[str, deque[bytes]] = {}
         self._ended = False
 
     def open(self, subscriber: str) -> None:
@@ -39,17 +37,19 @@ class Mailboxes:
             if len(self._boxes) > MAILBOXES_MAX:
                 del self._boxes[next(iter(self._boxes))]
 
-    def put(self, subscriber: str, message: Message) -> bool:
-        """Leaves a message; whether there is such a mailbox."""
+    def has(self, name: str) -> bool:
+        """Whether there is a mailbox of that name."""
+        return name in self._boxes
+
+    def put(self, subscriber: str, letter: bytes) -> None:
+        """Leaves what was encoded, if the mailbox is still there."""
         with self._changed:
             box = self._boxes.get(subscriber)
-            if box is None:
-                return False
-            box.append(message)
-            self._changed.notify_all()
-            return True
+            if box is not None:
+                box.append(letter)
+                self._changed.notify_all()
 
-    def fetch(self, subscriber: str) -> list[Message]:
+    def fetch(self, subscriber: str) -> list[bytes]:
         """Takes what is there, as soon as there is something; nothing after a while without."""
         until = time.monotonic() + ASK_MS / 1000
         with self._changed:

@@ -24,16 +24,12 @@ from gapless.failover.effects import Position
 from gapless.failover.replica import Replica
 from gapless.failover.sources import Sources
 from gapless.failover.starting import ReplicaStart
-from gapless.journal.reader import FRAME_ROWS
 from gapless.protocol.errors import Bug, GaplessError, JournalError
 from gapless.protocol.frame import Frame
 
 POLL_MS_MIN, POLL_MS_MAX = 1, 8
 """Between two looks at a source that has nothing new, doubled from the first to the second: a row
 is seen within the second, at a hundred looks a second."""
-BUSY_ROWS = FRAME_ROWS // 2
-"""A source that gives so many rows at once gives more in a moment: what follows from them gathers,
-until the next tick at the latest."""
 FOLLOW_MS = 150
 """How long a read waits for a source to grow before it says that there is nothing new."""
 
@@ -115,7 +111,10 @@ class ReplicaShell(Shell):
             )
             if frame is not None and self.machine.is_draining and self._is_past_end(source, frame):
                 frame, position, left_ms = None, self._given[source], 0
-            more = frame is not None and (self._reads_ahead(source) or len(frame) >= BUSY_ROWS)
+            # A frame that is full was cut: more is there, or will be in a moment.
+            more = frame is not None and (
+                self._reads_ahead(source) or len(frame) >= self._pace.rows
+            )
         except (JournalError, OSError) as e:
             self._failed(source, e)
             return

@@ -236,10 +236,11 @@ class Subscription:
                 self._book = Book(self._book.version, lives)
             self._look()
             return
-        data: bytes = future.result()
-        for message in self._wire.decode(data) if data else ():
-            if self._pump.ended is None:
-                self._pump.happens(message)
+        letters: list[bytes] = future.result()
+        for letter in letters:
+            for message in self._wire.decode(letter):
+                if self._pump.ended is None:
+                    self._pump.happens(message)
         self._ask(merger)
 
     def _look(self) -> None:

@@ -205,8 +205,10 @@ class Replica(Sending):
         """Sends what can be sent, reads what can be read. Where there is `more` to read at once,
         what is new to send may wait for that.
         """
-        if more and self._may_gather and self._may_read() and (reads := self._reading.ask()):
-            return reads
+        if more and self._may_gather(now) and self._may_read():
+            reads = self._reading.ask()
+            if reads or self._reading.is_under_way:
+                return reads
         self._offer()
         return self._send_and_read(now)
 
@@ -348,7 +350,7 @@ class Replica(Sending):
             effects += self._forward(settled)
         effects += self._say_again(now)
         self._reading.ask_again()
-        effects += self._go_on(now)
+        effects += self._go_on(now, more=self._gathers_since is not None)
         effects += self._probe(now)
         return effects
 

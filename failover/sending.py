@@ -26,11 +26,13 @@ from gapless.protocol.schema import StreamSchema
 BACKLOG_FRAMES_MAX = 4
 """Frames not yet sent over any open link until reading stops: enough to fill a link the moment that
 it has credit again."""
-GATHER_FRAMES_MAX = 64
+GATHER_FRAMES_MAX = 256
 """Frames of output that gather while more of the sources is there to be read: what a message costs
 is little then beside what it took to make it, also where answers are few."""
 GATHER_ROWS_MAX = 16_384
 """Rows that gather: a message of so many costs more for its rows than for being one."""
+GATHER_MS = 200
+"""How long output gathers: a source that is read as fast as can be is behind, or soon will be."""
 KEPT_FRAMES_MAX = 4 * BACKLOG_FRAMES_MAX + GATHER_FRAMES_MAX
 """A link with more unsent frames than that loses its place when the tail is folded: attaching anew
 costs less then than keeping them apart."""
@@ -54,6 +56,7 @@ class Sending:
         what is before it.
         """
         self._gathered_rows = 0
+        self._gathers_since: int | None = None
         self._attempts: dict[str, int] = {}  # of links to mergers that were taken away
         self._timing = timing
         self._nothing = Frame.empty(schema)
@@ -151,16 +154,21 @@ class Sending:
         """All output that a merger may lack."""
         return self.tail.fold()
 
-    @property
-    def _may_gather(self) -> bool:
+    def _may_gather(self, now: int) -> bool:
         """Whether what was put out may wait for more to go with it."""
-        gathered = self.tail.end - self.offered
-        return gathered < GATHER_FRAMES_MAX and self._gathered_rows < GATHER_ROWS_MAX
+        if self._gathers_since is None:
+            self._gathers_since = now
+        return (
+            self.tail.end - self.offered < GATHER_FRAMES_MAX
+            and self._gathered_rows < GATHER_ROWS_MAX
+            and now - self._gathers_since < GATHER_MS
+        )
 
     def _offer(self) -> None:
         """What has gathered is sent from now on."""
         self.offered = self.tail.end
         self._gathered_rows = 0
+        self._gathers_since = None
 
     def _may_send(self, link: Link) -> bool:
         """Whether a link has credit."""

@@ -33,10 +33,17 @@ def test_what_gathers_does_not_go_with_an_ack_of_what_went_before() -> None:
     assert told(machine.on(gives("ins(A,3,4)"), 0)) == ["2: ins((A,1),2,3)", "3: ins((A,1),3,4)"]
 
 
-def test_nothing_gathers_for_longer_than_until_the_next_tick() -> None:
+def test_nothing_gathers_for_longer_than_so_long() -> None:
     machine = opened()
     machine.on(with_more("ins(A,1,2)"), 0)
-    assert told(machine.on(Tick(), 50)) == ["1: ins((A,1),1,2)"]
+    assert told(machine.on(Tick(), sending.GATHER_MS - 1)) == []
+    assert told(machine.on(Tick(), sending.GATHER_MS)) == ["1: ins((A,1),1,2)"]
+
+
+def test_a_source_that_has_nothing_more_has_all_sent() -> None:
+    machine = opened()
+    machine.on(with_more("ins(A,1,2)"), 0)
+    assert told(machine.on(SourceRead("flows", None, {0: 1}), 1)) == ["1: ins((A,1),1,2)"]
 
 
 def test_while_output_gathers_the_source_is_read_on() -> None:
