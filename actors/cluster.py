@@ -57,6 +57,10 @@ def connect(address: str | None, **settings: Any) -> bool:
     is none to connect to.
     """
     if ray.is_initialized():
+        there = ray.get_runtime_context().gcs_address
+        named = address not in (None, "auto")
+        if named and str(address).rpartition(":")[2] != there.rpartition(":")[2]:  # hosts have many
+            raise Misuse(f"this process is connected to the cluster at {there}, not at {address}")
         return False
     with _keeping_its_signals():
         return _connect(address, settings)

@@ -51,6 +51,8 @@ ASK_S = 40.0
 """How long a question to the root may take: it is restarted meanwhile where it has died."""
 AGAIN_S = 0.1
 """Between two questions to a root that is away."""
+GONE_S = 5.0
+"""How long a root may take to go once it has said that it does."""
 TABLE_S = 60.0
 """How long `table` waits for the output to get as far as was asked for."""
 
@@ -192,6 +194,7 @@ class Job:
             waits = self._root.wait.remote()
             self._command(Stop(drain))
             ray.get(waits, timeout=timeout_s)
+            self._wait_for_the_name()
         except GetTimeoutError:
             raise JobError(
                 f"job {self.name} has not ended after {timeout_s:g} s: `gapless status` shows what "
@@ -200,6 +203,12 @@ class Job:
         except (RayActorError, JobError) as e:
             if self.is_running:
                 raise JobError(f"job {self.name} cannot be stopped: {e}") from None
+
+    def _wait_for_the_name(self) -> None:
+        """Until the root's name is free, for whoever launches a job of that name next."""
+        until = time.monotonic() + GONE_S
+        while root_name(self.name) in named(root_name(self.name)) and time.monotonic() < until:
+            time.sleep(AGAIN_S)
 
     @property
     def is_running(self) -> bool:

@@ -48,6 +48,9 @@ _log = logging.getLogger("gapless.actors")
 
 READY_S = 90.0
 """How long a job may take until it answers; starting all its processes takes seconds."""
+HOPE_S = 20.0
+"""After so long without a life that answers a shard, what keeps its lives from starting is told: it
+would keep the next ones from it, too."""
 LOOK_S = 0.05
 """Between two looks whether it does."""
 
@@ -279,11 +282,14 @@ def _start(
 
 def _wait(job: Job) -> None:
     until = time.monotonic() + READY_S
+    hopes_until = time.monotonic() + HOPE_S
     while True:
         view = job.status()
         if _is_ready(view):
             return
         failed = [slot for slot in view.state.slots if slot.state == "failed"]
+        if time.monotonic() >= hopes_until:
+            failed += [s for s in view.state.slots if s.state != "running" and s.reason]
         if failed or time.monotonic() >= until:
             why = "; ".join(f"{s.slot} {s.state}: {s.reason}" for s in failed or view.state.slots)
             raise JobError(f"job {job.name} does not come up: {why}")

@@ -23,7 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from gapless.failover.effects import Effect, Event, Start, Tick
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import JobError
 
 TICK_MS = 50
 """Between two ticks: a part of every wait of the machines (failover/timing.py)."""
@@ -101,7 +101,7 @@ class Pump:
 
         self._inbox.put(compute)
         if self._ended is not None:
-            raise Misuse(f"{self.name} has ended: {self._ended}")
+            raise JobError(f"{self.name} has ended: {self._ended}")
         return answer.result(CALL_S_MAX)
 
     def end(self, reason: str) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gapless.actors.registering import began
 from gapless.actors.setup import JobDir
 from gapless.failover.executor import Executor
 from gapless.failover.sources import Sources
@@ -41,7 +42,7 @@ def recompute(job: JobDir, partitions: tuple[int, ...] | None = None) -> Frame:
     name = job.job.desired().plans[0]
     executor = Executor(name, job.plan(name).compile)  # without the job's limit of memory
     disks = {source: disk for source, disk in job.sources().items() if source in executor.sources}
-    sources = Sources(disks, executor.sources, partitions)
+    sources = Sources(disks, executor.sources, partitions, began(job.disk))
     sources.open(None, {})
     table = LiveTable(executor.schema)
     waiting = dict.fromkeys(executor.sources, BEGIN)

@@ -12,7 +12,7 @@ from gapless.actors import pump as pumps
 from gapless.actors.pump import Pump
 from gapless.failover import effects as ask
 from gapless.failover.effects import Effect, Start, Tick
-from gapless.protocol.errors import Bug, Misuse
+from gapless.protocol.errors import Bug, JobError
 
 WAIT_S = 20.0
 
@@ -138,7 +138,7 @@ def test_whoever_asks_a_pump_that_has_ended_hears_why() -> None:
     turned.pump.start()
     turned.pump.end("enough")
     turned.ends()
-    with pytest.raises(Misuse, match="has ended: enough"):
+    with pytest.raises(JobError, match="has ended: enough"):
         turned.pump.call(lambda: 1)
 
 
