@@ -39,6 +39,8 @@ SWITCH_S = 0.001
 its turn, as by Python's default, whenever a message comes in."""
 LAST_WORDS_S = 0.2
 """From the end of a root to that of its process: its last answers leave meanwhile."""
+BECOME_S = 10.0
+"""How long a question waits for a merger that reads its journal to begin."""
 SPARE_S = 5.0
 """How often a spare looks whether the job still is."""
 UNATTENDED_S = 5.0
@@ -53,6 +55,9 @@ class About:
     """None for a spare."""
     node: str
     pid: int
+    """0 where it is not known."""
+    book: Book | None = None
+    """What it knows of all others: for a root that comes back."""
 
 
 class Host:
@@ -62,6 +67,9 @@ class Host:
         sys.setswitchinterval(SWITCH_S)
         logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
         self._shell: ReplicaShell | MergerShell | None = None
+        self._began = threading.Event()
+        self._changed = threading.Condition()
+        self._watchers = 0
         self._ended = threading.Event()
         self._reason = ""
         threading.Thread(target=self._wait, args=(job_dir,), name="spare", daemon=True).start()
@@ -73,6 +81,7 @@ class Host:
         kind: type[ReplicaShell | MergerShell] = ReplicaShell if is_replica else MergerShell
         self._shell = kind(setup, job_dir, self._end)
         self._shell.start(book)
+        self._began.set()
         return self.about()
 
     def hear(self, data: bytes) -> None:
@@ -86,19 +95,31 @@ class Host:
             self._shell.meet(book)
 
     def ask(self, subscriber: str, data: bytes) -> list[bytes]:
-        """Takes a subscriber's questions to a merger; what there is to answer within a while."""
+        """Takes a subscriber's questions to a merger; what there is to answer within a while. Who
+        asks while it is still becoming that has its answer once it is.
+        """
+        self._began.wait(BECOME_S)
         shell = self._shell
         return shell.answer(subscriber, data) if isinstance(shell, MergerShell) else []
 
     def about(self) -> About:
         """Who this is."""
-        life = None if self._shell is None else self._shell.life
-        return About(life, ray.get_runtime_context().get_node_id(), os.getpid())
+        node, pid = ray.get_runtime_context().get_node_id(), os.getpid()
+        shell = self._shell
+        if shell is None:
+            return About(None, node, pid)
+        return About(shell.life, node, pid, shell.post.book)
 
     def watch(self) -> str:
-        """Answers when the life ends by itself, and says why; fails when the process dies."""
-        self._ended.wait()
-        return self._reason
+        """Answers when the life ends by itself, and says why; fails when the process dies. Empty
+        once somebody else watches: a root that has died would else keep a thread here.
+        """
+        with self._changed:
+            self._watchers += 1
+            mine = self._watchers
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._ended.is_set() or self._watchers != mine)
+            return self._reason if self._ended.is_set() else ""
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant of its machine is broken."""
@@ -130,13 +151,15 @@ class Host:
                 self._end("the job is over")
 
     def _end(self, reason: str) -> None:
-        self._reason = reason
-        self._ended.set()
+        with self._changed:
+            self._reason = reason or "its pump has ended"
+            self._ended.set()
+            self._changed.notify_all()
         threading.Timer(UNATTENDED_S, os._exit, (0,)).start()
 
 
-_THREADS = {"ask": ASKERS_MAX, "watch": 4}
-_METHODS = {"ask": "ask", "watch": "watch", "about": "watch", "validate": "watch", "slay": "watch"}
+_THREADS = {"ask": ASKERS_MAX, "watch": 4, "look": 2}
+_METHODS = {"ask": "ask", "watch": "watch", "about": "look", "validate": "look", "slay": "look"}
 
 
 def host_class() -> Any:

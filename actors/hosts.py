@@ -14,6 +14,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -24,10 +25,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from gapless.actors.book import Book
 from gapless.actors.host import NAMESPACE, About, host_class
 from gapless.actors.setup import Setup
+from gapless.failover.messages import Life
 from gapless.protocol.errors import GaplessError
 
 ANSWER_S = 1.0
 """How long a host may take to say who it is; one that is stopped never does."""
+TRIES_MAX = 10
+"""Times that long a new root waits for the first host that answers."""
 START_S = 60.0
 """How long a process may take to start, with its libraries, and to become a life."""
 SPARES_FAILED_MAX = 5
@@ -56,7 +60,11 @@ class Hosts:
     # -- finding ------------------------------------------------------------------------------
 
     def find(self) -> list[tuple[About, Any]]:
-        """The hosts of lives that a root before this one has started; spares become ours."""
+        """The hosts of lives that a root before this one has started; spares become ours.
+
+        One that does not answer, as it is stopped or out of reach for now, is known from the book
+        of those that do: it may live, so it is neither forgotten nor ended.
+        """
         asked: dict[Any, Any] = {}
         for name in named(self._prefix):
             try:
@@ -64,19 +72,25 @@ class Hosts:
             except ValueError:
                 continue  # it has just died
             asked[handle.about.remote()] = handle
-        if not asked:
-            return []
-        answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER_S)
-        found = []
-        for answer in answered:
-            about = _about(answer)
-            if about is None or about.life is None:
-                self._keep(about, asked[answer])
-            else:
-                found.append((about, asked[answer]))
-        for answer in silent:  # it is stopped, perhaps: its slot is filled anew
-            self.kill(asked[answer])
-        return found
+        found: dict[Life, tuple[About, Any]] = {}
+        book = Book()
+        waiting = list(asked)
+        for _ in range(TRIES_MAX):
+            answered, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=ANSWER_S)
+            for answer in answered:
+                about = _about(answer)
+                if about is None or about.life is None or about.book is None:
+                    self._keep(about, asked[answer])
+                    continue
+                found[about.life] = replace(about, book=None), asked[answer]
+                book = max(book, about.book, key=lambda each: each.version)
+            if found or not waiting:
+                break  # else the way to all of them is long, for a process that has just begun
+        silent = {asked[answer]._actor_id for answer in waiting}
+        for life, entry in book.lives.items():
+            if entry.handle._actor_id in silent:
+                found.setdefault(life, (About(life, entry.node, 0), entry.handle))
+        return list(found.values())
 
     def _keep(self, about: About | None, handle: Any) -> None:
         """A spare, for later; one that cannot say what it is, or comes too late, is ended."""
@@ -101,7 +115,7 @@ class Hosts:
         except RayError:
             self.kill(handle)
             raise
-        return handle, about
+        return handle, replace(about, book=None)
 
     def _take(self, node: str) -> Any | None:
         """A spare of a node, if there is one that lives."""
@@ -157,6 +171,8 @@ class Hosts:
         """Has a spare of its node kill a process that is stopped: the cluster would take five
         seconds to see that it does not obey.
         """
+        if not pid:
+            return
         with self._lock:
             spares = list(self._spares.get(node, ()))
         for spare in spares[:1]:
@@ -179,7 +195,8 @@ class Hosts:
         def answered(future: Any) -> None:
             error = future.exception()
             if error is None:
-                over(f"exits: {future.result()}")
+                if why := future.result():  # else another root watches
+                    over(f"exits: {why}")
             elif isinstance(error, ActorUnavailableError) and _about(handle.about.remote()):
                 self.watch(handle, over)
             else:

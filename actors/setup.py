@@ -26,12 +26,12 @@ from gapless.journal.layout import Layout, opened
 from gapless.protocol.schema import StreamSchema
 
 RAY_TIMING = Timing(
-    heartbeat_ms=200,
+    heartbeat_ms=100,
     resend_ms=400,
     snapshot_ms=3000,
-    hang_ms=1200,
+    hang_ms=900,
     lag_ms=5000,
-    adopt_ms=700,
+    adopt_ms=400,
     backoff_ms=50,
     start_ms=60_000,
     kill_ms=1000,
