@@ -168,10 +168,10 @@ def test_after_a_fast_forward_rows_of_no_more_use_change_nothing_that_is_still_w
     graph = executor._graph
     push = graph.push
 
-    def counted(name: str, frame: Frame, marks: tuple[Punctuation, ...] = ()) -> Frame:
+    def counted(source: str, frame: Frame, marks: tuple[Punctuation, ...] = ()) -> Frame:
         nonlocal pushed
         pushed += int((frame.vs < before).sum())
-        return push(name, frame, marks)
+        return push(source, frame, marks)
 
     graph.push = counted  # type: ignore[method-assign]  # the test looks at what the plan gets
     run(executor, sources, spared)
