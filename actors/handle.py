@@ -32,9 +32,10 @@ from gapless.actors.book import Book
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import named, reason
 from gapless.actors.plans import Plans, named_plans
-from gapless.actors.root import JobView, root_name
+from gapless.actors.root import root_name
 from gapless.actors.setup import RAY_TIMING, JobDir
 from gapless.actors.subscribing import Subscription, subscriber_name
+from gapless.actors.views import JobView
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query

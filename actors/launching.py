@@ -25,9 +25,10 @@ from gapless.actors.handle import Job
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import reason
 from gapless.actors.plans import Plans, named_plans
-from gapless.actors.root import JobView, root_class, root_name
+from gapless.actors.root import root_class, root_name
 from gapless.actors.setup import RAY_TIMING, token
 from gapless.actors.sharding import check_shards
+from gapless.actors.views import JobView
 from gapless.engine.durations import Duration, ticks
 from gapless.engine.judged import check_source
 from gapless.engine.plan import Plan, plan_of

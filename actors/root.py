@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -37,13 +37,13 @@ from gapless.actors.registering import Keeper
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.sharding import check_shards
 from gapless.actors.shell import Alarmed
+from gapless.actors.views import Alarm, JobView
 from gapless.actors.wire import Wire
 from gapless.engine.splice import Runnable, Splice, runnable_from_document
 from gapless.failover import effects as ask
-from gapless.failover.desired import Change, Desired, Switch
+from gapless.failover.desired import Change, Switch
 from gapless.failover.equivalent import check_changed, check_equivalent
 from gapless.failover.messages import SUPERVISOR, Life, Retire
-from gapless.failover.slots import JobState
 from gapless.failover.supervisor import Supervisor
 from gapless.failover.timing import Timing
 from gapless.protocol.documents import Document
@@ -63,33 +63,6 @@ ALARMS_MAX = 200
 """Kept for people; the log has all of them."""
 
 _log = logging.getLogger("gapless.actors")
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """Something that a person should know."""
-
-    at_ms: int
-    """Since 1970."""
-    who: str
-    what: str
-
-
-@dataclass(frozen=True)
-class JobView:
-    """A job, as people see it."""
-
-    name: str
-    job_dir: str
-    state: JobState
-    desired: Desired
-    nodes: Mapping[str, str]
-    """By id, the names of the nodes that are there."""
-    hosts: Mapping[Life, About]
-    alarms: tuple[Alarm, ...]
-    root: About
-    uptime_ms: int
-    """Of this root."""
 
 
 class Root:

@@ -21,7 +21,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gapless.actors.root import JobView
+from gapless.actors.views import JobView
 from gapless.bench.harness import Context, Row
 from gapless.bench.netflow import RANGE_MS, SLIDE_MS
 from gapless.bench.runtime_feed import feed_source

@@ -29,7 +29,7 @@ from gapless.actors.handle import Job
 from gapless.actors.host import SWITCH_S
 from gapless.actors.launching import launch
 from gapless.actors.local_nodes import LocalNodes
-from gapless.actors.root import JobView
+from gapless.actors.views import JobView
 from gapless.bench.runtime_feed import Fed, Feeder
 from gapless.bench.runtime_pauses import Floats, Outcome, longest_pause_s
 from gapless.chaos.judging import Judgement, judge

@@ -29,7 +29,7 @@ import ray
 import gapless as gl
 from gapless.actors.cluster import HEALTH
 from gapless.actors.hosts import named
-from gapless.actors.root import JobView
+from gapless.actors.views import JobView
 from gapless.chaos.judging import Judgement, judge
 from gapless.chaos.judging_recording import Recording
 from gapless.failover.messages import Life

@@ -20,7 +20,7 @@ import pytest
 import ray
 
 import gapless as gl
-from gapless.actors.root import JobView
+from gapless.actors.views import JobView
 from gapless.failover.effects import Emit
 from gapless.failover.tokens import encode
 from tests.actors.rays import (

@@ -13,8 +13,8 @@ import pytest
 
 import gapless as gl
 from gapless.actors.hosts import named
-from gapless.actors.root import JobView
 from gapless.actors.setup import RAY_TIMING
+from gapless.actors.views import JobView
 from gapless.failover.slots import SlotState
 from tests.actors.rays import WAIT_S, Feed, end, follow, judged, started, talkers, until, wait
 

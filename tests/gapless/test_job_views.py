@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from gapless.actors.host import About
-from gapless.actors.root import Alarm, JobView
+from gapless.actors.views import Alarm, JobView
 from gapless.commands.attending import Seen
 from gapless.commands.job_views import (
     ALARMS_SHOWN_MAX,

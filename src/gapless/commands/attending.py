@@ -30,7 +30,7 @@ from gapless.protocol.errors import GaplessError
 
 if TYPE_CHECKING:
     from gapless.actors.handle import Job
-    from gapless.actors.root import JobView
+    from gapless.actors.views import JobView
 
 LOOK_S = 0.5
 """Between two looks, and so until a signal is heard."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless.actors.handle import Job
-    from gapless.actors.root import JobView
+    from gapless.actors.views import JobView
     from gapless.commands.query_file import QueryFile
 
 LOOK_S = 0.2

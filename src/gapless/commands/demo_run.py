@@ -28,7 +28,7 @@ from gapless.protocol.errors import GaplessError, JobError, Misuse
 if TYPE_CHECKING:
     from gapless.actors.handle import Job
     from gapless.actors.local_nodes import LocalNodes
-    from gapless.actors.root import JobView
+    from gapless.actors.views import JobView
     from gapless.chaos.judging import Judgement
     from gapless.chaos.judging_recording import Recording
     from gapless.failover.messages import Life

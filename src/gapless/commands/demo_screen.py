@@ -25,7 +25,7 @@ from rich.text import Text
 from gapless.commands.terminal import is_watched
 
 if TYPE_CHECKING:
-    from gapless.actors.root import JobView
+    from gapless.actors.views import JobView
 
 SHOWN_A_SECOND = 5
 """Looks of the table: the machine has better things to do."""

@@ -18,7 +18,7 @@ from gapless.engine.durations import text as duration_text
 from gapless.protocol.elements import BEGIN, INF
 
 if TYPE_CHECKING:
-    from gapless.actors.root import JobView
+    from gapless.actors.views import JobView
     from gapless.failover.slots import SlotState
 
 ALARMS_SHOWN_MAX = 8

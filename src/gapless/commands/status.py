@@ -11,7 +11,7 @@ from gapless.commands.options import Address
 from gapless.commands.terminal import AsJson, ExitCode, output, print_json
 
 if TYPE_CHECKING:
-    from gapless.actors.root import JobView
+    from gapless.actors.views import JobView
 
 WATCH_S = 1.0
 """Between two looks with --watch: lives report a few times a second."""
