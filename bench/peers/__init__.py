@@ -9,7 +9,7 @@
 
 and, for how long Flink is silent when its worker dies,
 
-    recovery.py         the run and what it shows; recover_flink.py is its program
+    recovery.py         the run and what it shows; run_flink_recovery.py is its program
     recovery_stream.py  the events, in SQL and in numpy, and the right answers
     flink_cluster.py    three processes on loopback, and what they are told
     processes.py        processes that end with whoever started them

@@ -14,7 +14,7 @@ compared with the same query computed in numpy.
     processes.py         what is started, and that it ends
     flink_cluster.py     the cluster, in two configurations, and what it can be asked
     recovery_stream.py   events and answers
-    recover_flink.py     hands the query over, in Flink's own interpreter
+    run_flink_recovery.py     hands the query over, in Flink's own interpreter
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def flink_recovery(
         }
         told = statements(count, rate, (directory / "result").as_uri())
         arguments = [str(cluster.rest_port), json.dumps(settings), json.dumps(told)]
-        job = str(run(python, "recover_flink.py", arguments)["job"])
+        job = str(run(python, "run_flink_recovery.py", arguments)["job"])
         watch = Watch(directory / "result")
         _until_finished(cluster, job, watch, kill_at_s, seconds + OUTAGE_LIMIT_S)
         if not cluster.restored(job):

@@ -318,7 +318,7 @@ def started(root: Path) -> list[int]:
 
 
 def test_a_run_whose_query_is_refused_leaves_nothing_running(flink: Path) -> None:
-    with pytest.raises(Misuse, match=r"recover_flink\.py .* exit code 1:\nno such table"):
+    with pytest.raises(Misuse, match=r"run_flink_recovery\.py .* exit code 1:\nno such table"):
         measure(flink)
     assert len(started(flink)) == 3
     assert not any(psutil.pid_exists(pid) for pid in started(flink))
