@@ -48,6 +48,7 @@ from gapless.failover.replica import Replica
 from gapless.failover.sources import Sources
 from gapless.failover.subscriber import Subscriber
 from gapless.failover.supervisor import Supervisor
+from gapless.failover.tail import Tail
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
 from gapless.protocol.frame import Frame
@@ -188,7 +189,7 @@ class ReplicaProcess(Process):
         self._sources = sources
         self._reads = 0  # asked for; each is answered once
         self._dry: dict[str, int] = {}  # how far a source had grown when it had nothing for us
-        self._has_joined = False
+        self._tail: Tail | None = None  # what it holds since it has joined
         self._since, self._wanted = BEGIN, BEGIN
         self._mergers: tuple[str, ...] = ()
         self._does |= {
@@ -216,8 +217,8 @@ class ReplicaProcess(Process):
             say(Assigned(self.life, self._mergers))
         if machine.is_joining:
             return
-        if not self._has_joined:
-            self._has_joined = True
+        if self._tail is not machine.tail:  # it may begin once more, from another origin
+            self._tail = machine.tail
             self._since = machine.tail.since
             self._wanted = machine.forwarded
             say(Joined(self.life, self._since))

@@ -42,7 +42,7 @@ class Executor:
         """For each source, how much time before t it must be read for outputs with `ve >= t`."""
         self.given: dict[str, int] = dict.fromkeys(self.sources, BEGIN)
         """The last stable that the graph was given, of each source."""
-        self._useless = dict.fromkeys(self.sources, BEGIN)  # rows before it, by source
+        self._useless = dict.fromkeys(self.sources, BEGIN)  # rows that end before it, by source
         self._nothing = Frame.empty(self.schema)
 
     @property
@@ -80,7 +80,7 @@ class Executor:
         t = self._useless[source]
         if t == BEGIN or not len(frame) or not frame.insert_only:
             return frame
-        useful = frame.vs >= t
+        useful = frame.ve >= t
         return frame if useful.all() else frame.take(useful, frame.stable)
 
     def _thinned(self, source: str, t: int) -> int | None:

@@ -324,7 +324,8 @@ class Replica(Sending):
         for source, before in self.executor.fast_forward(t).items():
             if before > self._skipped[source]:
                 self._skipped[source] = before
-                effects.append(SkipSource(source, before))
+                # Of no use are rows that end before it, and a row lives for one instant.
+                effects.append(SkipSource(source, before - 1))
         return effects
 
     # -- time ---------------------------------------------------------------------------------

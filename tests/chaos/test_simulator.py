@@ -179,7 +179,7 @@ def test_a_run_that_raises_has_failed_with_its_traceback(monkeypatch: pytest.Mon
     assert "ZeroDivisionError: of all things" in str(result.problem)
 
 
-@pytest.mark.parametrize("name", ["forgets its tail", "trims by the fastest", "skips gaps"])
+@pytest.mark.parametrize("name", ["forgets its tail", "skips gaps"])
 def test_causes_lead_from_what_failed_back_to_its_beginning(name: str) -> None:
     failing = (seed for seed in range(100) if not run_seed(seed, BROKEN_BUILDS[name]).ok)
     result = run_seed(next(failing), BROKEN_BUILDS[name], traced=True)

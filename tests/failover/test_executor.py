@@ -170,7 +170,7 @@ def test_after_a_fast_forward_rows_of_no_more_use_change_nothing_that_is_still_w
 
     def counted(source: str, frame: Frame, marks: tuple[Punctuation, ...] = ()) -> Frame:
         nonlocal pushed
-        pushed += int((frame.vs < before).sum())
+        pushed += int((frame.ve < before).sum())
         return push(source, frame, marks)
 
     graph.push = counted  # type: ignore[method-assign]  # the test looks at what the plan gets

@@ -235,7 +235,7 @@ def test_a_job_is_run_looked_at_and_stopped_from_the_shell_and_nothing_is_left(
         assert [replica["slot"] for replica in document["replicas"]] == ["r0.0", "r0.1"]
         code, _, err = shell.run("stop", "jab", "--address", address)
         assert code == 2
-        assert "no job 'jab' runs in this cluster, running are job" in err
+        assert "no job 'jab' runs in the cluster at" in err
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=STARTS_S)
         assert process.returncode == 0, err
