@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import gapless as gl
+from gapless.actors import launching
 from gapless.actors.hosts import named
 from gapless.actors.setup import RAY_TIMING
 from gapless.actors.views import JobView
@@ -129,8 +130,9 @@ def test_a_function_travels_with_the_job(journal: Path, tmp_path: Path, code: Pa
 
 
 def test_a_query_that_fails_the_same_way_each_time_is_given_up_with_the_reason(
-    journal: Path, tmp_path: Path, code: Path
+    journal: Path, tmp_path: Path, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(launching, "HOPE_S", 4.0)
     with pytest.raises(gl.JobError, match="row 7 is not to my taste"):
         run_until_given_up(journal, tmp_path / "fails", code)
     until(lambda: not named("fails/"), "nothing of the job is left")
