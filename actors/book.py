@@ -47,7 +47,3 @@ class Book:
             return self.newest(to)
         entry = self.lives.get(life)
         return None if entry is None else (life, entry)
-
-    def slots(self, role: str) -> list[str]:
-        """The slots of a role, "r" or "m", that anybody is in."""
-        return sorted({life.slot for life in self.lives if life.slot.startswith(role)})

@@ -44,7 +44,7 @@ HEALTH = {
 }
 """A node that is lost is seen within a second or two, not within fifteen. And lives are no less
 urgent than what else a machine does, as Ray's workers are by default (15): they would be taken for
-dead where it is busy."""
+dead where it is busy. Messages of up to 4 MB go in the call itself, and not by the object store."""
 
 REACHED_S = 5.0
 """How long a cluster's address may take to accept a connection: another machine's does at once."""

@@ -40,7 +40,7 @@ from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
 from gapless.failover.desired import Change, Scale, Stop
-from gapless.failover.messages import Life, Token
+from gapless.failover.messages import Token
 from gapless.failover.subscriber import StartAt, Subscriber
 from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
@@ -112,10 +112,11 @@ class Job:
         return Subscription(machine, slots, self._schema, self._root, self._book(), self.dir)
 
     def _start_at(self, start: StartAt | str | Mapping[str, Token]) -> StartAt:
-        if isinstance(start, str) and start not in ("now", "begin"):
-            return decode(start)
-        if isinstance(start, str | Mapping):
-            return start  # type: ignore[return-value]  # one of the two words
+        match start:
+            case "now" | "begin" | Mapping():
+                return start
+            case str():
+                return decode(start)
         return instant(start, self._schema.time_unit)
 
     def table(self, at: Any = None) -> pa.Table:
@@ -279,8 +280,3 @@ def attach(name: str, *, address: str | None = "auto") -> Job:
             f"{running}; `gapless run --resume DIR` starts one again from its directory"
         ) from None
     return Job(root)
-
-
-def lives_of(view: JobView) -> dict[str, Life]:
-    """By slot, the newest life."""
-    return {life.slot: life for life in sorted(view.hosts)}

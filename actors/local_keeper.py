@@ -24,6 +24,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -146,7 +147,7 @@ class Keeper:
         end(f"{self._mark}/")
         for _ in range(SWEEPS_MAX):
             shutil.rmtree(self._dir, ignore_errors=True)
-            if not os.path.exists(self._dir):  # noqa: PTH110  # the path is a string throughout
+            if not Path(self._dir).exists():
                 return
             time.sleep(END_WAIT_S / SWEEPS_MAX)
 

@@ -94,7 +94,7 @@ class MergerShell(Shell):
 
     def _send(self, effect: ask.Send) -> None:
         """Answers to subscribers are encoded by the thread that has read them, not by those that
-        wait for them: Arrow's allocator takes 5 ms for a large frame in each thread that is new.
+        wait for them: Arrow's allocator is slow with the first large frame in each thread.
         """
         if not self._mailboxes.has(effect.to):
             super()._send(effect)
