@@ -29,7 +29,7 @@ from gapless.chaos.checkers.all import every
 from gapless.chaos.checkers.converge import Converges
 from gapless.chaos.checkers.memory import MemoryReturns
 from gapless.chaos.cluster import Cluster
-from gapless.chaos.faults import Fault, draw
+from gapless.chaos.drawing import Fault, draw
 from gapless.chaos.history import Broken, Fact, History, Verdict, Written
 from gapless.chaos.memo import decoding_once
 from gapless.chaos.network import Network, Weather

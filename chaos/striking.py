@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gapless.chaos.faults import OPERATIONS, Fault, Moment
+from gapless.chaos.drawing import OPERATIONS, Fault, Moment
 from gapless.chaos.history import Healed, Struck
 from gapless.chaos.network import ANYBODY
 from gapless.chaos.processes import Process

@@ -15,7 +15,7 @@ import pytest
 from gapless.chaos import simulator
 from gapless.chaos.broken import BROKEN_BUILDS
 from gapless.chaos.checkers.world import shard_of
-from gapless.chaos.faults import KINDS, OPERATIONS
+from gapless.chaos.drawing import KINDS, OPERATIONS
 from gapless.chaos.history import Broken, Started, Struck, Verdict
 from gapless.chaos.memo import decoding_once
 from gapless.chaos.running import run_many, run_one

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from gapless.chaos.faults import (
+from gapless.chaos.drawing import (
     BEGINS_AT_MS,
     FAULTS_MAX,
     FAULTS_MIN,

@@ -1,4 +1,4 @@
-"""Faults: what breaks, when, and for how long. All of it is drawn before the run begins.
+"""Faults of a simulation: what breaks, when, how long; all drawn before the run begins.
 
     faults = draw(Random("faults 7"), 1300)      five to nine of them, and operations of people
     simulation strikes each at its time, or when its *moment* comes: a join, a takeover, ...

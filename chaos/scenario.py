@@ -1,0 +1,289 @@
+"""A scenario: a job, what breaks while it runs, and what must hold; a TOML file.
+
+    about = "A replica dies, and comes back by itself."
+    workload = "talkers"             one of chaos/real_workloads.py
+    rate = 2000                      rows a second
+    replicas = 3
+    mergers = 2
+
+    [[faults]]                       a timeline: seconds since the job was whole
+    fault = "kill replica"
+    at = 2.0
+    target = "r0.1"                  drawn with the seed where it is not said
+
+    [random]                         or, or as well, so many at random, one after the other
+    count = 5
+    every = [1.0, 3.0]               seconds from the job being whole again to the next
+    faults = ["kill replica", "stop merger"]
+
+    [holds]                          beside: nothing lost, doubled, contradicted; all faults struck
+    pause_ms = 1000
+    whole_s = 20
+
+Everything that cannot be is refused when the file is read, with what there is instead.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from gapless.chaos.faults.all import FAULTS
+from gapless.chaos.faults.fault import Part, Planned
+from gapless.protocol.errors import Misuse
+
+LIBRARY = Path(__file__).resolve().parent / "library"
+"""The scenarios that ship."""
+FAULTS_MAX = 1_000
+"""In one scenario: hours of them."""
+AT_S_MAX = 24 * 3600.0
+RATE_MAX = 500_000
+NODES_MAX = 8
+REPLICAS_MAX, MERGERS_MAX = 9, 2
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Faults at random: the next strikes once the job is whole again."""
+
+    count: int
+    every: tuple[float, float] = (1.0, 3.0)
+    """Seconds from the job being whole to the next, drawn between the two."""
+    faults: tuple[str, ...] = ()
+    """Drawn from these; all that this machine can have, where it is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """What must hold, beside what always must."""
+
+    pause_ms: float | None = None
+    """The longest time without results, from the first fault on; None: any."""
+    whole_s: float = 30.0
+    """From the last fault (its end, where it has one) until the job is whole again."""
+    alarm: str | None = None
+    """A part of an alarm that the job must have raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario. Made by `parsed`, `loaded`, or by a test; `check` it before use."""
+
+    name: str
+    about: str = ""
+    workload: str = "talkers"
+    rate: int = 2_000
+    replicas: int = 3
+    mergers: int = 1
+    nodes: int = 1
+    plans: tuple[str, ...] = ()
+    """Of the workload's plans, those that replicas run in turn; all of them where it is empty."""
+    seed: int = 0
+    checkpoint_s: float = 2.0
+    on_divergence: Literal["report", "stop", "majority"] = "report"
+    calm_s: float = 2.0
+    """Undisturbed before the end, once the job is whole again."""
+    faults: tuple[Planned, ...] = ()
+    random: Random | None = None
+    holds: Holds = field(default_factory=Holds)
+
+    def kinds(self) -> tuple[str, ...]:
+        """The names of all faults that it may strike with."""
+        planned = {each.fault: None for each in self.faults}
+        if self.random is not None:
+            planned |= dict.fromkeys(self.random.faults or available())
+        return tuple(planned)
+
+    def parts(self) -> frozenset[Part]:
+        """What its stage must have."""
+        return frozenset(part for kind in self.kinds() for part in FAULTS[kind].parts)
+
+    def document(self) -> dict[str, Any]:
+        """All settings, for a report."""
+        return asdict(self)
+
+    def check(self) -> None:
+        """Raises `Misuse` where it cannot be run, also on this machine."""
+        for name, value, low, high in (
+            ("rate", self.rate, 1, RATE_MAX),
+            ("replicas", self.replicas, 1, REPLICAS_MAX),
+            ("mergers", self.mergers, 1, MERGERS_MAX),
+            ("nodes", self.nodes, 1, NODES_MAX),
+            ("checkpoint_s", self.checkpoint_s, 0.1, AT_S_MAX),
+            ("calm_s", self.calm_s, 0, AT_S_MAX),
+            ("holds.whole_s", self.holds.whole_s, 0.1, AT_S_MAX),
+        ):
+            if not low <= value <= high:
+                raise self._refused(f"{name} = {value}: from {low:g} to {high:g}")
+        if len(self.faults) + (self.random.count if self.random else 0) > FAULTS_MAX:
+            raise self._refused(f"more than {FAULTS_MAX} faults")
+        for planned in self.faults:
+            self._check_fault(planned)
+        if self.random is not None:
+            self._check_random(self.random)
+
+    def _check_fault(self, planned: Planned) -> None:
+        kind = FAULTS.get(planned.fault)
+        if kind is None:
+            raise self._refused(f"there is no fault {planned.fault!r}; there are: {_all_names()}")
+        if not 0 <= planned.at <= AT_S_MAX:
+            raise self._refused(f"{planned.fault}: at = {planned.at:g}: from 0 to {AT_S_MAX:g}")
+        if planned.lasts is not None and not 0 < planned.lasts <= AT_S_MAX:
+            raise self._refused(
+                f"{planned.fault}: lasts = {planned.lasts:g}: above 0, up to {AT_S_MAX:g}"
+            )
+        for name, value in planned.settings.items():
+            default = kind.settings.get(name)
+            if default is None:
+                known = ", ".join([*(f.name for f in fields(Planned))[:4], *kind.settings])
+                raise self._refused(f"{planned.fault} has no {name!r}; it has: {known}")
+            is_number = isinstance(default, int | float) and not isinstance(default, bool)
+            wanted = (int, float) if is_number else type(default)
+            if not isinstance(value, wanted) or (is_number and isinstance(value, bool)):
+                raise self._refused(
+                    f"{planned.fault}: {name} = {value!r}: like {default!r}, its default"
+                )
+            if is_number and float(value) < 0:
+                raise self._refused(f"{planned.fault}: {name} = {value}: 0 or more")
+        if why := kind.refuses(planned, self):
+            raise self._refused(f"{planned.fault} {why}")
+        self._check_here(planned.fault)
+
+    def _check_here(self, name: str) -> None:
+        if why := FAULTS[name].why_not():
+            raise self._refused(
+                f"this machine cannot have {name!r}: {why}. It can have: {', '.join(available())}"
+            )
+
+    def _check_random(self, drawn: Random) -> None:
+        low, high = drawn.every
+        if not 0 <= low <= high <= AT_S_MAX:
+            raise self._refused(f"random.every = {list(drawn.every)}: two times, from 0 on")
+        if drawn.count < 1:
+            raise self._refused(f"random.count = {drawn.count}: 1 or more")
+        for name in drawn.faults:
+            if name not in FAULTS:
+                raise self._refused(f"there is no fault {name!r}; there are: {_all_names()}")
+            if not FAULTS[name].bears_random:
+                raise self._refused(f"{name!r} needs a time of its own: put it under [[faults]]")
+            self._check_fault(Planned(name, 0.0))
+
+    def _refused(self, why: str) -> Misuse:
+        return Misuse(f"scenario {self.name}: {why}")
+
+
+def available() -> tuple[str, ...]:
+    """The faults that this machine can have."""
+    return tuple(name for name, kind in FAULTS.items() if kind.why_not() is None)
+
+
+def not_available() -> dict[str, str]:
+    """Those that it cannot have, and why."""
+    found = {name: kind.why_not() for name, kind in FAULTS.items()}
+    return {name: why for name, why in found.items() if why is not None}
+
+
+def library() -> dict[str, Path]:
+    """By name, the scenarios that ship."""
+    return {path.stem: path for path in sorted(LIBRARY.glob("*.toml"))}
+
+
+def loaded(name_or_path: str) -> Scenario:
+    """A scenario that ships, by its name; or one from a file. Not checked yet."""
+    shipped = library()
+    path = shipped.get(name_or_path, Path(name_or_path))
+    if not path.is_file():
+        raise Misuse(
+            f"there is no scenario {name_or_path!r}, and no such file; there are: "
+            f"{', '.join(shipped)}"
+        )
+    try:
+        return parsed(path.stem, path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as e:
+        raise Misuse(f"scenario {path}: {e}") from None
+
+
+def parsed(name: str, text: str) -> Scenario:
+    """A scenario from its text."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise Misuse(f"scenario {name} is no TOML: {e}") from None
+    for key in ("faults",):
+        if not isinstance(document.get(key, []), list):
+            raise Misuse(f"scenario {name}: {key} is a list of tables: [[{key}]]")
+    faults = tuple(_planned(name, each) for each in document.pop("faults", []))
+    drawn, holds = document.pop("random", None), document.pop("holds", {})
+    return _made(
+        Scenario,
+        f"scenario {name}",
+        {
+            **document,
+            "name": name,
+            "faults": faults,
+            "random": None if drawn is None else _made(Random, f"scenario {name}: random", drawn),
+            "holds": _made(Holds, f"scenario {name}: holds", holds),
+        },
+    )
+
+
+def _planned(name: str, document: Any) -> Planned:
+    where = f"scenario {name}: faults"
+    if not isinstance(document, dict):
+        raise Misuse(f"{where}: a list of tables, [[faults]]")
+    ours = {field.name for field in fields(Planned)} - {"settings"}
+    own = {key: value for key, value in document.items() if key in ours}
+    rest = {key: value for key, value in document.items() if key not in ours}
+    return _made(Planned, where, {**own, "settings": rest})
+
+
+_FORMS: Mapping[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "float": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "float | None": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "str | None": lambda value: isinstance(value, str),
+    "tuple[str, ...]": lambda value: _all(value, str),
+    "tuple[float, float]": lambda value: _all(value, int | float) and len(value) == 2,
+}
+"""By the annotation of a field, whether a value of TOML can be one."""
+
+
+def _all(value: Any, kind: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, kind) and not isinstance(each, bool) for each in value
+    )
+
+
+def _made(kind: Callable[..., _T], where: str, document: Any) -> _T:
+    """A dataclass from a table. Raises `Misuse` with what there is, where a key is not of it."""
+    if not isinstance(document, dict):
+        raise Misuse(f"{where}: a table")
+    known = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]  # of dataclasses alone
+    values = {}
+    for key, value in document.items():
+        if key not in known:
+            raise Misuse(f"{where}: there is no {key!r}; there are: {_but(known, 'name')}")
+        form = _FORMS.get(known[key])
+        if form is not None and not form(value):
+            raise Misuse(f"{where}: {key} = {value!r}: wanted is {known[key]}")
+        if key == "on_divergence" and value not in get_args(Literal["report", "stop", "majority"]):
+            raise Misuse(f'{where}: {key} = {value!r}: "report", "stop" or "majority"')
+        values[key] = tuple(value) if isinstance(value, list) else value
+    try:
+        return kind(**values)
+    except TypeError as e:
+        raise Misuse(f"{where}: {e}") from None
+
+
+def _but(names: Iterable[str], left_out: str) -> str:
+    return ", ".join(name for name in names if name != left_out)
+
+
+def _all_names() -> str:
+    return ", ".join(FAULTS)
