@@ -23,7 +23,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ END_WAIT_S = 5.0
 """How long a killed process may take to be gone, even on a machine that is swapping."""
 REGISTER_S = 60
 """How long a node may take to be known to its cluster."""
+GCS_DIR = "gcs"
+"""In the cluster's directory: where a persistent GCS has its state."""
 COLLECT_S = 0.5
 """Between two looks for orphans that have ended."""
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
@@ -51,6 +53,18 @@ def marked(mark: str) -> list[psutil.Process]:
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue  # it has ended meanwhile, or is somebody else's
+    return found
+
+
+def called(mark: str, kind: str) -> list[psutil.Process]:
+    """Of the processes that carry a mark those of one program: "raylet", say."""
+    found = []
+    for process in marked(mark):
+        try:
+            if process.name() == kind:
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
     return found
 
 
@@ -71,16 +85,20 @@ def tell(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
             continue
 
 
-def end(mark: str) -> list[psutil.Process]:
-    """Kills all processes that carry a mark; those that are there even so."""
+def end(mark: str, kind: str | None = None) -> list[psutil.Process]:
+    """Kills all processes that carry a mark, or those of one program; who is there even so."""
+
+    def look() -> list[psutil.Process]:
+        return marked(mark) if kind is None else called(mark, kind)
+
     for _ in range(SWEEPS_MAX):
-        found = marked(mark)
+        found = look()
         if not found:
             return []
         tell(found, signal.SIGKILL)
         psutil.wait_procs(found, timeout=END_WAIT_S / SWEEPS_MAX)
         collect()
-    return marked(mark)
+    return look()
 
 
 def collect() -> None:
@@ -101,15 +119,20 @@ class Keeper:
         self._dir = directory
         self._mark = mark
         self._address: str | None = None
+        self._head: Any = None
 
     def do(self, order: dict[str, Any]) -> dict[str, Any]:
         """Does what one document says; the answer."""
         if order["do"] == "start":
-            return self._start(order["name"], order["num_cpus"], order["object_store_bytes"])
-        left = end(f"{self._mark}/{order['name']}")
+            return self._start(**{name: value for name, value in order.items() if name != "do"})
+        if order["do"] == "restart gcs_server of":
+            return self._restart_gcs(order["name"])
+        left = end(f"{self._mark}/{order['name']}", order["kind"])
         return {"left": [process.pid for process in left]}
 
-    def _start(self, name: str, num_cpus: int, object_store_bytes: int) -> dict[str, Any]:
+    def _start(
+        self, *, name: str, num_cpus: int, object_store_bytes: int, persistent: bool
+    ) -> dict[str, Any]:
         """Starts a node; the first is the head. In this, the main thread: what Ray starts ends with
         the thread that has started it.
         """
@@ -135,12 +158,29 @@ class Keeper:
             "include_log_monitor": False,
             "no_monitor": True,
             "dashboard_agent_listen_port": 0,
-            "_system_config": HEALTH if is_head else None,
+            "_system_config": self._system_config(HEALTH, persistent) if is_head else None,
         }
         node = Node(RayParams(**settings), head=is_head, shutdown_at_exit=False)
+        if is_head:
+            self._head = node
         self._address = node.gcs_address
         services.wait_for_node(node.gcs_address, node.plasma_store_socket_name, REGISTER_S)
         return {"id": node.node_id, "address": node.gcs_address}
+
+    def _system_config(self, health: Mapping[str, Any], persistent: bool) -> dict[str, Any]:
+        """Of the whole cluster. `persistent`: what its GCS knows outlives the GCS."""
+        if not persistent:
+            return dict(health)
+        return {**health, "gcs_storage": "rocksdb", "gcs_storage_path": f"{self._dir}/{GCS_DIR}"}
+
+    def _restart_gcs(self, name: str) -> dict[str, Any]:
+        """Starts the GCS again, which was killed: at its port, of its session, from its storage."""
+        os.environ[MARK] = f"{self._mark}/{name}"
+        head = self._head
+        head.kill_gcs_server(check_alive=False)  # it is dead; Ray takes note of it
+        head.start_gcs_server()
+        head.get_gcs_client()  # answers
+        return {}
 
     def close(self) -> None:
         """Kills everything and removes the directory."""

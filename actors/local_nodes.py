@@ -20,16 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Literal, Self
 
 import psutil
 
-from gapless.actors.local_keeper import END_WAIT_S, end, marked, tell
+from gapless.actors.local_keeper import END_WAIT_S, called, end, marked, tell
 from gapless.protocol.errors import JobError, Misuse
 
 OBJECT_STORE_BYTES = 80 << 20
@@ -46,6 +46,11 @@ and how long that may take.
 """
 _TAIL_CHARS = 2000
 
+Kind = Literal["gcs_server", "raylet"]
+"""The programs of Ray that drills kill: the cluster's directory, on the head; the one that owns the
+workers of a node.
+"""
+
 
 class LocalNodes:
     """A cluster of several nodes on this machine. A context manager; not for several threads."""
@@ -57,9 +62,11 @@ class LocalNodes:
         num_cpus: int = 1,
         object_store_bytes: int = OBJECT_STORE_BYTES,
         temp_dir: str | os.PathLike[str] | None = None,
+        persistent: bool = False,
     ) -> None:
         """`num_cpus`, `object_store_bytes`: of each node. `temp_dir`: where the cluster's own
-        directory is made, which is gone afterwards.
+        directory is made, which is gone afterwards. `persistent`: the cluster's directory (its GCS)
+        keeps what it knows on disk, so that one that is killed can be restarted.
         """
         if not 1 <= count <= NODES_MAX:
             raise Misuse(f"{count} nodes: from 1 to {NODES_MAX} can be started")
@@ -70,7 +77,13 @@ class LocalNodes:
             raise Misuse(f"temp_dir {parent}: Ray needs a path of {DIR_CHARS_MAX} letters at most")
         self._count = count
         self._parent = parent
-        self._node = {"num_cpus": num_cpus, "object_store_bytes": object_store_bytes}
+        if persistent and (why := why_not_persistent()):
+            raise Misuse(f"persistent: {why}")
+        self._node = {
+            "num_cpus": num_cpus,
+            "object_store_bytes": object_store_bytes,
+            "persistent": persistent,
+        }
         self._mark = token_hex(8)
         self._token = token_hex(32)
         self._address = ""
@@ -116,7 +129,11 @@ class LocalNodes:
         """The processes of a node, or of all."""
         return marked(f"{self._mark}/{name or ''}")
 
-    # -- drills -------------------------------------------------------------------------------
+    def processes_of(self, kind: Kind, name: str) -> list[psutil.Process]:
+        """Of a node's processes those of one program; none where it has died."""
+        return called(f"{self._mark}/{name}", kind)
+
+    # -- drills: whole nodes ------------------------------------------------------------------
 
     def add(self) -> str:
         """Starts one more node; its name. Returns once the cluster knows it."""
@@ -130,11 +147,11 @@ class LocalNodes:
         return name
 
     def kill(self, name: str) -> None:
-        """Kills all processes of a node, at once and by force: a machine dies."""
+        """Kills all processes of a node, at once and by force: a machine dies. Where its raylet
+        has died before it ends what is left.
+        """
         self._check(name)
-        left = self._ask({"do": "kill", "name": name})["left"]
-        if left:
-            raise JobError(f"node {name}: processes {left} cannot be killed")
+        self._kill(name, None)
         del self._ids[name]
 
     def freeze(self, name: str) -> None:
@@ -142,16 +159,59 @@ class LocalNodes:
         it for dead after about a second; thawed later than that, it ends itself.
         """
         self._check(name)
-        until = time.monotonic() + STOP_S_MAX
-        while moving := [each for each in self.processes(name) if not _is_stopped(each)]:
-            if time.monotonic() >= until:
-                raise JobError(f"node {name}: processes {[p.pid for p in moving]} do not stop")
-            tell(moving, signal.SIGSTOP)
-            time.sleep(STOP_S)
+        _stop(f"node {name}", lambda: self.processes(name))
 
     def thaw(self, name: str) -> None:
         """Lets a frozen node go on."""
         tell(self.processes(name), signal.SIGCONT)
+
+    # -- drills: the cluster's own processes --------------------------------------------------
+
+    def kill_gcs(self) -> None:
+        """Kills the cluster's directory. Who runs goes on; nobody is started, found or missed."""
+        if not self.processes_of("gcs_server", self.head):
+            raise Misuse("kill_gcs: it is dead already")
+        self._kill(self.head, "gcs_server")
+
+    def restart_gcs(self) -> None:
+        """Starts the cluster's directory again, where it was and with what it knew. Returns once it
+        answers; the nodes come back to it within a second or so.
+        """
+        if not self._node["persistent"]:
+            raise Misuse("restart_gcs: it would know nothing; use LocalNodes(..., persistent=True)")
+        if self.processes_of("gcs_server", self.head):
+            raise Misuse("restart_gcs: it runs: kill it first")
+        self._ask({"do": "restart gcs_server of", "name": self.head})
+
+    def kill_raylet(self, name: str) -> None:
+        """Kills a node's raylet: the node is gone, and its workers end themselves. `kill` the node
+        after it, which ends whoever does not.
+        """
+        self._raylet(name)
+        self._kill(name, "raylet")
+
+    def freeze_raylet(self, name: str) -> None:
+        """Stops a node's raylet where it is, and none of its workers; returns once it has stopped.
+        The cluster takes the node for dead after about a second, which its workers do not know.
+        """
+        self._raylet(name)
+        _stop(f"the raylet of {name}", lambda: self.processes_of("raylet", name))
+
+    def thaw_raylet(self, name: str) -> None:
+        """Lets a frozen raylet go on. One that was taken for dead meanwhile ends itself."""
+        tell(self._raylet(name), signal.SIGCONT)
+
+    def _raylet(self, name: str) -> list[psutil.Process]:
+        self._check(name)
+        found = self.processes_of("raylet", name)
+        if not found:
+            raise Misuse(f"the raylet of node {name} is dead already: `kill` ends what is left")
+        return found
+
+    def _kill(self, name: str, kind: Kind | None) -> None:
+        left = self._ask({"do": "kill", "name": name, "kind": kind})["left"]
+        if left:
+            raise JobError(f"node {name}: processes {left} cannot be killed")
 
     def _check(self, name: str) -> None:
         if name not in self._ids:
@@ -249,6 +309,24 @@ class LocalNodes:
             return ""
         self._log.seek(0)
         return self._log.read()[-_TAIL_CHARS:].strip()
+
+
+def why_not_persistent() -> str | None:
+    """Why a GCS cannot keep what it knows here; None where it can."""
+    node: Any = import_module("ray._private.node").Node
+    if hasattr(node, "_is_rocksdb_gcs"):
+        return None
+    return "this version of Ray cannot keep its GCS in RocksDB: 2.60 can"
+
+
+def _stop(what: str, look: Callable[[], list[psutil.Process]]) -> None:
+    """Stops processes; returns once they have."""
+    until = time.monotonic() + STOP_S_MAX
+    while moving := [each for each in look() if not _is_stopped(each)]:
+        if time.monotonic() >= until:
+            raise JobError(f"{what}: processes {[p.pid for p in moving]} do not stop")
+        tell(moving, signal.SIGSTOP)
+        time.sleep(STOP_S)
 
 
 def _is_stopped(process: psutil.Process) -> bool:
