@@ -38,12 +38,12 @@ from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.sharding import check_shards
 from gapless.actors.shell import Alarmed
 from gapless.actors.views import Alarm, JobView
-from gapless.actors.wire import Wire
+from gapless.actors.wire import Intake, Wire
 from gapless.engine.splice import Runnable, Splice, runnable_from_document
 from gapless.failover import effects as ask
 from gapless.failover.desired import Change, Switch
 from gapless.failover.equivalent import check_changed, check_equivalent
-from gapless.failover.messages import SUPERVISOR, Life, Retire
+from gapless.failover.messages import SUPERVISOR, Life, Message, Retire
 from gapless.failover.supervisor import Supervisor
 from gapless.failover.timing import Timing
 from gapless.protocol.documents import Document
@@ -117,8 +117,8 @@ class Root:
             flush=self._flush,
             at_end=self._end,
         )
-        self._wire = Wire(self._schema)
-        self._post = Post(self._wire, self._pump.do)
+        self._intake = Intake(Wire(self._schema), lambda what: self._note("root", what))
+        self._post = Post(Wire(self._schema), self._pump.do)
         for about, handle in self._hosts.find():
             self._add(about, handle)
         self._publish()
@@ -136,11 +136,14 @@ class Root:
         self._pump.do(lambda: self._hear(data))
 
     def _hear(self, data: bytes) -> None:
-        for message in self._wire.decode(data):
-            if isinstance(message, Alarmed):
-                self._note(str(message.life), message.what)
-            else:
-                self._pump.happens(message)
+        for message in self._intake.take(data):
+            self._take(message)
+
+    def _take(self, message: Message | Alarmed) -> None:
+        if isinstance(message, Alarmed):
+            self._note(str(message.life), message.what)
+        else:
+            self._pump.happens(message)
 
     # -- for people ---------------------------------------------------------------------------
 
@@ -222,12 +225,9 @@ class Root:
     def _spawn(self, effect: ask.Spawn) -> None:
         if self._retires():
             return
-        node = effect.node
-        setup = Setup(
-            str(self._dir.path), effect.life, effect.start, self._schema, self._timing, node
-        )
-        book = self._post.book
-        self._spawning.submit(self._start, setup, book)
+        life, start, node = effect.life, effect.start, effect.node
+        setup = Setup(str(self._dir.path), life, start, self._schema, self._timing, node)
+        self._spawning.submit(self._start, setup, self._post.book)
 
     def _start(self, setup: Setup, book: Book) -> None:
         """On a thread of its own."""

@@ -11,7 +11,7 @@ from gapless.actors.book import Book
 from gapless.actors.post import Post
 from gapless.actors.pump import Machine, Pump
 from gapless.actors.setup import JobDir, Setup
-from gapless.actors.wire import Wire
+from gapless.actors.wire import Intake, Wire
 from gapless.failover import effects as ask
 from gapless.failover.messages import SUPERVISOR, Life, Message
 from gapless.protocol.errors import JobError
@@ -39,6 +39,7 @@ class Shell:
         self.life = setup.life
         self.dir = job_dir
         self.wire = Wire(setup.schema)
+        self._intake = Intake(self.wire, self._alarm)
         self._at_end = at_end
         self._does: dict[type, Callable[[Any], None]] = {
             ask.Send: self._send,
@@ -72,7 +73,7 @@ class Shell:
         self.pump.do(lambda: self.post.take_book(book))
 
     def _hear(self, data: bytes) -> None:
-        for message in self.wire.decode(data):
+        for message in self._intake.take(data):
             self._take(message)
 
     def _take(self, message: Message) -> None:

@@ -12,6 +12,7 @@ there: what has not been delivered is read from the job's directory, if this pro
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -24,7 +25,7 @@ from ray.exceptions import RayError
 from gapless.actors.book import Book
 from gapless.actors.pump import Pump
 from gapless.actors.stored import StoredMerger
-from gapless.actors.wire import Wire
+from gapless.actors.wire import Intake, Wire
 from gapless.failover import effects as ask
 from gapless.failover.messages import Message
 from gapless.failover.subscriber import Subscriber
@@ -44,6 +45,8 @@ BOOK_MS = 100
 PUT_S = 0.1
 """Between two looks, of a pump with nowhere to put a frame, whether it is to end."""
 
+_log = logging.getLogger("gapless.actors")
+
 
 class Subscription:
     """An iterator over a job's output; also `async for`. Close it, or use it as a context."""
@@ -60,6 +63,7 @@ class Subscription:
         """For `Job.subscribe`, which knows what all of them are. `slots`: the mergers'."""
         self._machine = machine
         self._wire = Wire(schema)
+        self._intake = Intake(self._wire, lambda what: _log.warning("%s: %s", machine.name, what))
         self._root = root
         self._job_dir = job_dir
         self._schema = schema
@@ -238,7 +242,7 @@ class Subscription:
             return
         letters: list[bytes] = future.result()
         for letter in letters:
-            for message in self._wire.decode(letter):
+            for message in self._intake.take(letter):  # a damaged one is asked for again
                 if self._pump.ended is None:
                     self._pump.happens(message)
         self._ask(merger)

@@ -1,11 +1,14 @@
 """Messages as bytes, for calls between processes of one job.
 
-    [Send("m0.1", Data(session, 7, frame)), ...]  <->  one bytes object
+    [Send("m0.1", Data(session, 7, frame)), ...]  <->  crc of all that follows | pickle
 
 A frame travels as the envelope that files have (protocol/envelope.py): encoding one costs a tenth
-of what pickling a record batch does, and its checksum is checked where it arrives. All around it is
-pickled, as Ray would do itself; bytes, so that Ray copies them once and pins nothing: a received
-frame lives in the receiver's own memory, however long that keeps it.
+of what pickling a record batch does. All around it is pickled, as Ray would do itself; bytes, so
+that Ray copies them once and pins nothing: a received frame lives in the receiver's own memory,
+however long that keeps it.
+
+Whatever was damaged on its way is told by the checksum in front, before a byte of it is unpickled.
+It is dropped, as if it had been lost: all that matters is said again (`Intake`).
 
 Only processes of one cluster talk like this. Who may submit calls to a cluster may run code on it
 anyway (its token keeps others out), so pickle gives nobody more than Ray has given already.
@@ -15,16 +18,23 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 from gapless.protocol.envelope import Incarnation, decode_frame, encode_frame
-from gapless.protocol.errors import DecodeError
+from gapless.protocol.errors import DecodeError, Truncated
 from gapless.protocol.frame import Frame
 from gapless.protocol.ipc_guard import ROWS_MAX
 from gapless.protocol.schema import StreamSchema
 
 PIECE_BYTES = 32 << 20
 """A larger frame travels in pieces: half of what an envelope holds, as columns may be uneven."""
+ALARM_FACTOR = 10
+"""Of what is dropped the first is told, the tenth, the hundredth: a dozen alarms in a process's
+lifetime at most."""
+_CRC = struct.Struct("<I")
 _NOBODY = Incarnation(0, 0)
 
 
@@ -37,12 +47,47 @@ class Wire:
     def encode(self, said: Any) -> bytes:
         """Anything made of our messages."""
         out = io.BytesIO()
+        out.write(bytes(_CRC.size))
         _Pickler(out).dump(said)
+        with out.getbuffer() as whole:
+            _CRC.pack_into(whole, 0, zlib.crc32(whole[_CRC.size :]))
         return out.getvalue()
 
     def decode(self, data: bytes) -> Any:
-        """Its inverse. Raises `DecodeError` where a frame is damaged or of another schema."""
-        return _Unpickler(io.BytesIO(data), self._schema).load()
+        """Its inverse. Raises `DecodeError` where anything was damaged on its way, and where a
+        frame is of another schema.
+        """
+        if len(data) <= _CRC.size:
+            raise Truncated("message", f"has {len(data)} bytes", f"more than {_CRC.size}")
+        crc, (wanted,) = zlib.crc32(memoryview(data)[_CRC.size :]), _CRC.unpack_from(data)
+        if crc != wanted:
+            raise DecodeError("message", f"{len(data)} bytes have the crc {crc:#010x}", wanted)
+        said = io.BytesIO(data)  # shares the bytes: nothing is copied
+        said.seek(_CRC.size)
+        return _Unpickler(said, self._schema).load()
+
+
+class Intake:
+    """Decodes what comes to one process, and drops what does not decode, with few alarms."""
+
+    def __init__(self, wire: Wire, alarm: Callable[[str], None]) -> None:
+        self._wire = wire
+        self._alarm = alarm
+        self._told_at = 1
+        self.damaged = 0
+        """What was dropped."""
+
+    def take(self, data: bytes) -> list[Any]:
+        """The messages in it; none where it was damaged. Whose they were cannot be known."""
+        try:
+            messages: list[Any] = self._wire.decode(data)
+        except DecodeError as e:
+            self.damaged += 1
+            if self.damaged == self._told_at:
+                self._told_at *= ALARM_FACTOR
+                self._alarm(f"{self.damaged} damaged on the way to it and dropped so far: {e}")
+            return []
+        return messages
 
 
 class _Pickler(pickle.Pickler):

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import io
+import zlib
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gapless.actors import wire
 from gapless.actors.shell import Alarmed
-from gapless.actors.wire import Wire
+from gapless.actors.wire import Intake, Wire
 from gapless.failover import messages as say
 from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.statuses import InputStatus
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.envelope import Incarnation, encode_frame
+from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import DecodeError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -118,17 +119,43 @@ def test_an_empty_frame_beyond_the_rows_of_an_envelope_is_none() -> None:
     assert len(wire._pieces(Frame.empty(SCHEMA, 5))) == 1
 
 
-@given(st.integers(0, 10_000), st.integers(1, 255))
-def test_a_byte_that_changed_inside_a_frame_is_noticed(at: int, by: int) -> None:
-    data = bytearray(WIRE.encode(FRAME))
-    body = encode_frame(FRAME, Incarnation(0, 0), 0)
-    start = bytes(data).find(body)
-    assert start >= 0
-    place = start + at % len(body)
-    data[place] ^= by
-    assume(bytes(data[start : start + len(body)]) != body)
-    with pytest.raises(DecodeError):
+@given(st.sampled_from(EVERY), st.integers(0, 1_000_000))
+def test_any_bit_that_changed_on_the_way_is_noticed(message: Any, at: int) -> None:
+    data = bytearray(WIRE.encode([message]))
+    at %= 8 * len(data)
+    data[at // 8] ^= 1 << at % 8
+    with pytest.raises(DecodeError, match="message"):
         WIRE.decode(bytes(data))
+
+
+@given(st.sampled_from(EVERY), st.integers(0, 1_000_000))
+@example(EVERY[0], 0)
+@example(EVERY[0], 3)
+@example(EVERY[0], 4)
+def test_any_end_that_was_cut_off_on_the_way_is_noticed(message: Any, left: int) -> None:
+    data = WIRE.encode([message])
+    with pytest.raises(DecodeError, match="message"):
+        WIRE.decode(data[: left % len(data)])
+
+
+@given(st.binary(max_size=200))
+@example(bytes(4))  # the checksum of nothing is 0
+@example(bytes(5))
+def test_bytes_of_anybody_are_no_message_and_are_never_unpickled(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        WIRE.decode(data)
+
+
+def test_what_is_damaged_is_dropped_and_few_of_many_are_told() -> None:
+    told: list[str] = []
+    intake = Intake(WIRE, told.append)
+    good = WIRE.encode([EVERY[0]])
+    assert intake.take(good) == [EVERY[0]]
+    for _ in range(250):
+        assert intake.take(good[:-1]) == []
+        assert intake.take(good) == [EVERY[0]]
+    assert intake.damaged == 250
+    assert [line.split()[0] for line in told] == ["1", "10", "100"]
 
 
 def test_a_frame_of_another_schema_is_refused() -> None:
@@ -144,8 +171,9 @@ def test_what_stands_for_a_frame_is_envelopes_and_nothing_else() -> None:
 
     out = io.BytesIO()
     Liar(out).dump(FRAME)
+    body = out.getvalue()
     with pytest.raises(DecodeError, match="for a frame"):
-        WIRE.decode(out.getvalue())
+        WIRE.decode(zlib.crc32(body).to_bytes(4, "little") + body)
 
 
 def test_messages_are_of_plain_parts_that_can_be_compared() -> None:
