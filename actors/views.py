@@ -36,3 +36,21 @@ class JobView:
     root: About
     uptime_ms: int
     """Of this root."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is desired runs, nothing else does, and the output could go on with each
+        replica. Stricter than to say that the job is well: it may be on its way to more.
+        """
+        state, desired = self.state, self.desired
+        if state.is_adopting or state.cutover or any(slot.successor for slot in state.slots):
+            return False
+        slots = [slot for slot in state.slots if slot.state == "running"]
+        replicas = [slot for slot in slots if slot.slot[0] == "r" and slot.qualified_ms >= 0]
+        mergers = [slot for slot in slots if slot.slot[0] == "m"]
+        plans = all(r.plan == desired.plan_of(int(r.slot.rpartition(".")[2])) for r in replicas)
+        wanted = desired.replicas * desired.shards, desired.mergers * desired.shards
+        # Not only known to the supervisor: their processes are found, to be asked and ended.
+        found = all(slot.life in self.hosts for slot in (*replicas, *mergers))
+        counts = (len(replicas), len(mergers), len(slots))
+        return plans and found and counts == (*wanted, sum(wanted))

@@ -23,7 +23,7 @@ from typing import Literal, Protocol, Self
 
 from gapless.failover.effects import Emit
 from gapless.failover.messages import Token
-from gapless.failover.tokens import decode
+from gapless.failover.tokens import decode, encode
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import GaplessError, JobError, Misuse
 
@@ -151,6 +151,21 @@ class Recording:
             raise JobError(f"{self.name}: the subscription does not answer after {END_S:g} s")
         if self.error is not None:
             raise self.error
+
+    def abandon(self) -> None:
+        """Takes no more, whatever the subscription says of it: its cluster is lost. `go_on` with
+        one to another may follow.
+        """
+        self._stops.set()
+        self._thread.join(END_S)
+        self._subscription.close()
+        self.error = None
+
+    @property
+    def token(self) -> str:
+        """Goes on behind the last frame that was recorded; empty where there is none."""
+        arrivals = self.arrivals
+        return encode(arrivals[-1].emit.tokens) if arrivals else ""
 
     def go_on(self, subscription: Output, *, dropped: int = 0) -> None:
         """Records on, with a subscription that began with the token of the last frame; `dropped`: a

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -51,7 +51,9 @@ _T = TypeVar("_T")
 class Random:
     """Faults at random: the next strikes once the job is whole again."""
 
-    count: int
+    count: int = 0
+    minutes: float = 0.0
+    """Instead of a count: for so long."""
     every: tuple[float, float] = (1.0, 3.0)
     """Seconds from the job being whole to the next, drawn between the two."""
     faults: tuple[str, ...] = ()
@@ -103,6 +105,29 @@ class Scenario:
         """What its stage must have."""
         return frozenset(part for kind in self.kinds() for part in FAULTS[kind].parts)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it goes on for minutes: then memory and descriptors must be flat."""
+        return self.random is not None and self.random.minutes > 0
+
+    def lasting(self, minutes: float) -> Scenario:
+        """The same for so many minutes. Raises `Misuse` where it has no faults at random."""
+        if self.random is None:
+            raise self._refused("has no [random] faults, so it does not last")
+        return replace(self, random=replace(self.random, count=0, minutes=minutes))
+
+    @property
+    def seconds_at_most(self) -> float:
+        """How long its faults and what follows each may take."""
+        drawn = self.random
+        ends = [each.at + (each.lasts or FAULTS[each.fault].lasts or 0.0) for each in self.faults]
+        seconds = max(ends, default=0.0) + self.holds.whole_s + self.calm_s
+        if drawn is not None:
+            longest = max((FAULTS[name].lasts or 0.0 for name in self.kinds()), default=0.0)
+            one = drawn.every[1] + longest + self.holds.whole_s
+            seconds += drawn.minutes * 60 + one * (drawn.count or 1)
+        return seconds
+
     def document(self) -> dict[str, Any]:
         """All settings, for a report."""
         return asdict(self)
@@ -140,7 +165,7 @@ class Scenario:
         for name, value in planned.settings.items():
             default = kind.settings.get(name)
             if default is None:
-                known = ", ".join([*(f.name for f in fields(Planned))[:4], *kind.settings])
+                known = ", ".join(["at", "lasts", "target", *kind.settings])
                 raise self._refused(f"{planned.fault} has no {name!r}; it has: {known}")
             is_number = isinstance(default, int | float) and not isinstance(default, bool)
             wanted = (int, float) if is_number else type(default)
@@ -164,8 +189,10 @@ class Scenario:
         low, high = drawn.every
         if not 0 <= low <= high <= AT_S_MAX:
             raise self._refused(f"random.every = {list(drawn.every)}: two times, from 0 on")
-        if drawn.count < 1:
-            raise self._refused(f"random.count = {drawn.count}: 1 or more")
+        if drawn.count < 0 or not 0 <= drawn.minutes <= AT_S_MAX / 60:
+            raise self._refused("random: count and minutes are 0 or more")
+        if (drawn.count == 0) == (drawn.minutes == 0):
+            raise self._refused("random: either a count of faults, or minutes")
         for name in drawn.faults:
             if name not in FAULTS:
                 raise self._refused(f"there is no fault {name!r}; there are: {_all_names()}")

@@ -191,22 +191,7 @@ def life_of(view: JobView, slot: str) -> Life | None:
 
 def is_whole(view: JobView) -> bool:
     """Whether all that is desired runs, and the output could go on with each replica."""
-    state, desired = view.state, view.desired
-    if state.is_adopting or state.cutover or any(slot.successor for slot in state.slots):
-        return False
-    slots = [slot for slot in state.slots if slot.state == "running"]
-    replicas = [
-        s
-        for s in slots
-        if s.slot.startswith("r")
-        and s.qualified_ms >= 0
-        and s.plan == desired.plan_of(int(s.slot.rpartition(".")[2]))
-    ]
-    mergers = [s for s in slots if s.slot.startswith("m")]
-    wanted = desired.replicas * desired.shards, desired.mergers * desired.shards
-    # Not only known to the supervisor: their processes are found, to be validated and killed.
-    found = all(slot.life in view.hosts for slot in (*replicas, *mergers))
-    return (len(replicas), len(mergers), len(slots)) == (*wanted, sum(wanted)) and found
+    return view.is_whole
 
 
 def told(job: gl.Job) -> str:

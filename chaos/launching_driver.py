@@ -1,0 +1,31 @@
+"""A program that launches a job and stays, as people's programs do: one that a fault can kill.
+
+python -m gapless.chaos.launching_driver JSON        says "launched", waits for its pipe to end
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from gapless.actors import cluster
+from gapless.chaos.real_workloads import REAL_WORKLOADS
+from gapless.chaos.scenario import Scenario
+from gapless.chaos.stage import launch_job
+
+
+def main(what: dict[str, Any]) -> None:
+    """Launches it."""
+    cluster.connect(what["address"], **what["settings"])
+    scenario = Scenario(what["scenario"], replicas=what["replicas"], mergers=what["mergers"])
+    plans = dict(REAL_WORKLOADS[what["workload"]].plans)
+    launch_job(scenario, plans, Path(what["journal"]), Path(what["dir"]), what["address"])
+    sys.stdout.write("launched\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

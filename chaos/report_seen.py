@@ -1,0 +1,321 @@
+"""What a record shows, as its report draws it: lanes of states, lines, output and its pauses.
+
+    slot rows     ->  lanes: who was how, from when to when; progress: stream seconds a second; lag
+    output rows   ->  frames with rows of each recording, and the pauses between them
+    process rows  ->  memory, descriptors
+
+All of it by columns: a run of half an hour has a hundred thousand rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.chaos.report_lines import Floats, Ints, Line
+
+WINDOW_MS = 1_000
+"""Progress is how far a replica came in the last so many."""
+UNSEEN_MS, UNSEEN_TIMES = 1_500, 5
+"""A look that comes later than this, and than so many times the usual, leaves a gap: nobody knows
+what was in between."""
+PAUSE_MS, PAUSE_TIMES = 200, 3
+"""A pause is a gap between frames with rows that is longer than this, and than so many times the
+usual gap."""
+ENDLESS = 2.0**62
+"""Times beyond are "never" and "not yet", and no places in a stream."""
+BEFORE_SHARE, BEFORE_MS = 0.1, 2_000
+"""Of what was seen before the job was whole, the last part is drawn: this share of the rest, or
+this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """One life in one state."""
+
+    state: str
+    life: str
+    begin_ms: int
+    end_ms: int
+    row: int
+    """0; 1 where the slot's other life is there at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One slot."""
+
+    who: str
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def lives(self) -> dict[str, int]:
+        """Who was in it, and since when."""
+        found: dict[str, int] = {}
+        for each in self.stretches:
+            if each.life:
+                found[each.life] = min(each.begin_ms, found.get(each.life, each.begin_ms))
+        return found
+
+    def share(self, state: str, begin_ms: int, end_ms: int) -> float:
+        """Of a time, how much somebody in it was in a state."""
+        spans = sorted(
+            (max(s.begin_ms, begin_ms), min(s.end_ms, end_ms))
+            for s in self.stretches
+            if s.state == state
+        )
+        total, until = 0, begin_ms
+        for begin, end in spans:
+            total += max(0, end - max(begin, until))
+            until = max(until, end)
+        return total / max(1, end_ms - begin_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """No rows from one frame to the next."""
+
+    who: str
+    begin_ms: int
+    end_ms: int
+
+    @property
+    def ms(self) -> int:
+        """How long."""
+        return self.end_ms - self.begin_ms
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one recording was handed: its frames with rows."""
+
+    who: str
+    at_ms: Ints
+    rows: Ints
+    pauses: tuple[Pause, ...]
+
+    def binned(self, begin_ms: int, width_ms: int, count: int) -> Floats:
+        """Rows a second, in bins of equal time."""
+        bins = (self.at_ms - begin_ms) // width_ms
+        within = (bins >= 0) & (bins < count)
+        sums = np.bincount(bins[within], weights=self.rows[within], minlength=count)
+        rates: Floats = sums[:count] * 1000 / width_ms
+        return rates
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that was said."""
+
+    at_ms: int
+    who: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Sights:
+    """All that is drawn."""
+
+    begin_ms: int
+    end_ms: int
+    lanes: tuple[Lane, ...] = ()
+    progress: Mapping[str, Line] = field(default_factory=dict)
+    lag: Mapping[str, Line] = field(default_factory=dict)
+    outputs: tuple[Output, ...] = ()
+    memory: Mapping[str, Line] = field(default_factory=dict)
+    descriptors: Mapping[str, Line] = field(default_factory=dict)
+    wholes_ms: tuple[int, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def pauses(self) -> list[Pause]:
+        """Of all recordings, the longest first."""
+        found = [pause for output in self.outputs for pause in output.pauses]
+        return sorted(found, key=lambda pause: (-pause.ms, pause.begin_ms, pause.who))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was seen that has a length of time."""
+        return self.end_ms <= self.begin_ms
+
+
+def sights(seen: pa.Table, until_ms: int = 0) -> Sights:
+    """What a record's table shows; the time ends with it, or with `until_ms`."""
+    if not seen.num_rows:
+        return Sights(0, max(0, until_ms))
+    at = _ints(seen, "at_ms")
+    first, end = int(at.min()), max(int(at.max()), until_ms)
+    before = max(round(BEFORE_SHARE * max(end, 0)), BEFORE_MS) if end > 0 else -first
+    slots, lanes = _by_who(seen, "slot"), []
+    progress: dict[str, Line] = {}
+    lag: dict[str, Line] = {}
+    for who, rows in _by_who(seen, "source").items():
+        progress[who or "sources"] = _progress(_line(rows, "stable", ""))
+    for who, rows in slots.items():
+        lanes.append(_lane(who, rows))
+        if who.startswith("r") and who != "root":
+            progress[who] = _progress(_line(rows, "stable", "text"))
+            lag[who] = _line(rows, "lag_ms", "text")
+    processes: dict[str, list[pa.Table]] = {}
+    for who, rows in _by_who(seen, "process").items():
+        processes.setdefault(who.partition("/")[0], []).append(rows)
+    merged = {who: pa.concat_tables(rows).sort_by("at_ms") for who, rows in processes.items()}
+    return Sights(
+        max(first, -before),
+        end,
+        tuple(lanes),
+        _some(progress),
+        _some(lag),
+        tuple(_output(who, rows) for who, rows in _by_who(seen, "output").items()),
+        _some({who: _line(rows, "rss", "text") for who, rows in merged.items()}),
+        _some({who: _line(rows, "fds", "text") for who, rows in merged.items()}),
+        tuple(_ints(_of_kind(seen, "whole"), "at_ms").tolist()),
+        tuple(
+            Note(row["at_ms"], row["who"] or "", row["text"] or "")
+            for row in _of_kind(seen, "note").to_pylist()
+        ),
+    )
+
+
+# -- columns --------------------------------------------------------------------------------------
+
+
+def _of_kind(seen: pa.Table, kind: str) -> pa.Table:
+    return seen.filter(pc.equal(seen["kind"], kind))
+
+
+def _by_who(seen: pa.Table, kind: str) -> dict[str, pa.Table]:
+    """The rows of a kind, by who they are of, in the order in which people count."""
+    rows = _of_kind(seen, kind)
+    names = [name or "" for name in pc.unique(rows["who"]).to_pylist()]
+    who = pc.fill_null(rows["who"], "")
+    return {name: rows.filter(pc.equal(who, name)) for name in sorted(names, key=_counted)}
+
+
+def _counted(name: str) -> tuple[int, list[tuple[int, str]]]:
+    """Replicas, mergers, others; r0.2 before r0.10."""
+    role = 0 if re.match(r"r\d", name) else 1 if re.match(r"m\d", name) else 2
+    return role, [(int(p), "") if p.isdecimal() else (-1, p) for p in re.split(r"(\d+)", name)]
+
+
+def _ints(rows: pa.Table, column: str) -> Ints:
+    return np.asarray(pc.fill_null(rows[column], 0).to_numpy(), dtype=np.int64)
+
+
+def _floats(rows: pa.Table, column: str) -> Floats:
+    return np.asarray(rows[column].cast("float64", safe=False).to_numpy(), dtype=np.float64)
+
+
+def _codes(rows: pa.Table, column: str) -> tuple[Ints, list[str]]:
+    """The texts of a column as numbers, and what these mean."""
+    coded = pc.fill_null(rows[column], "").combine_chunks().dictionary_encode()
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    return np.asarray(coded.indices.to_numpy(), dtype=np.int64), coded.dictionary.to_pylist()
+
+
+def _some(lines: Mapping[str, Line]) -> dict[str, Line]:
+    return {who: line for who, line in lines.items() if len(line)}
+
+
+def _usual(gaps: Ints) -> float:
+    gaps = gaps[gaps > 0]
+    return float(np.median(gaps)) if len(gaps) else 0.0
+
+
+def _unseen_ms(at: Ints) -> float:
+    return max(UNSEEN_MS, UNSEEN_TIMES * _usual(np.diff(at)))
+
+
+# -- states ---------------------------------------------------------------------------------------
+
+
+def _lane(who: str, rows: pa.Table) -> Lane:
+    """A state lasts until the next look at its slot; where that comes late nobody knows."""
+    at = _ints(rows, "at_ms")
+    states, state_names = _codes(rows, "state")
+    lives, life_names = _codes(rows, "text")
+    moments = np.unique(at)
+    after = np.append(moments[1:], moments[-1])
+    usual = round(_usual(np.diff(moments)))
+    after = np.where(after - moments > _unseen_ms(moments), moments + usual, after)
+    until = after[np.searchsorted(moments, at)]
+    order = np.lexsort((at, lives))
+    at, until, states, lives = at[order], until[order], states[order], lives[order]
+    changes = (
+        (np.diff(states) != 0) | (np.diff(lives) != 0) | (at[1:] > until[:-1])
+        if len(at) > 1
+        else np.zeros(0, dtype=bool)
+    )
+    begins = np.flatnonzero(np.concatenate(([True], changes)))
+    ends = np.append(begins[1:] - 1, len(at) - 1)
+    found = sorted(
+        (int(at[b]), int(until[e]), state_names[states[b]] or "unknown", life_names[lives[b]])
+        for b, e in zip(begins, ends, strict=True)
+    )
+    return Lane(who, _in_rows(found))
+
+
+def _in_rows(found: list[tuple[int, int, str, str]]) -> tuple[Stretch, ...]:
+    """A life that comes while another is there stands in the other row, all the time."""
+    placed: list[Stretch] = []
+    row_of: dict[str, int] = {}
+    free = [float("-inf"), float("-inf")]
+    for begin, end, state, life in found:
+        row = row_of.get(life, 0 if free[0] <= begin else 1)
+        row_of[life] = row
+        free[row] = max(free[row], end)
+        placed.append(Stretch(state, life, begin, end, row))
+    return tuple(placed)
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+
+def _line(rows: pa.Table, column: str, life: str) -> Line:
+    """A column over time, in pieces: each life its own, and a new one after a gap."""
+    value = _floats(rows, column)
+    known = np.flatnonzero(np.isfinite(value) & (np.abs(value) < ENDLESS))
+    at = _ints(rows, "at_ms")
+    unseen = _unseen_ms(np.unique(at))
+    lives = _codes(rows, life)[0][known] if life else np.zeros(len(known), dtype=np.int64)
+    at, value = at[known], value[known]
+    order = np.lexsort((at, lives))
+    at, value, lives = at[order], value[order], lives[order]
+    breaks = (np.diff(lives) != 0) | (np.diff(at) > unseen)
+    piece = np.concatenate(([0], np.cumsum(breaks))).astype(np.int64)[: len(at)]
+    return Line(at, value, piece)
+
+
+def _progress(stable: Line) -> Line:
+    """Stream seconds a second, over the last second; not of a life that is younger than half of
+    it: a first step from where it began says nothing.
+    """
+    at, value, piece = stable.at_ms, stable.value, stable.piece
+    if not len(at):
+        return stable
+    # One ascending key for all pieces, so that a search never leaves its own.
+    span = int(at.max() - at.min()) + 2 * WINDOW_MS
+    key = (at - at.min()) + piece * span
+    begin = np.minimum(np.searchsorted(key, key - WINDOW_MS), np.maximum(np.arange(len(at)) - 1, 0))
+    passed = at - at[begin]
+    fine = np.flatnonzero((piece[begin] == piece) & (2 * passed >= WINDOW_MS))
+    rate = (value[fine] - value[begin[fine]]) / passed[fine]
+    return Line(at[fine], rate, piece[fine])
+
+
+def _output(who: str, rows: pa.Table) -> Output:
+    at, count = _ints(rows, "at_ms"), _ints(rows, "rows")
+    some = np.flatnonzero(count > 0)
+    at, count = at[some], count[some]
+    gaps = np.diff(at)
+    bar = max(PAUSE_MS, PAUSE_TIMES * float(np.median(gaps))) if len(gaps) else 0.0
+    pauses = tuple(
+        Pause(who, int(at[i]), int(at[i + 1])) for i in np.flatnonzero(gaps > bar).tolist()
+    )
+    return Output(who, at, count, pauses)
