@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gapless.commands import chaos_drills
 from gapless.commands.terminal import AsJson, ExitCode, print_json, progress_bar
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ chaos = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 @chaos.callback()
 def group() -> None:
     """Break things on purpose, and check that the answer stays right."""
+
+
+chaos.command("list")(chaos_drills.listed)
+chaos.command("run")(chaos_drills.run)
+chaos.command("soak")(chaos_drills.soak)
 
 
 @chaos.command()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gapless.commands.interrupts import ending_in_peace
 from gapless.commands.options import count
 from gapless.commands.terminal import AsJson, ExitCode, print_json
 
@@ -47,7 +45,7 @@ def demo(
     if not RATE_MIN <= a_second <= RATE_MAX:
         raise Misuse(f"--rate {rate}: from {RATE_MIN:,} to {RATE_MAX:,} events a second")
     try:
-        with Screen() as screen, _ending_in_peace():
+        with Screen() as screen, ending_in_peace():
             outcome = run(Options(a_second, seed, keep), screen)
     except KeyboardInterrupt:
         raise Misuse("interrupted: everything that it had started was ended") from None
@@ -57,21 +55,3 @@ def demo(
         for line in outcome.lines():
             typer.echo(line)
     raise typer.Exit(ExitCode.DONE if outcome.is_well else ExitCode.PROBLEM)
-
-
-@contextmanager
-def _ending_in_peace() -> Iterator[None]:
-    """The first Ctrl-C, or SIGTERM, ends what is inside; those after it wait for that."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def interrupt(*_: object) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    were = [signal.signal(each, interrupt) for each in signals]
-    try:
-        yield
-    finally:
-        for each, was in zip(signals, were, strict=True):
-            signal.signal(each, was)

@@ -1,0 +1,266 @@
+"""`gapless chaos list|run|soak`: real faults on a real cluster, judged and on record."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.interrupts import ending_in_peace
+from gapless.commands.terminal import AsJson, ExitCode, output, print_json, print_line
+
+if TYPE_CHECKING:
+    from gapless.chaos.drill_process import Wanted
+    from gapless.chaos.outcome import Outcome
+
+RUNS = Path("chaos-runs")
+"""Where reports go where nothing else is said: a folder a command, below the current directory."""
+SOAK = "soak"
+"""The scenario of `gapless chaos soak`."""
+MINUTES_MAX = 24 * 60.0
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help=f"Where the reports go; {RUNS}/<time> if not said."),
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="What is drawn is drawn from it, instead of theirs.")
+]
+Broken = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Run a build with a fault planted in it, to see it caught; `gapless chaos sim "
+        "--broken list` says which.",
+    ),
+]
+
+
+def listed(
+    faults: Annotated[
+        bool, typer.Option("--faults", help="The faults instead, with their settings.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say which scenarios ship, or which faults there are, and what this machine cannot have."""
+    document = _fault_list() if faults else _scenario_list()
+    if as_json:
+        print_json(document)
+        return
+    console = output()
+    for each in document:
+        mark = "" if each["here"] else f"  (not here: {each['why_not']})"
+        console.print(f"{each['name']:<24} {each['about']}{mark}", markup=False)
+        details = each.get("faults") or [f"{k} = {v}" for k, v in each.get("settings", {}).items()]
+        if details:
+            console.print(f"{'':<24} {', '.join(details)}", style="dim", markup=False)
+
+
+def _scenario_list() -> list[dict[str, Any]]:
+    from gapless.chaos.scenario import library, loaded, not_available
+
+    found, missing = [], not_available()
+    for name in library():
+        scenario = loaded(name)
+        planned = [each.fault for each in scenario.faults]
+        why = "; ".join(missing[kind] for kind in dict.fromkeys(planned) if kind in missing)
+        kinds = [*dict.fromkeys(planned), *(["at random"] if scenario.random else [])]
+        found.append(
+            {
+                "name": name,
+                "about": scenario.about,
+                "faults": kinds,
+                "here": not why,
+                "why_not": why,
+            }
+        )
+    return found
+
+
+def _fault_list() -> list[dict[str, Any]]:
+    from gapless.chaos.faults.all import FAULTS
+
+    return [
+        {
+            "name": name,
+            "about": kind.about,
+            "lasts": kind.lasts,
+            "settings": dict(kind.settings),
+            "here": (why := kind.why_not()) is None,
+            "why_not": why or "",
+        }
+        for name, kind in FAULTS.items()
+    ]
+
+
+def run(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SCENARIO]...", help="Names of `gapless chaos list`, or files."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All that ship and that this machine can have.")
+    ] = False,
+    out: Out = None,
+    seed: Seed = None,
+    broken: Broken = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play scenarios: a cluster, a job, rows that come, and what breaks; then judge.
+
+    Each plays in a cluster of its own on this machine, and leaves a report: history.arrow,
+    verdicts.json, report.html. Exits with 0 when all is well, 1 when something did not hold, 2 when
+    a scenario cannot be: before anything starts. Leaves nothing running, also when interrupted.
+    """
+    from gapless.chaos.scenario import library
+    from gapless.protocol.errors import Misuse
+
+    if bool(names) == everything:
+        raise Misuse("name scenarios, or say --all; `gapless chaos list` has their names")
+    left_out: dict[str, str] = {}
+    if everything:
+        left_out = {each["name"]: each["why_not"] for each in _scenario_list() if not each["here"]}
+        names = [name for name in library() if name not in left_out]
+    _play(names or [], out, seed, broken, None, left_out, as_json)
+
+
+def soak(
+    minutes: Annotated[
+        float, typer.Option(min=0.1, max=MINUTES_MAX, help="For how long faults strike.")
+    ] = 30.0,
+    scenario: Annotated[
+        str, typer.Option(metavar="NAME", help="A scenario with faults at random.")
+    ] = SOAK,
+    out: Out = None,
+    seed: Seed = None,
+    broken: Broken = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let faults strike at random, one after the other, for a long while.
+
+    Beside what always must hold, memory and descriptors of all processes must stay flat.
+    """
+    _play([scenario], out, seed, broken, minutes, {}, as_json)
+
+
+@dataclass
+class _Sum:
+    """Of all that was played."""
+
+    out: Path
+    outcomes: list[tuple[str, Outcome]] = field(default_factory=list)
+
+    @property
+    def is_well(self) -> bool:
+        return all(outcome.is_well for _, outcome in self.outcomes)
+
+    def kinds(self) -> list[str]:
+        return sorted({strike.fault for _, each in self.outcomes for strike in each.strikes})
+
+    def document(self, left_out: dict[str, str]) -> dict[str, Any]:
+        return {
+            "is_well": self.is_well,
+            "out": str(self.out),
+            "kinds": self.kinds(),
+            "not_run": left_out,
+            "runs": [outcome.document() for _, outcome in self.outcomes],
+        }
+
+
+def _play(
+    names: Sequence[str],
+    out: Path | None,
+    seed: int | None,
+    broken: str | None,
+    minutes: float | None,
+    left_out: dict[str, str],
+    as_json: bool,
+) -> None:
+    from gapless.chaos.drill_process import run_apart
+    from gapless.chaos.report import write_index
+    from gapless.protocol.errors import Misuse
+
+    total = _Sum(_folder(out))
+    all_wanted = _wanted(names, total.out, seed, broken, minutes)
+    try:
+        with ending_in_peace():
+            for number, (name, wanted) in enumerate(all_wanted, 1):
+                _say(f"{name} ({number} of {len(all_wanted)})")
+                outcome = run_apart(wanted, lambda what: _say(f"  {what}"))
+                total.outcomes.append((name, outcome))
+                if not as_json:
+                    for line in _told(name, outcome):
+                        print_line(line)
+    except KeyboardInterrupt:
+        raise Misuse("interrupted: everything that it had started was ended") from None
+    finally:
+        if total.outcomes:
+            write_index(total.out, total.outcomes)
+    if as_json:
+        print_json(total.document(left_out))
+    else:
+        for line in _summed(total, left_out):
+            print_line(line)
+    raise typer.Exit(ExitCode.DONE if total.is_well else ExitCode.PROBLEM)
+
+
+def _wanted(
+    names: Sequence[str], out: Path, seed: int | None, broken: str | None, minutes: float | None
+) -> list[tuple[str, Wanted]]:
+    """All of them, checked: whatever cannot be is refused before anything starts."""
+    from gapless.chaos.drill_process import Wanted
+
+    found = []
+    for each in names:
+        path = str(Path(each).resolve()) if Path(each).is_file() else each
+        stem = Path(each).stem
+        build = None if broken is None else broken.replace("-", " ")
+        wanted = Wanted(path, str(out / stem), seed, build, minutes)
+        wanted.read()
+        found.append((stem, wanted))
+    return found
+
+
+def _folder(out: Path | None) -> Path:
+    from gapless.protocol.errors import Misuse
+
+    folder = (RUNS / datetime.now(UTC).strftime("%Y%m%d-%H%M%S") if out is None else out).resolve()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Misuse(f"--out {folder}: there is something already; name a folder to be made")
+    return folder
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"{what}\n")
+    sys.stderr.flush()
+
+
+def _told(name: str, outcome: Outcome) -> Iterator[str]:
+    pause = outcome.figures.get("longest_pause_ms")
+    back = outcome.figures.get("whole_again_s")
+    details = [f"{len(outcome.strikes)} faults", f"{outcome.seconds:.0f} s"]
+    details += [f"longest pause {pause:.0f} ms"] if pause is not None else []
+    details += [f"whole again in {back:.1f} s"] if back is not None else []
+    yield f"{'clean' if outcome.is_well else 'NOT CLEAN':<10} {name:<26} {', '.join(details)}"
+    if outcome.problem:
+        yield f"{'':<10} {outcome.problem}"
+    for held in outcome.held:
+        if not held.ok:
+            yield f"{'':<10} {held}"
+
+
+def _summed(total: _Sum, left_out: dict[str, str]) -> Iterator[str]:
+    for name, why in left_out.items():
+        yield f"{'not run':<10} {name:<26} {why}"
+    clean = sum(outcome.is_well for _, outcome in total.outcomes)
+    faults = sum(len(outcome.strikes) for _, outcome in total.outcomes)
+    yield (
+        f"{clean} of {len(total.outcomes)} scenarios clean; {faults} faults of "
+        f"{len(total.kinds())} kinds; {len(left_out)} not run"
+    )
+    yield f"reports: {total.out / 'index.html'}"
