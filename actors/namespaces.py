@@ -22,8 +22,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def inside(path: str | None) -> Iterator[None]:
-    """This thread is in the namespace at a path; with None it stays where it is. Raises `OSError`
-    where it may not, or the namespace is gone.
+    """Has this thread in the namespace at a path; with None it stays where it is. Raises `OSError`
+    where it may not enter, or the namespace is gone.
     """
     if path is None:
         yield

@@ -139,7 +139,7 @@ class Switch:
             raise Misuse(f"no switch on this machine: {why}")
         if self._process is not None:
             raise Misuse("this switch is open already: make another one")
-        self._log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  # until close()
+        self._log = tempfile.TemporaryFile("w+", errors="replace")  # until close()
         module = "gapless.chaos.means.switch_process"
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, str(self._hosts), str(self._seed)],
