@@ -29,6 +29,8 @@ from typing import Any
 
 import psutil
 
+from gapless.actors.namespaces import inside
+
 MARK = "GAPLESS_LOCAL_NODE"
 """In the environment of each process: MARK/n2, of which cluster and node it is."""
 SWEEPS_MAX = 20
@@ -131,10 +133,17 @@ class Keeper:
         return {"left": [process.pid for process in left]}
 
     def _start(
-        self, *, name: str, num_cpus: int, object_store_bytes: int, persistent: bool
+        self,
+        *,
+        name: str,
+        num_cpus: int,
+        object_store_bytes: int,
+        persistent: bool,
+        ip: str | None,
+        namespace: str | None,
     ) -> dict[str, Any]:
         """Starts a node; the first is the head. In this, the main thread: what Ray starts ends with
-        the thread that has started it.
+        the thread that has started it. `ip`, `namespace`: where, if not in this machine's network.
         """
         from ray._private import services
         from ray._private.node import Node
@@ -146,6 +155,7 @@ class Keeper:
         is_head = self._address is None
         settings: dict[str, Any] = {  # some of them Ray annotates wrongly
             "node_name": name,
+            "node_ip_address": ip,
             "gcs_address": self._address,
             "redis_address": self._address,
             "num_cpus": num_cpus,
@@ -160,7 +170,8 @@ class Keeper:
             "dashboard_agent_listen_port": 0,
             "_system_config": self._system_config(HEALTH, persistent) if is_head else None,
         }
-        node = Node(RayParams(**settings), head=is_head, shutdown_at_exit=False)
+        with inside(namespace):
+            node = Node(RayParams(**settings), head=is_head, shutdown_at_exit=False)
         if is_head:
             self._head = node
         self._address = node.gcs_address

@@ -9,6 +9,8 @@ For demonstrations, drills and tests. It joins no cluster that runs here, and no
 when this process ends, in whatever way: a keeper sees to that (see local_keeper.py). The cluster
 takes orders only with a token of its own, which this process and what it starts have in their
 environment meanwhile. The head holds the cluster's directory (its GCS): drills kill the others.
+
+Nodes share this machine's network, or each is a host of one that is given: n1 is its host 1.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, Literal, Protocol, Self
 
 import psutil
 
@@ -52,6 +54,18 @@ workers of a node.
 """
 
 
+class Network(Protocol):
+    """Hosts that nodes live on, from 1 on: one of it is node n1, and so forth. Host 1 is where this
+    process is, too, so that it reaches the cluster. It stays open for longer than the nodes.
+    """
+
+    def address(self, host: int, /) -> str:
+        """Where others reach a host. Raises `Misuse` where there is no such host."""
+
+    def namespace(self, host: int, /) -> str | None:
+        """A path to a host's network namespace; None of one that is in this process's own."""
+
+
 class LocalNodes:
     """A cluster of several nodes on this machine. A context manager; not for several threads."""
 
@@ -63,10 +77,13 @@ class LocalNodes:
         object_store_bytes: int = OBJECT_STORE_BYTES,
         temp_dir: str | os.PathLike[str] | None = None,
         persistent: bool = False,
+        network: Network | None = None,
     ) -> None:
         """`num_cpus`, `object_store_bytes`: of each node. `temp_dir`: where the cluster's own
         directory is made, which is gone afterwards. `persistent`: the cluster's directory (its GCS)
-        keeps what it knows on disk, so that one that is killed can be restarted.
+        keeps what it knows on disk, so that one that is killed can be restarted. `network`: whose
+        hosts the nodes are, which see each other by its addresses alone; connect a driver to them
+        with `driver_settings`.
         """
         if not 1 <= count <= NODES_MAX:
             raise Misuse(f"{count} nodes: from 1 to {NODES_MAX} can be started")
@@ -84,6 +101,7 @@ class LocalNodes:
             "object_store_bytes": object_store_bytes,
             "persistent": persistent,
         }
+        self._network = network
         self._mark = token_hex(8)
         self._token = token_hex(32)
         self._address = ""
@@ -100,6 +118,13 @@ class LocalNodes:
     def address(self) -> str:
         """For `address=` of `launch`, `attach`, `ray.init`."""
         return self._address
+
+    @property
+    def driver_settings(self) -> Mapping[str, Any]:
+        """What `cluster.connect` and `ray.init` need besides the address: of a driver here."""
+        if self._network is None:
+            return {}
+        return {"_node_ip_address": self._network.address(1)}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -139,9 +164,13 @@ class LocalNodes:
         """Starts one more node; its name. Returns once the cluster knows it."""
         if len(self._ids) >= NODES_MAX:
             raise Misuse(f"there are {NODES_MAX} nodes already: kill one first")
-        name = f"n{self._made + 1}"
-        self._made += 1
-        answer = self._ask({"do": "start", "name": name, **self._node})
+        host = self._made + 1
+        place = {"ip": None, "namespace": None}
+        if self._network is not None:
+            place = {"ip": self._network.address(host), "namespace": self._network.namespace(host)}
+        name = f"n{host}"
+        self._made = host
+        answer = self._ask({"do": "start", "name": name, **self._node, **place})
         self._ids[name] = answer["id"]
         self._address = answer["address"]
         return name

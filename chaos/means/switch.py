@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -225,10 +226,8 @@ def _end(process: subprocess.Popen[str]) -> None:
             process.stdin.close()
         except BrokenPipeError:
             pass  # it has ended, with an order that it had not read
-    try:
-        process.wait(CLOSE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
     if process.stdout is not None:
+        if not select.select([process.stdout], [], [], CLOSE_S)[0]:  # its end, or an answer
+            process.kill()
         process.stdout.close()
+    process.wait()
