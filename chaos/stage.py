@@ -62,6 +62,8 @@ STOP_S = 60.0
 """How long the job may take to stop at the end."""
 DRIVER_S = 120.0
 """How long another program may take to launch the job."""
+HEARD_S = 1.5
+"""How long a cluster may take to say of a node, which is back, that it was taken for dead."""
 Way = Literal["changes", "final"]
 
 
@@ -328,6 +330,21 @@ class Stage:
             for recording in self.recordings
         )
 
+    def renew(self, node: str) -> None:
+        """Once a node is within reach again: where the cluster has taken it for dead, what is left
+        of it is ended, and another one comes.
+        """
+        id = self.nodes.ids.get(node)
+        if id is None:
+            return
+        until_s = time.monotonic() + HEARD_S
+        while time.monotonic() < until_s:  # the verdict may still be on its way
+            if id not in _alive():
+                self.nodes.kill(node)
+                self.nodes.add()
+                return
+            time.sleep(LOOK_S)
+
     # -- a cluster that is lost ---------------------------------------------------------------
 
     def resume(self) -> None:
@@ -439,6 +456,7 @@ def _end_driver(driver: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-def is_connected() -> bool:
-    """Whether this process is in a cluster already: a stage needs a process that is not."""
-    return bool(ray.is_initialized())
+def _alive() -> set[str]:
+    """The nodes that the cluster takes for alive."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray has no types for it
+    return {node["NodeID"] for node in nodes if node["Alive"]}

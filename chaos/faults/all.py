@@ -4,21 +4,101 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gapless.chaos.faults.corrupt_frames import CorruptFrames
+from gapless.chaos.faults.cut_one_way import CutOneWay
+from gapless.chaos.faults.delay_packets import DelayPackets
+from gapless.chaos.faults.double_feedback import DoubleFeedback
+from gapless.chaos.faults.double_frames import DoubleFrames
 from gapless.chaos.faults.fault import Fault
+from gapless.chaos.faults.fill_disk import FillDisk
+from gapless.chaos.faults.flip_checkpoint import FlipCheckpoint
+from gapless.chaos.faults.flip_output import FlipOutput
+from gapless.chaos.faults.flip_source import FlipSource
+from gapless.chaos.faults.freeze_node import FreezeNode
+from gapless.chaos.faults.freeze_raylet import FreezeRaylet
+from gapless.chaos.faults.jitter_packets import JitterPackets
+from gapless.chaos.faults.jump_clock import JumpClock
+from gapless.chaos.faults.kill_all_but_one import KillAllButOne
+from gapless.chaos.faults.kill_all_processes import KillAllProcesses
+from gapless.chaos.faults.kill_all_replicas import KillAllReplicas
+from gapless.chaos.faults.kill_driver import KillDriver
+from gapless.chaos.faults.kill_gcs import KillGcs
 from gapless.chaos.faults.kill_merger import KillMerger
+from gapless.chaos.faults.kill_node import KillNode
+from gapless.chaos.faults.kill_raylet import KillRaylet
+from gapless.chaos.faults.kill_rejoining import KillRejoining
 from gapless.chaos.faults.kill_replica import KillReplica
+from gapless.chaos.faults.kill_replica_and_merger import KillReplicaAndMerger
 from gapless.chaos.faults.kill_root import KillRoot
+from gapless.chaos.faults.late_feedback import LateFeedback
+from gapless.chaos.faults.late_frames import LateFrames
+from gapless.chaos.faults.lose_feedback import LoseFeedback
+from gapless.chaos.faults.lose_frames import LoseFrames
+from gapless.chaos.faults.lose_gcs import LoseGcs
+from gapless.chaos.faults.lose_packets import LosePackets
+from gapless.chaos.faults.narrow import Narrow
+from gapless.chaos.faults.partition import Partition
+from gapless.chaos.faults.refuse import Refuse
+from gapless.chaos.faults.reorder_frames import ReorderFrames
+from gapless.chaos.faults.reorder_packets import ReorderPackets
+from gapless.chaos.faults.reset_connections import ResetConnections
+from gapless.chaos.faults.slow_disk import SlowDisk
+from gapless.chaos.faults.slow_subscriber import SlowSubscriber
+from gapless.chaos.faults.squeeze_memory import SqueezeMemory
+from gapless.chaos.faults.stale_frames import StaleFrames
+from gapless.chaos.faults.starve_cpu import StarveCpu
 from gapless.chaos.faults.stop_merger import StopMerger
 from gapless.chaos.faults.stop_replica import StopReplica
 from gapless.chaos.faults.stop_root import StopRoot
+from gapless.chaos.faults.tear_checkpoint import TearCheckpoint
 
 _KINDS: tuple[type[Fault], ...] = (
     KillReplica,
     KillMerger,
     KillRoot,
+    KillReplicaAndMerger,
+    KillAllButOne,
+    KillAllReplicas,
+    KillAllProcesses,
+    KillRejoining,
     StopReplica,
     StopMerger,
     StopRoot,
+    KillNode,
+    FreezeNode,
+    KillRaylet,
+    FreezeRaylet,
+    KillGcs,
+    LoseGcs,
+    KillDriver,
+    Partition,
+    Refuse,
+    CutOneWay,
+    DelayPackets,
+    JitterPackets,
+    LosePackets,
+    ReorderPackets,
+    Narrow,
+    ResetConnections,
+    LoseFrames,
+    DoubleFrames,
+    ReorderFrames,
+    CorruptFrames,
+    LateFrames,
+    StaleFrames,
+    LoseFeedback,
+    DoubleFeedback,
+    LateFeedback,
+    SqueezeMemory,
+    StarveCpu,
+    FillDisk,
+    SlowDisk,
+    TearCheckpoint,
+    FlipCheckpoint,
+    FlipOutput,
+    FlipSource,
+    JumpClock,
+    SlowSubscriber,
 )
 
 FAULTS: Mapping[str, type[Fault]] = {kind.name: kind for kind in _KINDS}

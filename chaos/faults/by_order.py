@@ -1,0 +1,43 @@
+"""Faults inside processes: an order to the hooks there, for a while."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from gapless.chaos.faults.fault import Fault, Hit
+from gapless.chaos.means.orders import Order
+
+if TYPE_CHECKING:
+    from gapless.chaos.stage import Stage
+
+
+class ByOrder(Fault):
+    """The hooks do something to messages, to the disk or to the clock."""
+
+    lasts = 4.0
+    parts = frozenset({"inside"})
+    where: ClassVar[Literal["r", "m", "*"]] = "m"
+    """Which processes it is for, where the scenario does not say: one role's, or all."""
+    _number: int
+
+    @abstractmethod
+    def order(self, who: str) -> Order:
+        """What they are to do."""
+
+    def inject(self, stage: Stage) -> Hit:
+        """Gives the order."""
+        who = self.planned.target or ("*" if self.where == "*" else f"{self.where}*")
+        order = self.order(who)
+        self._number = stage.orders.give(order)
+        settings = [f"{name} {self.setting(name)}" for name in self.settings]
+        return Hit(who, ", ".join(settings) or order.what)
+
+    def heal(self, stage: Stage) -> None:
+        """Takes it back."""
+        stage.orders.take_back(self._number)
+
+    def struck(self, stage: Stage) -> str | None:
+        """Whether it had anything to be done to."""
+        count = stage.orders.struck(self._number)
+        return None if count else f"{self.name}: it was never done"

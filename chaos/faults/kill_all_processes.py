@@ -1,0 +1,24 @@
+"""Every process of the job is killed at once, the root too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gapless.chaos.faults.fault import Fault, Hit
+from gapless.chaos.means.signals import kill
+
+if TYPE_CHECKING:
+    from gapless.chaos.stage import Stage
+
+
+class KillAllProcesses(Fault):
+    """What is left is the job's directory, and a root that Ray starts again."""
+
+    name = "kill all processes"
+    about = "SIGKILL of all replicas, mergers and the root at once."
+
+    def inject(self, stage: Stage) -> Hit:
+        """Kills them."""
+        processes = stage.processes()
+        kill([process.pid for process in processes.values()])
+        return Hit("everything", f"SIGKILL of {', '.join(processes)}")
