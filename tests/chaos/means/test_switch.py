@@ -1,4 +1,4 @@
-"""A switch breaks a real network as its rules say, proves that it did, and leaves nothing behind."""
+"""A switch breaks a real network as its rules say, proves it, and leaves nothing behind."""
 
 from __future__ import annotations
 
