@@ -1,16 +1,15 @@
-"""Feeds a journal as time goes by, on a thread of its own: so many rows a second, then the end."""
+"""Feeds journals as time goes by, on a thread of its own: so many rows a second, then the end."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
-from gapless.chaos.real_workloads import RealWorkload
+from gapless.chaos.real_workloads import RealSource, RealWorkload
 from gapless.journals import JournalWriter
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import GaplessError, JobError
@@ -24,53 +23,47 @@ END_S = 10.0
 
 
 class Feeding:
-    """The rows of a workload, into a journal that it makes. Rows count from `begin` on."""
+    """The rows of a workload, into journals that it makes. Time goes by from `begin` on."""
 
-    def __init__(self, workload: RealWorkload, path: Path, rate: int) -> None:
-        self.path = path
-        self.rate = rate
-        self._workload = workload
-        self._writer = JournalWriter(
-            path,
-            dict(workload.columns),
-            time=workload.time,
-            key=workload.key,
-            partitions=workload.partitions,
-            lateness=f"{workload.lateness_ms}ms",
-        )
-        self.rows = 0
-        """So far."""
-        self.stable = BEGIN
-        """What the journal promises by now."""
-        self._newest = BEGIN
+    def __init__(self, workload: RealWorkload, folder: Path, rate: int) -> None:
+        """`rate`: rows a second of each source."""
+        self._lanes = {
+            name: _Lane(source, folder / f"source-{number}", rate)
+            for number, (name, source) in enumerate(workload.sources.items())
+        }
         self._stops = threading.Event()
         self._error: GaplessError | OSError | None = None
         self._thread = threading.Thread(target=self._run, name="feeding", daemon=True)
-        self.append(max(1, round(rate * BATCH_S)))  # a job needs something to begin with
+        for lane in self._lanes.values():  # a job needs something to begin with
+            lane.append(max(1, round(rate * BATCH_S)))
 
-    def append(self, count: int) -> None:
-        """The next rows."""
-        rows = self._workload.rows(self.rows, count, self.rate)
-        self._writer.append(rows)
-        self.rows += len(rows)
-        times = rows.column(rows.schema.get_field_index(self._workload.time))
-        newest = int(np.asarray(times.cast("int64", safe=False)).max())
-        self._newest = max(self._newest, newest)
-        self.stable = max(BEGIN, self._newest - self._workload.lateness_ms)
+    @property
+    def paths(self) -> Mapping[str, Path]:
+        """By source, where its journal lies."""
+        return {name: lane.path for name, lane in self._lanes.items()}
+
+    @property
+    def rows(self) -> int:
+        """So far, of all sources."""
+        return sum(lane.rows for lane in self._lanes.values())
+
+    @property
+    def stable(self) -> int:
+        """What the sources promise by now: as far as the one that promises least."""
+        return min(lane.stable for lane in self._lanes.values())
 
     def begin(self) -> None:
         """Time goes by from now on."""
         self._thread.start()
 
     def _run(self) -> None:
-        began_s, first = time.monotonic(), self.rows
-        last = self._workload.ends_after
+        began_s = time.monotonic()
+        for lane in self._lanes.values():
+            lane.begin()
         try:
             while not self._stops.wait(BATCH_S):
-                due = first + round((time.monotonic() - began_s) * self.rate)
-                due = due if last is None else min(due, last)
-                if due > self.rows:
-                    self.append(min(due - self.rows, BATCH_ROWS_MAX))
+                for lane in self._lanes.values():
+                    lane.go_on(time.monotonic() - began_s)
         except (GaplessError, OSError) as e:
             self._error = e
 
@@ -79,7 +72,8 @@ class Feeding:
         self._halt()
         if self._error is not None:
             raise JobError(f"the rows cannot be fed: {self._error}")
-        self._writer.end()
+        for lane in self._lanes.values():
+            lane.writer.end()
 
     def _halt(self) -> None:
         self._stops.set()
@@ -96,4 +90,42 @@ class Feeding:
         at: TracebackType | None,
     ) -> None:
         self._halt()
-        self._writer.close()
+        for lane in self._lanes.values():
+            lane.writer.close()
+
+
+class _Lane:
+    """One source being fed."""
+
+    def __init__(self, source: RealSource, path: Path, rate: int) -> None:
+        self.path = path
+        self.rows = 0
+        self.stable = BEGIN
+        self._source = source
+        self._rate = rate
+        self._first = 0
+        self.writer = JournalWriter(
+            path,
+            dict(source.columns) if isinstance(source.columns, Mapping) else source.columns,
+            time=source.time,
+            key=source.key,
+            partitions=source.partitions,
+            lateness=source.lateness,
+        )
+
+    def begin(self) -> None:
+        self._first = self.rows
+
+    def go_on(self, seconds: float) -> None:
+        """Appends what is due."""
+        due, last = self._first + round(seconds * self._rate), self._source.ends_after
+        due = due if last is None else min(due, last)
+        if due > self.rows:
+            self.append(min(due - self.rows, BATCH_ROWS_MAX))
+
+    def append(self, count: int) -> None:
+        """The next rows."""
+        rows = self._source.rows(self.rows, count, self._rate)
+        if len(rows):
+            self.stable = self.writer.append(rows).stable
+            self.rows += len(rows)

@@ -21,7 +21,8 @@ def main(what: dict[str, Any]) -> None:
     cluster.connect(what["address"], **what["settings"])
     scenario = Scenario(what["scenario"], replicas=what["replicas"], mergers=what["mergers"])
     plans = dict(REAL_WORKLOADS[what["workload"]].plans)
-    launch_job(scenario, plans, Path(what["journal"]), Path(what["dir"]), what["address"])
+    journals = {name: Path(path) for name, path in what["journal"].items()}
+    launch_job(scenario, plans, journals, Path(what["dir"]), what["address"])
     sys.stdout.write("launched\n")
     sys.stdout.flush()
     sys.stdin.read()

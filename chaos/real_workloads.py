@@ -2,9 +2,9 @@
 
     rows(first, count, rate)      the same whenever they are made, each with the time it is due at
 
-Row number n is due n / rate seconds after the first, and has that time in its `ts` column, less
-some disorder: so a stable of the stream and a moment of the run can be compared, and lag in one is
-lag in the other.
+Row number n of a source is due n / rate seconds after its first, and has that time in its `ts`
+column, less some disorder: so a stable of the stream and a moment of the run can be compared, and
+lag in one is lag in the other. Rows of users have the times that they have.
 """
 
 from __future__ import annotations
@@ -30,23 +30,30 @@ COLUMNS = {TIME: "timestamp[ms]", "src": "int32", "len": "int32"}
 
 
 @dataclass(frozen=True, slots=True)
+class RealSource:
+    """One source, and its rows."""
+
+    columns: Mapping[str, str] | pa.Schema
+    """With Arrow's names of types."""
+    rows: Callable[[int, int, int], pa.RecordBatch]
+    """Of (first, count, rate): so many rows from that number on; fewer where there are no more."""
+    time: str = TIME
+    key: tuple[str, ...] = ("src",)
+    lateness: str = f"{LATENESS_MS}ms"
+    partitions: int = 2
+    ends_after: int | None = None
+    """So many rows; None: for ever."""
+
+
+@dataclass(frozen=True, slots=True)
 class RealWorkload:
-    """One query and its rows, of one source."""
+    """One query and its sources."""
 
     name: str
     about: str
     plans: Mapping[str, Plan]
     """All have the same answer."""
-    rows: Callable[[int, int, int], pa.RecordBatch]
-    """Of (first, count, rate): so many rows from that number on."""
-    columns: Mapping[str, str]
-    """Of the source, with Arrow's names of types."""
-    time: str = TIME
-    key: str = "src"
-    lateness_ms: int = LATENESS_MS
-    partitions: int = 2
-    ends_after: int | None = None
-    """So many rows; None: for ever."""
+    sources: Mapping[str, RealSource]
 
 
 def flows(first: int, count: int, rate: int) -> pa.RecordBatch:
@@ -60,6 +67,8 @@ def flows(first: int, count: int, rate: int) -> pa.RecordBatch:
     )
 
 
+FLOWS = {SOURCE: RealSource(COLUMNS, flows)}
+
 _flows = source(SOURCE, COLUMNS, time=TIME, lateness=f"{LATENESS_MS}ms")
 
 _talkers = (
@@ -71,8 +80,7 @@ TALKERS = RealWorkload(
     "talkers",
     "packets and bytes of each source over the last second, five times a second",
     {"paned": Plan(_talkers), "wid": Plan(_talkers, "wid")},
-    flows,
-    COLUMNS,
+    FLOWS,
 )
 
 _filter = _flows.where(col("len") > 700).select("src", "len")
@@ -81,8 +89,7 @@ FILTER = RealWorkload(
     "filter",
     "the long packets, each as it comes: many answers, little state",
     {"filter": Plan(_filter), "select first": Plan(_filter_too)},
-    flows,
-    COLUMNS,
+    FLOWS,
 )
 
 _longest = (
@@ -94,8 +101,7 @@ LONGEST = RealWorkload(
     "longest",
     "the longest packet of each source over ten seconds: answers overlap, and state is kept long",
     {"paned": Plan(_longest), "wid": Plan(_longest, "wid")},
-    flows,
-    COLUMNS,
+    FLOWS,
 )
 
 REAL_WORKLOADS: Mapping[str, RealWorkload] = {w.name: w for w in (TALKERS, FILTER, LONGEST)}

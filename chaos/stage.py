@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -30,9 +30,6 @@ from typing import Any, Literal, Self
 
 import psutil
 import ray
-from gapless.chaos.means.janitor import Janitor
-from gapless.chaos.means.orders import Orders
-from gapless.chaos.means.switch import Switch
 from ray.exceptions import RayError
 
 from gapless.actors import cluster
@@ -44,6 +41,9 @@ from gapless.actors.views import JobView
 from gapless.chaos.faults.fault import CannotStrike, Fault
 from gapless.chaos.feeding import Feeding
 from gapless.chaos.judging_recording import Output, Recording
+from gapless.chaos.means.janitor import Janitor
+from gapless.chaos.means.orders import Orders
+from gapless.chaos.means.switch import Switch
 from gapless.chaos.real_workloads import REAL_WORKLOADS, RealWorkload
 from gapless.chaos.record import Record
 from gapless.chaos.scenario import Scenario
@@ -219,7 +219,7 @@ class Stage:
         self._start_nodes()
         self._stack.callback(self._end_cluster)
         self.feeding = self._stack.enter_context(
-            Feeding(self._workload, self.ground / "rows", self.scenario.rate)
+            Feeding(self._workload, self.ground, self.scenario.rate)
         )
         self._stack.callback(self._stop_recordings)
         for fault in self._faults:
@@ -248,7 +248,7 @@ class Stage:
         return launch_job(
             self.scenario,
             self._plans(),
-            self.feeding.path,
+            self.feeding.paths,
             self.job_dir,
             self.nodes.address,
             self._code,
@@ -269,7 +269,7 @@ class Stage:
         what = {
             "scenario": self.scenario.name,
             "workload": self._workload.name,
-            "journal": str(self.feeding.path),
+            "journal": {name: str(path) for name, path in self.feeding.paths.items()},
             "dir": str(self.job_dir),
             "address": self.nodes.address,
             "replicas": self.scenario.replicas,
@@ -415,7 +415,7 @@ class Stage:
 def launch_job(
     scenario: Scenario,
     plans: dict[str, Plan],
-    journal: Path,
+    journal: Mapping[str, Path],
     job_dir: Path,
     address: str | None,
     code: Path | None = None,

@@ -31,7 +31,7 @@ class FlipSource(Fault):
         """Flips it, while the replicas are held."""
         held = stop([stage.pid_of(slot) for slot in stage.slots("r")])
         try:
-            files = sorted((stage.feeding.path / "segments").glob("*"))
+            files = sorted((next(iter(stage.feeding.paths.values())) / "segments").glob("*"))
             if not files:
                 raise CannotStrike("the source has no rows")
             before = files[-1].stat().st_size
