@@ -121,6 +121,14 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_AS_MEANT)
 
 
+def connection() -> str | None:
+    """Which connection this process has; each has a name of its own, None is none. Whoever calls
+    an actor without one has Ray start a cluster for it, and one of another connection ends the
+    process: handles are to be asked whether theirs is still there.
+    """
+    return str(ray.get_runtime_context().get_worker_id()) if ray.is_initialized() else None
+
+
 def disconnect() -> None:
     """Ends the connection, and with it a cluster that was started here."""
     ray.shutdown()

@@ -66,6 +66,7 @@ class Job:
     ) -> None:
         self._root = root
         self._owns_cluster = owns_cluster
+        self._connection = cluster.connection()
         self._timing = timing
         view = self.status()
         self.name = view.name
@@ -192,6 +193,7 @@ class Job:
 
         Returns when its root has ended; what it has put out stays in its directory.
         """
+        self._check_connected()
         try:
             waits = self._root.wait.remote()
             self._command(Stop(drain))
@@ -243,10 +245,16 @@ class Job:
         book: Book = self._ask(lambda root: root.book.remote())
         return book
 
+    def _check_connected(self) -> None:
+        """Before anything is asked: Ray would start a cluster where there is none."""
+        if cluster.connection() != self._connection:
+            raise Misuse("this process has left the job's cluster: attach to the job again")
+
     def _ask(self, question: Callable[[Any], Any]) -> Any:
         """The root's answer; asks again while it is being restarted."""
         until = time.monotonic() + ASK_S
         while True:
+            self._check_connected()
             try:
                 return ray.get(question(self._root), timeout=max(0.1, until - time.monotonic()))
             except RayTaskError as e:

@@ -122,6 +122,7 @@ class Keeper:
         self._mark = mark
         self._address: str | None = None
         self._head: Any = None
+        self._head_namespace: str | None = None
 
     def do(self, order: dict[str, Any]) -> dict[str, Any]:
         """Does what one document says; the answer."""
@@ -173,7 +174,7 @@ class Keeper:
         with inside(namespace):
             node = Node(RayParams(**settings), head=is_head, shutdown_at_exit=False)
         if is_head:
-            self._head = node
+            self._head, self._head_namespace = node, namespace
         self._address = node.gcs_address
         services.wait_for_node(node.gcs_address, node.plasma_store_socket_name, REGISTER_S)
         return {"id": node.node_id, "address": node.gcs_address}
@@ -189,8 +190,9 @@ class Keeper:
         os.environ[MARK] = f"{self._mark}/{name}"
         head = self._head
         head.kill_gcs_server(check_alive=False)  # it is dead; Ray takes note of it
-        head.start_gcs_server()
-        head.get_gcs_client()  # answers
+        with inside(self._head_namespace):
+            head.start_gcs_server()
+            head.get_gcs_client()  # answers
         return {}
 
     def close(self) -> None:

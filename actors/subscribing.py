@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from ray.exceptions import RayError
 
+from gapless.actors import cluster
 from gapless.actors.book import Book
 from gapless.actors.pump import Pump
 from gapless.actors.stored import StoredMerger
@@ -40,6 +41,8 @@ EMITS_MAX = 8
 """Frames that wait for the program; more are not asked for."""
 QUESTIONS_MAX = 16
 """Messages to one merger that wait for the answer to the last; only the newest matter."""
+CONNECTED_MS = 1000
+"""Between two looks whether this process is still in the job's cluster."""
 BOOK_MS = 100
 """Between two looks for a merger that has died."""
 PUT_S = 0.1
@@ -70,6 +73,7 @@ class Subscription:
         self._book = book
         self._emits: Queue[ask.Emit | BaseException | None] = Queue(EMITS_MAX)
         self._mergers = {slot: _Merger(slot) for slot in slots}
+        self._connection = cluster.connection()
         self._is_looking = False
         self._is_closed = False
         self._is_over = False
@@ -80,6 +84,7 @@ class Subscription:
             {ask.Send: self._send, ask.Emit: self._emit, ask.Give: self._give},
             at_end=self._end,
         )
+        self._pump.do(self._look_at_connection)
         self._pump.start()
 
     # -- for the program ----------------------------------------------------------------------
@@ -214,6 +219,8 @@ class Subscription:
         if self._is_over:
             self._ask_stored(merger)
             return
+        if not self._is_connected():
+            return
         found = self._book.newest(merger.slot)
         if found is None:
             self._look()
@@ -249,7 +256,7 @@ class Subscription:
 
     def _look(self) -> None:
         """Asks the root where the mergers are, soon, and again until it is known."""
-        if self._is_looking:
+        if self._is_looking or not self._is_connected():
             return
         self._is_looking = True
 
@@ -279,6 +286,23 @@ class Subscription:
         self._is_looking = False
         self._look()
 
+    def _is_connected(self) -> bool:
+        """Whether this process is still in the job's cluster; where not, this is the end, unless
+        the job has come to its own.
+        """
+        if cluster.connection() == self._connection:
+            return True
+        if self._is_stopped():
+            self._go_on_alone()
+        else:
+            self._pump.stop("this process has left the job's cluster; go on by the last token")
+        return False
+
+    def _look_at_connection(self) -> None:
+        """What was asked is not answered any more once it is gone."""
+        if self._is_over or self._is_connected():
+            self._pump.later(CONNECTED_MS, self._look_at_connection)
+
     # -- once the job is over -----------------------------------------------------------------
 
     def _is_stopped(self) -> bool:
@@ -290,6 +314,8 @@ class Subscription:
 
     def _go_on_alone(self) -> None:
         """The rest is in the job's directory."""
+        if self._is_over:
+            return
         self._is_over = True
         for merger in self._mergers.values():
             merger.stored = StoredMerger(self._job_dir, merger.slot, self._schema)
