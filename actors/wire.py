@@ -61,7 +61,9 @@ class Wire:
             raise Truncated("message", f"has {len(data)} bytes", f"more than {_CRC.size}")
         crc, (wanted,) = zlib.crc32(memoryview(data)[_CRC.size :]), _CRC.unpack_from(data)
         if crc != wanted:
-            raise DecodeError("message", f"{len(data)} bytes have the crc {crc:#010x}", wanted)
+            raise DecodeError(
+                "message", f"{len(data)} bytes have the crc {crc:#010x}", f"{wanted:#010x}"
+            )
         said = io.BytesIO(data)  # shares the bytes: nothing is copied
         said.seek(_CRC.size)
         return _Unpickler(said, self._schema).load()
