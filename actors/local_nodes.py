@@ -165,7 +165,7 @@ class LocalNodes:
         if len(self._ids) >= NODES_MAX:
             raise Misuse(f"there are {NODES_MAX} nodes already: kill one first")
         host = self._made + 1
-        place = {"ip": None, "namespace": None}
+        place: dict[str, str | None] = {"ip": None, "namespace": None}
         if self._network is not None:
             place = {"ip": self._network.address(host), "namespace": self._network.namespace(host)}
         name = f"n{host}"

@@ -108,8 +108,9 @@ class Switch:
     def namespace(self, host: int) -> str | None:
         """A path to enter a host's namespace by (setns(2)); None of host 1, which is here."""
         self._check(host)
-        number = self._namespaces[host - 1] if self._running() else None
-        return None if number is None else f"/proc/{self._running().pid}/fd/{number}"
+        pid = self._running().pid
+        number = self._namespaces[host - 1]
+        return None if number is None else f"/proc/{pid}/fd/{number}"
 
     # -- breaking it --------------------------------------------------------------------------
 

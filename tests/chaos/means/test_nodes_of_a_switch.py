@@ -35,7 +35,7 @@ class Talker:
     """An actor that calls others."""
 
     def address(self) -> str:
-        return str(ray.util.get_node_ip_address())
+        return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray has no types for it
 
     def ask(self, other: Any) -> str:
         return str(ray.get(other.address.remote(), timeout=WAIT_S))
