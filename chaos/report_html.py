@@ -31,7 +31,7 @@ def escaped(value: object) -> Html:
     return Html(html.escape(_BAD.sub("\ufffd", str(value)), quote=True))
 
 
-def el(name: str, *children: object, **attributes: object) -> Html:
+def el(name: str, /, *children: object, **attributes: object) -> Html:
     """One element."""
     said = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'

@@ -20,9 +20,9 @@ Floats = npt.NDArray[np.float64]
 
 POINTS_MAX = 600
 """Of one line: about one a pixel."""
-CLIP_SHARE, CLIP_TIMES = 98.0, 2.5
-"""A scale ends above that percentile where the highest is more than so many times as high: one
-peak would press all the rest to the ground. The peak is marked, with its value."""
+CLIP_SHARE = 98.0
+"""A scale may end above that percentile, where the highest is many times as high: one peak would
+press all the rest to the ground. The peak is marked then, with its value."""
 CLIP_ROOM = 1.5
 """Above the percentile then."""
 
@@ -66,17 +66,13 @@ def extremes(at_ms: Ints, value: Floats, points: int) -> Ints:
 
 def path(x: Floats, y: Floats, piece: Ints) -> str:
     """The `d` of a path through all points, in absolute coordinates, that jumps between pieces."""
-    parts, last = [], None
-    for a, b, each in zip(x.tolist(), y.tolist(), piece.tolist(), strict=True):
-        parts.append(f"{'' if each == last else 'M'}{a:.1f} {b:.1f}")
-        last = each
-    # A piece of one point has no length: the round cap of the line makes it a dot.
-    return _dots(" ".join(parts))
-
-
-def _dots(drawn: str) -> str:
-    pieces = [piece.strip() for piece in drawn.split("M") if piece]
-    return "".join(f"M{p if p.count(' ') > 1 else f'{p} {p}'}" for p in pieces)
+    cuts = np.flatnonzero(np.diff(piece)) + 1
+    parts = []
+    for xs, ys in zip(np.split(x, cuts), np.split(y, cuts), strict=True):
+        points = [f"{a:.1f} {b:.1f}" for a, b in zip(xs.tolist(), ys.tolist(), strict=True)]
+        # A piece of one point has no length: the round cap of the line makes it a dot.
+        parts.append("M" + " ".join(points if len(points) > 1 else 2 * points))
+    return "".join(parts)
 
 
 def steps(edges: Floats, y: Floats, base: float) -> str:
@@ -87,10 +83,14 @@ def steps(edges: Floats, y: Floats, base: float) -> str:
     return " ".join([*parts, f"{edges[-1]:.1f} {base:.1f}"])
 
 
-def nice(value: float) -> float:
-    """The least of 1, 2, 2.5, 5 times a power of ten that is not below a value above 0."""
+STEPS, TOPS = (1, 2, 2.5, 5, 10), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+"""Times a power of ten: round steps of an axis; round ends of a scale, closer to each other."""
+
+
+def nice(value: float, steps: tuple[float, ...] = STEPS) -> float:
+    """The least round value that is not below one above 0."""
     power = 10.0 ** math.floor(math.log10(value))
-    return float(next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= value * (1 - 1e-9)))
+    return float(next(m * power for m in steps if m * power >= value * (1 - 1e-9)))
 
 
 def ticks(begin: float, end: float, count: int) -> list[float]:
@@ -100,13 +100,15 @@ def ticks(begin: float, end: float, count: int) -> list[float]:
     return [n * step for n in range(first, last + 1)]
 
 
-def top_of(lines: list[Floats], least: float) -> float:
-    """Where a scale from 0 on ends that all these lines share; `least` or more."""
+def top_of(lines: list[Floats], least: float, clip_times: float = math.inf) -> float:
+    """Where a scale from 0 on ends that all these lines share; `least` or more. What is more than
+    so many times the usual is clipped.
+    """
     values = np.concatenate([line for line in lines if len(line)] or [np.zeros(1)])
     highest, usual = float(values.max()), float(np.percentile(values, CLIP_SHARE))
-    if usual > 0 and highest > CLIP_TIMES * max(usual, least):
+    if usual > 0 and highest > clip_times * max(usual, least):
         highest = CLIP_ROOM * usual
-    return nice(max(highest, least))
+    return nice(max(highest, least), TOPS)
 
 
 def short(value: float) -> str:

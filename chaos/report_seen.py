@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.chaos.report_lines import Floats, Ints, Line
+from gapless.failover.messages import Life
 
 WINDOW_MS = 1_000
 """Progress is how far a replica came in the last so many."""
@@ -36,14 +37,13 @@ this."""
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """One life in one state."""
+    """A slot in one state."""
 
     state: str
-    life: str
+    said: str
+    """The life that is in it; of an empty one, why it is empty."""
     begin_ms: int
     end_ms: int
-    row: int
-    """0; 1 where the slot's other life is there at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +58,18 @@ class Lane:
         """Who was in it, and since when."""
         found: dict[str, int] = {}
         for each in self.stretches:
-            if each.life:
-                found[each.life] = min(each.begin_ms, found.get(each.life, each.begin_ms))
+            if Life.parse(each.said) is not None:
+                found.setdefault(each.said, each.begin_ms)
         return found
 
     def share(self, state: str, begin_ms: int, end_ms: int) -> float:
-        """Of a time, how much somebody in it was in a state."""
-        spans = sorted(
-            (max(s.begin_ms, begin_ms), min(s.end_ms, end_ms))
-            for s in self.stretches
-            if s.state == state
+        """Of a time, how much it was in a state."""
+        spans = (
+            min(each.end_ms, end_ms) - max(each.begin_ms, begin_ms)
+            for each in self.stretches
+            if each.state == state
         )
-        total, until = 0, begin_ms
-        for begin, end in spans:
-            total += max(0, end - max(begin, until))
-            until = max(until, end)
-        return total / max(1, end_ms - begin_ms)
+        return sum(max(0, span) for span in spans) / max(1, end_ms - begin_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +94,8 @@ class Output:
     at_ms: Ints
     rows: Ints
     pauses: tuple[Pause, ...]
+    usual_ms: float
+    """Between two frames."""
 
     def binned(self, begin_ms: int, width_ms: int, count: int) -> Floats:
         """Rows a second, in bins of equal time."""
@@ -130,6 +128,8 @@ class Sights:
     memory: Mapping[str, Line] = field(default_factory=dict)
     descriptors: Mapping[str, Line] = field(default_factory=dict)
     wholes_ms: tuple[int, ...] = ()
+    was_whole: bool = True
+    """Whether moments count from when the job was whole; else from when it was looked at first."""
     notes: tuple[Note, ...] = ()
 
     @property
@@ -151,20 +151,18 @@ def sights(seen: pa.Table, until_ms: int = 0) -> Sights:
     at = _ints(seen, "at_ms")
     first, end = int(at.min()), max(int(at.max()), until_ms)
     before = max(round(BEFORE_SHARE * max(end, 0)), BEFORE_MS) if end > 0 else -first
-    slots, lanes = _by_who(seen, "slot"), []
+    lanes: list[Lane] = []
     progress: dict[str, Line] = {}
     lag: dict[str, Line] = {}
     for who, rows in _by_who(seen, "source").items():
-        progress[who or "sources"] = _progress(_line(rows, "stable", ""))
-    for who, rows in slots.items():
+        progress[f"source {who}".strip()] = _progress(_line(rows, "stable", ""))
+    for who, rows in _by_who(seen, "slot").items():
         lanes.append(_lane(who, rows))
         if who.startswith("r") and who != "root":
             progress[who] = _progress(_line(rows, "stable", "text"))
             lag[who] = _line(rows, "lag_ms", "text")
-    processes: dict[str, list[pa.Table]] = {}
-    for who, rows in _by_who(seen, "process").items():
-        processes.setdefault(who.partition("/")[0], []).append(rows)
-    merged = {who: pa.concat_tables(rows).sort_by("at_ms") for who, rows in processes.items()}
+    processes = _by_who(seen, "process")
+    wholes_ms = tuple(_ints(_of_kind(seen, "whole"), "at_ms").tolist())
     return Sights(
         max(first, -before),
         end,
@@ -172,9 +170,10 @@ def sights(seen: pa.Table, until_ms: int = 0) -> Sights:
         _some(progress),
         _some(lag),
         tuple(_output(who, rows) for who, rows in _by_who(seen, "output").items()),
-        _some({who: _line(rows, "rss", "text") for who, rows in merged.items()}),
-        _some({who: _line(rows, "fds", "text") for who, rows in merged.items()}),
-        tuple(_ints(_of_kind(seen, "whole"), "at_ms").tolist()),
+        _some({who: _line(rows, "rss", "text") for who, rows in processes.items()}),
+        _some({who: _line(rows, "fds", "text") for who, rows in processes.items()}),
+        wholes_ms,
+        bool(wholes_ms) or first < 0,
         tuple(
             Note(row["at_ms"], row["who"] or "", row["text"] or "")
             for row in _of_kind(seen, "note").to_pylist()
@@ -239,39 +238,22 @@ def _lane(who: str, rows: pa.Table) -> Lane:
     """A state lasts until the next look at its slot; where that comes late nobody knows."""
     at = _ints(rows, "at_ms")
     states, state_names = _codes(rows, "state")
-    lives, life_names = _codes(rows, "text")
-    moments = np.unique(at)
-    after = np.append(moments[1:], moments[-1])
-    usual = round(_usual(np.diff(moments)))
-    after = np.where(after - moments > _unseen_ms(moments), moments + usual, after)
-    until = after[np.searchsorted(moments, at)]
-    order = np.lexsort((at, lives))
-    at, until, states, lives = at[order], until[order], states[order], lives[order]
-    changes = (
-        (np.diff(states) != 0) | (np.diff(lives) != 0) | (at[1:] > until[:-1])
-        if len(at) > 1
-        else np.zeros(0, dtype=bool)
-    )
+    said, said_names = _codes(rows, "text")
+    gaps = np.diff(at)
+    is_late = gaps > _unseen_ms(at)
+    until = np.append(np.where(is_late, at[:-1] + round(_usual(gaps)), at[1:]), at[-1])
+    changes = (np.diff(states) != 0) | (np.diff(said) != 0) | is_late
     begins = np.flatnonzero(np.concatenate(([True], changes)))
     ends = np.append(begins[1:] - 1, len(at) - 1)
-    found = sorted(
-        (int(at[b]), int(until[e]), state_names[states[b]] or "unknown", life_names[lives[b]])
-        for b, e in zip(begins, ends, strict=True)
+    return Lane(
+        who,
+        tuple(
+            Stretch(
+                state_names[states[b]] or "unknown", said_names[said[b]], int(at[b]), int(until[e])
+            )
+            for b, e in zip(begins.tolist(), ends.tolist(), strict=True)
+        ),
     )
-    return Lane(who, _in_rows(found))
-
-
-def _in_rows(found: list[tuple[int, int, str, str]]) -> tuple[Stretch, ...]:
-    """A life that comes while another is there stands in the other row, all the time."""
-    placed: list[Stretch] = []
-    row_of: dict[str, int] = {}
-    free = [float("-inf"), float("-inf")]
-    for begin, end, state, life in found:
-        row = row_of.get(life, 0 if free[0] <= begin else 1)
-        row_of[life] = row
-        free[row] = max(free[row], end)
-        placed.append(Stretch(state, life, begin, end, row))
-    return tuple(placed)
 
 
 # -- lines ----------------------------------------------------------------------------------------
@@ -314,8 +296,9 @@ def _output(who: str, rows: pa.Table) -> Output:
     some = np.flatnonzero(count > 0)
     at, count = at[some], count[some]
     gaps = np.diff(at)
-    bar = max(PAUSE_MS, PAUSE_TIMES * float(np.median(gaps))) if len(gaps) else 0.0
+    usual = float(np.median(gaps)) if len(gaps) else 0.0
+    bar = max(PAUSE_MS, PAUSE_TIMES * usual)
     pauses = tuple(
         Pause(who, int(at[i]), int(at[i + 1])) for i in np.flatnonzero(gaps > bar).tolist()
     )
-    return Output(who, at, count, pauses)
+    return Output(who, at, count, pauses, usual)
