@@ -21,7 +21,6 @@ from gapless.chaos.processes import (
 )
 from gapless.chaos.storage import View
 from gapless.failover.effects import Died, Give, Nodes
-from gapless.failover.executor import Executor
 from gapless.failover.job import Job
 from gapless.failover.messages import SUPERVISOR, Life, Message, Token
 from gapless.failover.output import OutputReader
@@ -80,7 +79,7 @@ class Cluster:
             return
         job = Job(world.job_disk, self._token())
         try:
-            resumed = job.resume()
+            resumed = job.resume(world.workload.functions)
         except (DiskFull, JobError, OSError) as e:
             world.note(f"the supervisor cannot be started: {e}")
             world.at(world.now + RESTART_MS[1], self.start_supervisor)
@@ -122,7 +121,7 @@ class Cluster:
 
     def _replica(self, life: Life, node: str, start: Any) -> Process:
         world = self.world
-        executor = Executor(start.plan, world.plans[start.plan].compile)
+        executor = world.workload.executor(start.plan, world.plans[start.plan].compile)
         machine = world.build.replica(life, start, executor, world.timing)
         sources = Sources(
             {name: world.source_disk(name) for name in executor.sources},

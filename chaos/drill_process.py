@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gapless.chaos.report import write_report
-
 from gapless.chaos.broken import BROKEN_BUILDS
 from gapless.chaos.drill import Drill, Say, seeded
 from gapless.chaos.outcome import Held, Outcome, Strike
+from gapless.chaos.report import write_report
 from gapless.chaos.scenario import Scenario, loaded
 from gapless.protocol.errors import GaplessError, JobError, Misuse
 

@@ -6,6 +6,7 @@ and a bit that is flipped makes other bytes. A run with this memory and one with
 step by step (tests/chaos hold that); decision 0025 has what it saves.
 
 Plans are remembered from run to run: they never change, and all runs of a workload have the same.
+Not those that call functions of users: a document only names these, and another may have the name.
 """
 
 from __future__ import annotations
@@ -62,12 +63,14 @@ _plans: dict[bytes, Runnable] = {}
 
 
 def _plan(document: Document, functions: Mapping[str, Any] | None = None) -> Runnable:
+    if functions:
+        return splice.runnable_from_document(document, functions)
     key = pack(document)
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= PLANS_KEPT:
             _plans.clear()
-        plan = _plans[key] = splice.runnable_from_document(document, functions)
+        plan = _plans[key] = splice.runnable_from_document(document)
     return plan
 
 

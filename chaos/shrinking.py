@@ -9,15 +9,23 @@ one, and may fail where fewer or more faults do not. So they are tried from none
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from gapless.chaos.running import run_one
 from gapless.chaos.simulator import SimResult
 
 
 def shortest_of(seed: int, broken: str | None = None, workload: str | None = None) -> SimResult:
     """The run with the fewest first faults that fails; the whole run, where none does."""
-    whole = run_one(seed, broken, workload)
+    return shortest(partial(run_one, seed, broken, workload))
+
+
+def shortest(run: Callable[..., SimResult]) -> SimResult:
+    """The same of a schedule that `run` runs, with the first `faults_max` faults or all."""
+    whole = run()
     for count in range(len(whole.told_faults)):
-        result = run_one(seed, broken, workload, faults_max=count)
+        result = run(faults_max=count)
         if not result.ok:
             return result
     return whole

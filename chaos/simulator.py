@@ -63,7 +63,8 @@ ALONE_SHARE = 0.5
 """Of the lives that read changes, those that read one merger alone."""
 SOURCE_EVERY_MS = (25, 40, 90)
 """A batch comes at one of these paces: the sources, and with them the faults, span one to five
-seconds. Then faults come one upon the other, or leave time for each of the killed to come back."""
+seconds. Then faults come one upon the other, or leave time for each of the killed to come back.
+Where there are few batches they come as much slower."""
 FRAMES_MIN = 300
 """That are read from a source, taken in by a merger or delivered, in every run: the sources go on
 until then."""
@@ -189,7 +190,7 @@ class Simulation:
         """Read from a source, taken in by a merger, or delivered to a subscriber."""
         self._expected: dict[int, Tdb] = {}  # by when the changed query begins
         self._tables: dict[str, int] = {}  # from when on a plan has another table
-        self._pace_ms = self.rng.choice(SOURCE_EVERY_MS)
+        self._pace_ms = self.rng.choice(SOURCE_EVERY_MS) * -(-SPAN_BATCHES // len(self.batches))
         self.span_ms = self._pace_ms * min(SPAN_BATCHES, len(self.batches))
         self.source_time = 0
         """How far the sources are."""
@@ -232,7 +233,7 @@ class Simulation:
         desired = Desired(REPLICAS, work.racing, MERGERS, work.shards)
         job = Job.create(self.job_disk, "maker", record, work.plans, desired)
         if work.spare_plan is not None:
-            job.add_plan(SPARE, work.spare_plan)
+            job.add_plan(SPARE, work.spare_plan, work.functions)
         return job
 
     def changed_plan(self, at: int) -> str:
@@ -241,7 +242,7 @@ class Simulation:
         if name not in self.plans and self.workload.switched is not None:
             old = self.plans[self.desired.plans[0]]
             self.plans[name] = Splice(old, self.workload.switched, at)
-            self.job.add_plan(name, self.plans[name])
+            self.job.add_plan(name, self.plans[name], self.workload.functions)
             self._tables[name] = at
         return name
 
@@ -330,7 +331,7 @@ class Simulation:
         """The next batch, and all that follow; or the end, once there were frames enough."""
         self.by_time()
         is_enough = number >= SPAN_BATCHES and self.frames >= FRAMES_MIN - LAST_FRAMES
-        if is_enough or number == len(self.batches):
+        if (is_enough and not self.workload.whole) or number == len(self.batches):
             self.batches = self.batches[:number]
             self._expected.clear()
             self._ended_at = self.now

@@ -180,7 +180,12 @@ def _user_functions(node: Node) -> list[tuple[str, Callable[..., Any]]]:
 
 def has_functions(query: Query) -> bool:
     """Whether it calls functions of users, which a document only names."""
-    return any(_user_functions(node) for node in query.derived)
+    return bool(functions_of(query))
+
+
+def functions_of(query: Query) -> dict[str, Callable[..., Any]]:
+    """The functions of users that it calls, by the names that documents call them by."""
+    return {name: call for node in query.derived for name, call in _user_functions(node)}
 
 
 def _check_function_names(query: Query) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless.chaos.means.cgroups import Group, why_not
-
 from gapless.chaos.faults.fault import Fault, Hit
+from gapless.chaos.means.cgroups import Group, why_not
 
 if TYPE_CHECKING:
     from gapless.chaos.stage import Stage

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
+from gapless.engine.documents import functions_of
+from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
+from gapless.failover.executor import Executor
 from gapless.journal.layout import Layout
 from gapless.protocol.errors import Bug
 from gapless.protocol.schema import StreamSchema
@@ -58,6 +61,10 @@ class Workload:
     """The table where `switched` counts from that time on: of the old one what begins before."""
     grid: int = 1
     """A cutover to another table is at a multiple of it: no event of either lives across one."""
+    whole: bool = False
+    """Whether every batch is written, also where there have been frames enough before."""
+    executor: Callable[[str, Callable[[], Graph]], Executor] = Executor
+    """What runs a plan in one process: made of the plan's name, and of what makes its graph."""
 
     def __post_init__(self) -> None:
         for plan in self.all_plans.values():
@@ -83,6 +90,12 @@ class Workload:
         """By name; also those to switch to."""
         others = {SPARE: self.spare_plan, SWITCHED: self.switched}
         return {**self.plans, **{name: plan for name, plan in others.items() if plan is not None}}
+
+    @property
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Those of users that its plans call, by the names that documents call them by."""
+        plans = self.all_plans.values()
+        return {name: call for plan in plans for name, call in functions_of(plan.query).items()}
 
     @property
     def racing(self) -> tuple[str, ...]:
