@@ -101,6 +101,8 @@ class Drill:
         self._struck: list[_Struck] = []
         self._found = _Findings()
         self._back_s: list[float] = []
+        self._ended: frozenset[int] = frozenset()
+        """Processes that faults have ended since the job was whole."""
 
     @property
     def record(self) -> Record:
@@ -220,6 +222,7 @@ class Drill:
         hit = fault.inject(stage)
         struck = _Struck(fault, hit, at_ms)
         self._struck.append(struck)
+        self._ended |= hit.ended
         stage.record.see("fault", hit.target, at_ms=at_ms, text=fault.name)
         self._say(f"{at_ms / MS:.1f} s: {fault.name}: {hit.target}: {hit.what}")
         return struck
@@ -240,7 +243,7 @@ class Drill:
     def _wait_whole(self, stage: Stage) -> bool:
         """Whether the job is whole again, in time; what keeps it from that is noted."""
         limit_s = self.scenario.holds.whole_s
-        back_s = stage.wait_whole(limit_s)
+        back_s = stage.wait_whole(limit_s, without=self._ended)
         if back_s is None:
             view = stage.view()
             why = [
@@ -251,13 +254,12 @@ class Drill:
             self._holds("whole again", f"within {limit_s:g} s", "; ".join(why) or "no", ok=False)
             return False
         self._back_s.append(back_s)
+        self._ended = frozenset()  # a later process may have the number of one of them
         return True
 
     # -- judging ------------------------------------------------------------------------------
 
     def _finish(self, stage: Stage) -> None:
-        if self._struck:
-            self._check_pauses(stage)
         has_struck = [why for s in self._struck if (why := s.fault.struck(stage)) is not None]
         self._holds(
             "faults strike",
@@ -270,6 +272,8 @@ class Drill:
         self._holds(
             "goes on", "to where the sources are", "it does" if goes_on else "no", ok=goes_on
         )
+        if self._struck:
+            self._check_pauses(stage)
         self._check_valid(stage)
         stage.end_rows()
         self._say("the rows end")

@@ -177,10 +177,11 @@ class Stage:
             raise CannotStrike("the head is alone, and not to be hit")
         return fault.rng.choice(names)
 
-    def slots_on(self, node: str) -> list[str]:
-        """Who lives on a node."""
+    def lives_on(self, node: str) -> dict[str, int]:
+        """Who lives on a node: the processes, by slot."""
         id = self.nodes.ids[node]
-        return sorted(life.slot for life, about in self.view().hosts.items() if about.node == id)
+        hosts = sorted(self.view().hosts.items())
+        return {life.slot: about.pid for life, about in hosts if about.node == id}
 
     def processes(self) -> dict[str, psutil.Process]:
         """The job's processes that are known now, by slot; and its "root"."""
@@ -310,12 +311,16 @@ class Stage:
             raise JobError(f"subscriber {name} has got nothing after {BEGUN_S:g} s")
         return recording
 
-    def wait_whole(self, timeout_s: float) -> float | None:
-        """Waits until all of the job runs and takes part; seconds, None where it does not."""
+    def wait_whole(self, timeout_s: float, without: frozenset[int] = frozenset()) -> float | None:
+        """Waits until all of the job runs and takes part; seconds, None where it does not. A job
+        that still counts on a process of `without` has not seen yet that it is gone.
+        """
         began_s = time.monotonic()
         while time.monotonic() - began_s < timeout_s:
             try:
-                if self.view().is_whole:
+                view = self.view()
+                pids = {about.pid for about in (view.root, *view.hosts.values())}
+                if view.is_whole and not pids & without:
                     return time.monotonic() - began_s
             except GaplessError as e:  # a root that is away says nothing for a while
                 self.record.see("note", "root", text=str(e))

@@ -53,6 +53,8 @@ class Hit:
 
     target: str
     what: str
+    ended: frozenset[int] = frozenset()
+    """Processes that it has ended: the job is not whole again while it counts on one of them."""
 
 
 class Fault:

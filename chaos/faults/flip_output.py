@@ -30,9 +30,9 @@ class FlipOutput(Fault):
         files = [file for file in files if file.stat().st_size]
         if not files:
             raise CannotStrike(f"the journal of {slot} is empty")
-        kill([pid])
+        ended = kill([pid])
         at, self._mend = flip_bit(files[-1], self.rng)
-        return Hit(slot, f"{files[-1].name} at byte {at}")
+        return Hit(slot, f"{files[-1].name} at byte {at}", ended)
 
     def heal(self, stage: Stage) -> None:  # noqa: ARG002  # it knows what it has flipped
         """Flips it back."""

@@ -22,7 +22,7 @@ class FreezeRaylet(Fault):
     def inject(self, stage: Stage) -> Hit:
         """Stops it."""
         self._node = stage.pick_node(self)
-        there = stage.slots_on(self._node)
+        there = stage.lives_on(self._node)
         stage.nodes.freeze_raylet(self._node)
         return Hit(self._node, f"its raylet, with {', '.join(there) or 'nobody'} there")
 

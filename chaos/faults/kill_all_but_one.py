@@ -25,5 +25,5 @@ class KillAllButOne(Fault):
         doomed = [slot for slot in slots if slot != spared]
         if not doomed:
             raise CannotStrike(f"there is only {spared}")
-        kill([stage.pid_of(slot) for slot in doomed])
-        return Hit(" ".join(doomed), f"SIGKILL of all but {spared}")
+        ended = kill([stage.pid_of(slot) for slot in doomed])
+        return Hit(" ".join(doomed), f"SIGKILL of all but {spared}", ended)

@@ -20,5 +20,5 @@ class KillAllProcesses(Fault):
     def inject(self, stage: Stage) -> Hit:
         """Kills them."""
         processes = stage.processes()
-        kill([process.pid for process in processes.values()])
-        return Hit("everything", f"SIGKILL of {', '.join(processes)}")
+        ended = kill([process.pid for process in processes.values()])
+        return Hit("everything", f"SIGKILL of {', '.join(processes)}", ended)

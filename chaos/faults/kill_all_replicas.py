@@ -20,5 +20,5 @@ class KillAllReplicas(Fault):
     def inject(self, stage: Stage) -> Hit:
         """Kills them."""
         slots = stage.slots("r")
-        kill([stage.pid_of(slot) for slot in slots])
-        return Hit(" ".join(slots), "SIGKILL of all of them")
+        ended = kill([stage.pid_of(slot) for slot in slots])
+        return Hit(" ".join(slots), "SIGKILL of all of them", ended)

@@ -21,5 +21,5 @@ class KillMerger(Fault):
         """Kills it."""
         slot = stage.pick(self, "m")
         life, about = stage.life_of(slot)
-        kill([about.pid])
-        return Hit(slot, f"SIGKILL of {life}, process {about.pid}")
+        ended = kill([about.pid])
+        return Hit(slot, f"SIGKILL of {life}, process {about.pid}", ended)

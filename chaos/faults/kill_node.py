@@ -21,9 +21,9 @@ class KillNode(Fault):
     def inject(self, stage: Stage) -> Hit:
         """Kills it."""
         node = stage.pick_node(self)
-        there = stage.slots_on(node)
+        there = stage.lives_on(node)
         stage.nodes.kill(node)
-        return Hit(node, f"with {', '.join(there) or 'nobody'} on it")
+        return Hit(node, f"with {', '.join(there) or 'nobody'} on it", frozenset(there.values()))
 
     def heal(self, stage: Stage) -> None:
         """Adds another."""

@@ -22,9 +22,10 @@ class KillRaylet(Fault):
     def inject(self, stage: Stage) -> Hit:
         """Kills it."""
         self._node = stage.pick_node(self)
-        there = stage.slots_on(self._node)
+        there = stage.lives_on(self._node)
         stage.nodes.kill_raylet(self._node)
-        return Hit(self._node, f"its raylet, with {', '.join(there) or 'nobody'} there")
+        told = f"its raylet, with {', '.join(there) or 'nobody'} there"
+        return Hit(self._node, told, frozenset(there.values()))
 
     def heal(self, stage: Stage) -> None:
         """Ends what is left of the node, and adds another."""

@@ -35,7 +35,7 @@ class KillRejoining(Fault):
         """Kills the one, waits for the next, kills that."""
         slot = stage.pick(self, "r")
         life, about = stage.life_of(slot)
-        kill([about.pid])
+        ended = kill([about.pid])
         for _ in range(round(self.number("times"))):
             until_s = time.monotonic() + WAIT_S
             while time.monotonic() < until_s:
@@ -46,11 +46,11 @@ class KillRejoining(Fault):
                 ]
                 if found:
                     life, about = max(found, key=lambda each: each[0])
-                    kill([about.pid])
+                    ended |= kill([about.pid])
                     self._killed += 1
                     break
                 time.sleep(LOOK_S)
-        return Hit(slot, f"SIGKILL of it and of {self._killed} lives that came after it")
+        return Hit(slot, f"SIGKILL of it and of {self._killed} lives that came after it", ended)
 
     def struck(self, stage: Stage) -> str | None:  # noqa: ARG002  # it has counted itself
         """Whether there was somebody to kill."""

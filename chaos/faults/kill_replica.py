@@ -21,5 +21,5 @@ class KillReplica(Fault):
         """Kills it."""
         slot = stage.pick(self, "r")
         life, about = stage.life_of(slot)
-        kill([about.pid])
-        return Hit(slot, f"SIGKILL of {life}, process {about.pid}")
+        ended = kill([about.pid])
+        return Hit(slot, f"SIGKILL of {life}, process {about.pid}", ended)

@@ -23,7 +23,7 @@ class KillReplicaAndMerger(Fault):
         """Kills both."""
         replica, merger = self.rng.choice(stage.slots("r")), self.rng.choice(stage.slots("m"))
         first, second = stage.pid_of(replica), stage.pid_of(merger)
-        kill([first])
+        ended = kill([first])
         time.sleep(self.number("apart_ms") / 1000)
-        kill([second])
-        return Hit(f"{replica} {merger}", f"SIGKILL of processes {first} and {second}")
+        ended |= kill([second])
+        return Hit(f"{replica} {merger}", f"SIGKILL of processes {first} and {second}", ended)

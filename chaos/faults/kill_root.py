@@ -20,5 +20,4 @@ class KillRoot(Fault):
     def inject(self, stage: Stage) -> Hit:
         """Kills it."""
         pid = stage.pid_of("root")
-        kill([pid])
-        return Hit("root", f"SIGKILL of process {pid}")
+        return Hit("root", f"SIGKILL of process {pid}", kill([pid]))

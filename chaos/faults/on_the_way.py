@@ -45,7 +45,7 @@ class OnTheWay(Fault):
         """Lays it down."""
         self._node = stage.pick_node(self)
         self._before = self._count(stage)
-        there = stage.slots_on(self._node)
+        there = stage.lives_on(self._node)
         self._lay(stage, self.rule())
         return Hit(self._node, f"{self._told()}, with {', '.join(there) or 'nobody'} there")
 

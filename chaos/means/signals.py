@@ -10,9 +10,11 @@ import psutil
 from gapless.actors.local_keeper import tell
 
 
-def kill(pids: Iterable[int]) -> None:
-    """Kills processes, all at once; who is gone already is fine."""
-    tell(_processes(pids), signal.SIGKILL)
+def kill(pids: Iterable[int]) -> frozenset[int]:
+    """Kills processes, all at once; who is gone already is fine. Returns which, for a `Hit`."""
+    doomed = frozenset(pids)
+    tell(_processes(doomed), signal.SIGKILL)
+    return doomed
 
 
 def stop(pids: Iterable[int]) -> list[psutil.Process]:
