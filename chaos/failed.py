@@ -1,4 +1,4 @@
-"""What `simulate` raises: a query whose answer does not survive, told so that a person can mend it."""
+"""What `simulate` raises: an answer that does not survive, told so that a person can mend it."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ asks what day it is would give one answer in a run, and two in production. Repla
 a function's module that stand for the clock (`time`, `time.time`, `datetime.datetime`, ...) and for
 `hash`, whose answers for texts are another in each process (Python salts them).
 
-Not replaced is what reads the clock by itself: `numpy.datetime64("now")`, `pandas.Timestamp.now()`.
-Those differ by microseconds.
+Not replaced is what reads the clock by itself, as `numpy.datetime64("now")` does: it differs by
+microseconds. Nor is the order of a set of texts, which follows from Python's own salt.
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import time
 import types
 from typing import Any
@@ -30,9 +30,11 @@ OF_MACHINE: tuple[Any, ...] = (
     time,
     time.time,
     time.time_ns,
-    datetime,
-    datetime.datetime,
-    datetime.date,
+    time.localtime,
+    time.gmtime,
+    dt,
+    dt.datetime,
+    dt.date,
     hash,
 )
 """What is replaced."""
@@ -54,27 +56,38 @@ class OtherMachine:
     def __init__(self, number: int) -> None:
         self._ahead_s = number * APART_S
         self._salt = number
-        clock = self._module(time, time=self._time, time_ns=self._time_ns)
-        day, moment = _calendar(datetime.timedelta(seconds=self._ahead_s))
-        calendar = self._module(datetime, datetime=moment, date=day)
-        others = (clock, self._time, self._time_ns, calendar, moment, day, self._hash)
+        clock = {
+            "time": self._time,
+            "time_ns": self._time_ns,
+            "localtime": self._localtime,
+            "gmtime": self._gmtime,
+        }
+        day, moment = _calendar(dt.timedelta(seconds=self._ahead_s))
+        others = (
+            _with(time, **clock),
+            *clock.values(),
+            _with(dt, datetime=moment, date=day),
+            moment,
+            day,
+            self._hash,
+        )
         self._others = {id(own): other for own, other in zip(OF_MACHINE, others, strict=True)}
 
     def instead_of(self, own: Any) -> Any:
         """What this machine has in its place."""
         return self._others[id(own)]
 
-    @staticmethod
-    def _module(own: types.ModuleType, **others: Any) -> types.ModuleType:
-        module = types.ModuleType(own.__name__, own.__doc__)
-        vars(module).update(vars(own) | others)
-        return module
-
     def _time(self) -> float:
         return time.time() + self._ahead_s
 
     def _time_ns(self) -> int:
         return time.time_ns() + self._ahead_s * 1_000_000_000
+
+    def _localtime(self, seconds: float | None = None) -> time.struct_time:
+        return time.localtime(self._time() if seconds is None else seconds)
+
+    def _gmtime(self, seconds: float | None = None) -> time.struct_time:
+        return time.gmtime(self._time() if seconds is None else seconds)
 
     def _hash(self, value: object) -> int:
         if isinstance(value, str | bytes):
@@ -84,24 +97,31 @@ class OtherMachine:
         return hash(value)
 
 
-def _calendar(ahead: datetime.timedelta) -> tuple[type, type]:
+def _with(own: types.ModuleType, **others: Any) -> types.ModuleType:
+    """A module like `own`, but for some of its names."""
+    module = types.ModuleType(own.__name__, own.__doc__)
+    vars(module).update(vars(own) | others)
+    return module
+
+
+def _calendar(ahead: dt.timedelta) -> tuple[type, type]:
     """`date` and `datetime` whose today and now are ahead; what they make are real ones."""
 
-    class Date(datetime.date, metaclass=_AsReal):
+    class Date(dt.date, metaclass=_AsReal):
         def __new__(cls, *args: Any, **named: Any) -> Any:
-            return datetime.date(*args, **named)
+            return dt.date(*args, **named)
 
         @classmethod
         def today(cls) -> Any:
-            return (datetime.datetime.now() + ahead).date()  # noqa: DTZ005  # as the real one
+            return (dt.datetime.now() + ahead).date()  # noqa: DTZ005  # as the real one
 
-    class DateTime(datetime.datetime, metaclass=_AsReal):
+    class DateTime(dt.datetime, metaclass=_AsReal):
         def __new__(cls, *args: Any, **named: Any) -> Any:
-            return datetime.datetime(*args, **named)  # noqa: DTZ001  # with what the user gives
+            return dt.datetime(*args, **named)  # noqa: DTZ001  # with what the user gives
 
         @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-            return datetime.datetime.now(tz) + ahead
+        def now(cls, tz: dt.tzinfo | None = None) -> Any:
+            return dt.datetime.now(tz) + ahead
 
         @classmethod
         def today(cls) -> Any:
@@ -109,6 +129,6 @@ def _calendar(ahead: datetime.timedelta) -> tuple[type, type]:
 
         @classmethod
         def utcnow(cls) -> Any:
-            return cls.now(datetime.UTC).replace(tzinfo=None)
+            return cls.now(dt.UTC).replace(tzinfo=None)
 
     return Date, DateTime

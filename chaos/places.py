@@ -51,7 +51,7 @@ _FIXED = (
     type,
     _CACHED,
 )
-"""What names stand for and hardly ever change: these are followed, and their names are no places."""
+"""What names stand for and hardly ever change: these are followed; their names are no places."""
 _TOOLS = frozenset({"", "builtins", "gapless", "numpy", "pandas", "pyarrow"})
 """Packages in which nothing of users is, whoever calls them, and whoever is called."""
 _OF_INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -176,36 +176,41 @@ class Search:
     # -- following ----------------------------------------------------------------------------
 
     def _follow(self, value: Any) -> None:
-        """Goes on into what code can call."""
+        """Goes on into what code can call, and into the class of anything else."""
         match value:
-            case types.FunctionType():
-                if self._is_users(value.__module__) and self._is_new(value):
-                    self._follow_function(value)
             case types.MethodType():
                 self._follow_bound(value)
+            case functools.partial():
+                self._follow_partial(value)
             case staticmethod() | classmethod():
                 self._follow(value.__func__)
             case property():
-                for part in (value.fget, value.fset):
-                    self._follow(part)
-            case functools.partial():
-                self._follow_partial(value)
-            case types.ModuleType():
-                if self._is_users(value.__name__) and self._is_new(value):
-                    self._modules.append(value)
-            case type():
-                if self._is_users(value.__module__) and self._is_new(value):
-                    self._follow_class(value)
-            case _CACHED():
-                if self._is_new(value):
-                    self._add(_Results(value))
-                    self._follow(value.__wrapped__)
+                self._follow(value.fget)
+                self._follow(value.fset)
             case dict():
                 self._follow_some(value.values())
             case list() | tuple() | set() | frozenset():
                 self._follow_some(value)
+            case types.FunctionType() | types.ModuleType() | _CACHED() | type():
+                self._follow_code(value)
             case _:
-                self._follow(type(value))
+                self._follow_code(type(value))
+
+    def _follow_code(self, value: Any) -> None:
+        """Goes on into code that users have written, once."""
+        home = value.__name__ if isinstance(value, types.ModuleType) else value.__module__
+        if not self._is_users(home) or not self._is_new(value):
+            return
+        match value:
+            case types.FunctionType():
+                self._follow_function(value)
+            case types.ModuleType():
+                self._modules.append(value)
+            case type():
+                self._follow_class(value)
+            case _:
+                self._add(_Results(value))
+                self._follow(value.__wrapped__)
 
     def _follow_some(self, values: Iterable[Any]) -> None:
         for each in islice(values, FOLLOWED_MAX):
