@@ -88,8 +88,11 @@ _sleep = time.sleep
 
 
 def _guarded_sleep(seconds: SupportsIndex | float, /) -> None:
-    # py4j leaves a thread of its own behind, which sleeps on when the test with Spark is over.
-    if not type(threading.current_thread()).__module__.startswith("py4j."):
+    # py4j leaves a thread of its own behind, which sleeps on when the test with Spark is over. And
+    # Python waits for a process, up to a time, with sleeps of some ms, until it has ended.
+    caller = sys._getframe(1).f_globals["__name__"]
+    is_py4j = type(threading.current_thread()).__module__.startswith("py4j.")
+    if not is_py4j and caller != "subprocess":
         _forbid("sleep", *LIFTING_MARKS)
     _sleep(seconds)
 

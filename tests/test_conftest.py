@@ -91,6 +91,13 @@ def test_nobody_sleeps_under_another_name() -> None:
         sleep_by_another_name(0)
 
 
+def test_a_process_may_be_waited_for() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.001)
+        process.communicate(b"\n")
+
+
 @pytest.mark.ray
 def test_a_marked_test_may_sleep() -> None:
     time.sleep(0)

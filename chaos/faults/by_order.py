@@ -9,6 +9,7 @@ from gapless.chaos.faults.fault import Fault, Hit
 from gapless.chaos.means.orders import Order
 
 if TYPE_CHECKING:
+    from gapless.chaos.scenario import Scenario
     from gapless.chaos.stage import Stage
 
 
@@ -20,6 +21,15 @@ class ByOrder(Fault):
     where: ClassVar[Literal["r", "m", "*"]] = "m"
     """Which processes it is for, where the scenario does not say: one role's, or all."""
     _number: int
+
+    @classmethod
+    def targets(cls, scenario: Scenario) -> tuple[str, ...]:
+        """Slots of those that it is for, or all of them with a star."""
+        counts = {"r": scenario.replicas, "m": scenario.mergers}
+        roles = [role for role in counts if cls.where in {role, "*"}]
+        slots = [f"{role}0.{number}" for role in roles for number in range(counts[role])]
+        every = [f"{role}*" for role in roles]
+        return (*slots, *every, *(["root", "*"] if cls.where == "*" else []))
 
     @abstractmethod
     def order(self, who: str) -> Order:

@@ -30,6 +30,7 @@ Part = Literal["network", "inside", "persistence", "driver"]
 switch; hooks inside the job's processes; a cluster directory that survives its process; a program
 of its own that launches the job."""
 Setting = float | int | str | bool
+Hits = Literal["replica", "merger", "node"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Planned:
     lasts: float | None = None
     """Until it is healed; the fault's own by default."""
     target: str | None = None
-    """A slot ("r0.1"), or a node ("n2"); drawn where it is not said."""
+    """One of the fault's `targets`: a slot ("r0.1"), a node ("n2"); drawn where it is not said."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """Those of the fault that are not its defaults."""
 
@@ -70,6 +71,8 @@ class Fault:
     """Its settings with their defaults."""
     parts: ClassVar[frozenset[Part]] = frozenset()
     """What it needs a stage to have."""
+    hits: ClassVar[Hits | None] = None
+    """Of what it hits one; None of one that hits all, or what there is one of."""
     nodes_min: ClassVar[int] = 1
     mergers_min: ClassVar[int] = 1
     replicas_min: ClassVar[int] = 1
@@ -113,7 +116,23 @@ class Fault:
                 return f"needs {what} = {least} at least, and the scenario has {there}"
         if planned.lasts is not None and cls.lasts is None:
             return "has no end, so it takes no `lasts`"
+        targets = cls.targets(scenario)
+        if planned.target is not None and planned.target not in targets:
+            there = f"there are: {', '.join(targets)}" if targets else "it takes none"
+            return f"has no target {planned.target!r}; {there}"
         return None
+
+    @classmethod
+    def targets(cls, scenario: Scenario) -> tuple[str, ...]:
+        """What a scenario may name as its `target`. Never the head, the first node: it has the
+        cluster's directory and the one who looks on.
+        """
+        if cls.hits is None:
+            return ()
+        if cls.hits == "node":
+            return tuple(f"n{number}" for number in range(2, scenario.nodes + 1))
+        count = scenario.replicas if cls.hits == "replica" else scenario.mergers
+        return tuple(f"{cls.hits[0]}0.{number}" for number in range(count))
 
     def setup(self, stage: Stage) -> None:
         """Before the job is launched: what has to be there by then (a small disk, say)."""

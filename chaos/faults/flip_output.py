@@ -17,6 +17,7 @@ class FlipOutput(Fault):
 
     name = "flip output"
     about = "A bit of a merger's journal flips, and the merger is killed; it flips back later."
+    hits = "merger"
     lasts = 4.0
     mergers_min = 2
     _mend: Mend

@@ -16,6 +16,7 @@ class FreezeNode(Fault):
 
     name = "freeze node"
     about = "A control group freezes all processes of a node beyond its declared death."
+    hits = "node"
     lasts = 5.0
     nodes_min = 2
     _node: str

@@ -15,6 +15,7 @@ class FreezeRaylet(Fault):
 
     name = "freeze raylet"
     about = "SIGSTOP of a node's raylet beyond its declared death, then SIGCONT."
+    hits = "node"
     lasts = 5.0
     nodes_min = 2
     _node: str

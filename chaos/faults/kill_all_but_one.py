@@ -16,6 +16,7 @@ class KillAllButOne(Fault):
 
     name = "kill all but one"
     about = "SIGKILL of all replicas but one, at once."
+    hits = "replica"
     replicas_min = 2
 
     def inject(self, stage: Stage) -> Hit:

@@ -16,6 +16,7 @@ class KillMerger(Fault):
 
     name = "kill merger"
     about = "SIGKILL of a merger's process."
+    hits = "merger"
 
     def inject(self, stage: Stage) -> Hit:
         """Kills it."""

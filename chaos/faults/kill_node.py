@@ -15,6 +15,7 @@ class KillNode(Fault):
 
     name = "kill node"
     about = "All processes of a node are killed at once; another node is added later."
+    hits = "node"
     lasts = 3.0
     nodes_min = 2
 

@@ -15,6 +15,7 @@ class KillRaylet(Fault):
 
     name = "kill raylet"
     about = "SIGKILL of a node's raylet; another node is added later."
+    hits = "node"
     lasts = 3.0
     nodes_min = 2
     _node: str

@@ -25,6 +25,7 @@ class KillRejoining(Fault):
 
     name = "kill rejoining"
     about = "SIGKILL of a replica, and of its successor in the midst of its rejoin."
+    hits = "replica"
     settings = {"times": 2}  # noqa: RUF012  # the class says that it does not change
 
     def __init__(self, planned: Planned, rng: random.Random) -> None:

@@ -16,6 +16,7 @@ class KillReplica(Fault):
 
     name = "kill replica"
     about = "SIGKILL of a replica's process."
+    hits = "replica"
 
     def inject(self, stage: Stage) -> Hit:
         """Kills it."""

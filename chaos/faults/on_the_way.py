@@ -23,6 +23,7 @@ class OnTheWay(Fault):
     """A rule for what a node and the others send each other."""
 
     lasts = 4.0
+    hits = "node"
     nodes_min = 2
     parts = frozenset({"network"})
     both_ways: ClassVar[bool] = True

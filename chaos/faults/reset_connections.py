@@ -16,6 +16,7 @@ class ResetConnections(Fault):
 
     name = "reset connections"
     about = "Every TCP connection between a node and the others is reset at once."
+    hits = "node"
     nodes_min = 2
     parts = frozenset({"network"})
 

@@ -16,6 +16,7 @@ class SqueezeMemory(Fault):
 
     name = "squeeze memory"
     about = "A replica's memory is limited by a control group to a share of what it has."
+    hits = "replica"
     lasts = 4.0
     settings = {"share": 0.5}  # noqa: RUF012  # the class says that it does not change
     _group: Group

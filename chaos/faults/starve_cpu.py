@@ -16,6 +16,7 @@ class StarveCpu(Fault):
 
     name = "starve cpu"
     about = "A replica's processor time is limited by a control group to a share of one core."
+    hits = "replica"
     lasts = 4.0
     settings = {"share": 0.03}  # noqa: RUF012  # the class says that it does not change
     _group: Group

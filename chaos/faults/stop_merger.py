@@ -18,6 +18,7 @@ class StopMerger(Fault):
 
     name = "stop merger"
     about = "SIGSTOP of a merger's process, SIGCONT later."
+    hits = "merger"
     lasts = 3.0
     _stopped: list[psutil.Process]
 

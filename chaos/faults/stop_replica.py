@@ -18,6 +18,7 @@ class StopReplica(Fault):
 
     name = "stop replica"
     about = "SIGSTOP of a replica's process, SIGCONT later."
+    hits = "replica"
     lasts = 3.0
     _stopped: list[psutil.Process]
 

@@ -84,9 +84,9 @@ def test_its_place_is_afterwards_as_it_was(janitor: Janitor, tmp_path: Path) -> 
         disk.close()
         assert not is_mounted(tmp_path / name)
         assert (tmp_path / name).exists() is is_left
+        with pytest.raises(Misuse, match="is closed"):
+            disk.fill()
     assert list((tmp_path / "empty").iterdir()) == []
-    with pytest.raises(Misuse, match="is closed"):
-        disk.fill()
 
 
 @needs_disk
