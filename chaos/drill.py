@@ -88,7 +88,7 @@ class Drill:
         """`workload`, `broken`, `code`, `say`: as `Stage` has them. Raises `Misuse` where the
         scenario cannot be played: before anything starts.
         """
-        scenario.check()
+        scenario.check(workload)
         self.scenario = scenario
         self._say = say
         self._planned = [

@@ -26,23 +26,31 @@ Everything that cannot be is refused when the file is read, with what there is i
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from gapless.chaos.faults.all import FAULTS
-from gapless.chaos.faults.fault import Part, Planned
+from gapless.chaos.faults.fault import Fault, Part, Planned
+from gapless.chaos.real_workloads import REAL_WORKLOADS, RealWorkload
 from gapless.protocol.errors import Misuse
 
 LIBRARY = Path(__file__).resolve().parent / "library"
 """The scenarios that ship."""
+BYTES_MAX = 1 << 20
+"""Of a scenario's file: a thousand faults take a tenth of it."""
 FAULTS_MAX = 1_000
 """In one scenario: hours of them."""
 AT_S_MAX = 24 * 3600.0
+MINUTES_MIN, MINUTES_MAX = 1.0, AT_S_MAX / 60
+"""Of faults at random: in less than a minute nobody sees whether memory stays flat."""
 RATE_MAX = 500_000
 NODES_MAX = 8
 REPLICAS_MAX, MERGERS_MAX = 9, 2
+SEED_MAX = (1 << 63) - 1
+"""What TOML promises to hold of a number."""
 
 _T = TypeVar("_T")
 
@@ -132,25 +140,50 @@ class Scenario:
         """All settings, for a report."""
         return asdict(self)
 
-    def check(self) -> None:
-        """Raises `Misuse` where it cannot be run, also on this machine."""
+    def check(self, workload: RealWorkload | None = None) -> None:
+        """Raises `Misuse` where it cannot be run, also on this machine. `workload`: what it is
+        played with instead of the one that it names.
+        """
         for name, value, low, high in (
             ("rate", self.rate, 1, RATE_MAX),
             ("replicas", self.replicas, 1, REPLICAS_MAX),
             ("mergers", self.mergers, 1, MERGERS_MAX),
             ("nodes", self.nodes, 1, NODES_MAX),
+            ("seed", self.seed, 0, SEED_MAX),
             ("checkpoint_s", self.checkpoint_s, 0.1, AT_S_MAX),
             ("calm_s", self.calm_s, 0, AT_S_MAX),
             ("holds.whole_s", self.holds.whole_s, 0.1, AT_S_MAX),
+            ("holds.pause_ms", self.holds.pause_ms, 1, 1_000 * AT_S_MAX),
         ):
-            if not low <= value <= high:
+            if value is not None and not low <= value <= high:  # a NaN, too, is not between them
                 raise self._refused(f"{name} = {value}: from {low:g} to {high:g}")
+        if self.holds.alarm == "":
+            raise self._refused('holds.alarm = "": a part of what the alarm says')
+        self._check_workload(workload)
+        if not self.faults and self.random is None:
+            raise self._refused("nothing breaks in it: it wants [[faults]], or [random]")
         if len(self.faults) + (self.random.count if self.random else 0) > FAULTS_MAX:
             raise self._refused(f"more than {FAULTS_MAX} faults")
         for planned in self.faults:
             self._check_fault(planned)
+        for name, count in Counter(planned.fault for planned in self.faults).items():
+            if count > 1 and FAULTS[name].setup is not Fault.setup:
+                raise self._refused(f"{name} takes a stage made for it: once in a scenario")
         if self.random is not None:
             self._check_random(self.random)
+
+    def _check_workload(self, workload: RealWorkload | None) -> None:
+        chosen = workload if workload is not None else REAL_WORKLOADS.get(self.workload)
+        if chosen is None:
+            raise self._refused(
+                f"there is no workload {self.workload!r}; there are: {', '.join(REAL_WORKLOADS)}"
+            )
+        for name in self.plans:
+            if name not in chosen.plans:
+                raise self._refused(
+                    f"there is no plan {name!r} of {chosen.name}; there are: "
+                    f"{', '.join(chosen.plans)}"
+                )
 
     def _check_fault(self, planned: Planned) -> None:
         kind = FAULTS.get(planned.fault)
@@ -163,21 +196,21 @@ class Scenario:
                 f"{planned.fault}: lasts = {planned.lasts:g}: above 0, up to {AT_S_MAX:g}"
             )
         for name, value in planned.settings.items():
-            default = kind.settings.get(name)
-            if default is None:
-                known = ", ".join(["at", "lasts", "target", *kind.settings])
-                raise self._refused(f"{planned.fault} has no {name!r}; it has: {known}")
-            is_number = isinstance(default, int | float) and not isinstance(default, bool)
-            wanted = (int, float) if is_number else type(default)
-            if not isinstance(value, wanted) or (is_number and isinstance(value, bool)):
-                raise self._refused(
-                    f"{planned.fault}: {name} = {value!r}: like {default!r}, its default"
-                )
-            if is_number and float(value) < 0:
-                raise self._refused(f"{planned.fault}: {name} = {value}: 0 or more")
+            self._check_setting(kind, name, value)
         if why := kind.refuses(planned, self):
             raise self._refused(f"{planned.fault} {why}")
         self._check_here(planned.fault)
+
+    def _check_setting(self, kind: type[Fault], name: str, value: object) -> None:
+        if name not in kind.settings:
+            known = ", ".join(["at", "lasts", "target", *kind.settings])
+            raise self._refused(f"{kind.name} has no {name!r}; it has: {known}")
+        default, (low, high) = kind.settings[name], kind.limits[name]
+        wanted = int if isinstance(default, int) else (int, float)
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise self._refused(f"{kind.name}: {name} = {value!r}: like {default!r}, its default")
+        if not low <= value <= high:
+            raise self._refused(f"{kind.name}: {name} = {value}: from {low:g} to {high:g}")
 
     def _check_here(self, name: str) -> None:
         if why := FAULTS[name].why_not():
@@ -189,10 +222,14 @@ class Scenario:
         low, high = drawn.every
         if not 0 <= low <= high <= AT_S_MAX:
             raise self._refused(f"random.every = {list(drawn.every)}: two times, from 0 on")
-        if drawn.count < 0 or not 0 <= drawn.minutes <= AT_S_MAX / 60:
-            raise self._refused("random: count and minutes are 0 or more")
+        if drawn.count < 0:
+            raise self._refused(f"random.count = {drawn.count}: 1 or more")
         if (drawn.count == 0) == (drawn.minutes == 0):
             raise self._refused("random: either a count of faults, or minutes")
+        if drawn.minutes and not MINUTES_MIN <= drawn.minutes <= MINUTES_MAX:
+            raise self._refused(
+                f"random.minutes = {drawn.minutes:g}: from {MINUTES_MIN:g} to {MINUTES_MAX:g}"
+            )
         for name in drawn.faults:
             if name not in FAULTS:
                 raise self._refused(f"there is no fault {name!r}; there are: {_all_names()}")
@@ -230,21 +267,29 @@ def loaded(name_or_path: str) -> Scenario:
             f"{', '.join(shipped)}"
         )
     try:
+        if path.stat().st_size > BYTES_MAX:
+            raise Misuse(f"scenario {path}: more than {BYTES_MAX} bytes")
         return parsed(path.stem, path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as e:
         raise Misuse(f"scenario {path}: {e}") from None
 
 
 def parsed(name: str, text: str) -> Scenario:
-    """A scenario from its text."""
+    """A scenario from its text. Raises `Misuse` where it is none, with what there is instead. What
+    it says may still not be: `check` it.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         raise Misuse(f"scenario {name} is no TOML: {e}") from None
-    for key in ("faults",):
-        if not isinstance(document.get(key, []), list):
-            raise Misuse(f"scenario {name}: {key} is a list of tables: [[{key}]]")
-    faults = tuple(_planned(name, each) for each in document.pop("faults", []))
+    except RecursionError:
+        raise Misuse(f"scenario {name} is no TOML that we read: nested too deep") from None
+    if "name" in document:
+        raise Misuse(f"scenario {name}: there is no 'name': it is called as its file is")
+    faults = document.pop("faults", [])
+    if not isinstance(faults, list):
+        raise Misuse(f"scenario {name}: faults is a list of tables: [[faults]]")
+    planned = tuple(_planned(name, each) for each in faults)
     drawn, holds = document.pop("random", None), document.pop("holds", {})
     return _made(
         Scenario,
@@ -252,7 +297,7 @@ def parsed(name: str, text: str) -> Scenario:
         {
             **document,
             "name": name,
-            "faults": faults,
+            "faults": planned,
             "random": None if drawn is None else _made(Random, f"scenario {name}: random", drawn),
             "holds": _made(Holds, f"scenario {name}: holds", holds),
         },
@@ -302,10 +347,10 @@ def _made(kind: Callable[..., _T], where: str, document: Any) -> _T:
         if key == "on_divergence" and value not in get_args(Literal["report", "stop", "majority"]):
             raise Misuse(f'{where}: {key} = {value!r}: "report", "stop" or "majority"')
         values[key] = tuple(value) if isinstance(value, list) else value
-    try:
-        return kind(**values)
-    except TypeError as e:
-        raise Misuse(f"{where}: {e}") from None
+    for each in fields(kind):  # type: ignore[arg-type]  # of dataclasses alone
+        if each.name not in values and each.default is each.default_factory is MISSING:
+            raise Misuse(f"{where}: {each.name} is not said")
+    return kind(**values)
 
 
 def _but(names: Iterable[str], left_out: str) -> str:

@@ -29,8 +29,19 @@ Part = Literal["network", "inside", "persistence", "driver"]
 """What a stage has only where a fault asks for it: nodes in namespaces of their own, joined by our
 switch; hooks inside the job's processes; a cluster directory that survives its process; a program
 of its own that launches the job."""
-Setting = float | int | str | bool
+Setting = float | int
 Hits = Literal["replica", "merger", "node"]
+LIMITS: Mapping[str, tuple[float, float]] = {
+    "share": (0.01, 1.0),
+    "ms": (1.0, 60_000.0),
+    "apart_ms": (0.0, 10_000.0),
+    "kb_per_s": (1.0, 1_000_000.0),
+    "megabytes": (1, 4_096),
+    "times": (1, 20),
+}
+"""By name, the least that a setting can be, and the most: no more than the means take (a test holds
+that), so that no run finds out in its midst.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,8 @@ class Fault:
     lasts: ClassVar[float | None] = None
     """Seconds until it is healed, where the scenario does not say; None of one with no end."""
     settings: ClassVar[Mapping[str, Setting]] = {}
-    """Its settings with their defaults."""
+    """Its settings with their defaults: numbers, whole ones where the default is."""
+    limits: ClassVar[Mapping[str, tuple[float, float]]] = LIMITS
     parts: ClassVar[frozenset[Part]] = frozenset()
     """What it needs a stage to have."""
     hits: ClassVar[Hits | None] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapless.chaos.faults.by_order import ByOrder
-from gapless.chaos.means.orders import Order
+from gapless.chaos.means.orders import MS_MAX, Order
 
 
 class JumpClock(ByOrder):
@@ -12,6 +12,7 @@ class JumpClock(ByOrder):
     name = "jump clock"
     about = "The wall clock of the processes is off by a while, and jumps back."
     settings = {"ms": 3_600_000.0}  # noqa: RUF012  # the class says that it does not change
+    limits = {"ms": (1.0, MS_MAX)}  # noqa: RUF012  # the same
     where = "*"
 
     def order(self, who: str) -> Order:
