@@ -1,34 +1,35 @@
-"""A bit of every checkpoint flips."""
+"""A bit flips in every checkpoint."""
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapless.chaos.faults.fault import CannotStrike, Fault, Hit
+from gapless.chaos.faults.fault import Planned
+from gapless.chaos.faults.spoils_checkpoints import SpoilsCheckpoints
 from gapless.chaos.means.damage import Mend, flip_bit
-from gapless.failover.checkpoint import FOLDER
 
 if TYPE_CHECKING:
     from gapless.chaos.stage import Stage
 
 
-class FlipCheckpoint(Fault):
-    """A checkpoint only ever saves time: who cannot read one begins otherwise."""
+class FlipCheckpoint(SpoilsCheckpoints):
+    """A checksum tells."""
 
     name = "flip checkpoint"
     about = "A bit flips in every checkpoint that there is; it flips back later."
     lasts = 4.0
-    _mends: list[Mend]
 
-    def inject(self, stage: Stage) -> Hit:
-        """Flips them."""
-        files = sorted((stage.job_dir / FOLDER).glob("*"))
-        if not files:
-            raise CannotStrike("there is no checkpoint yet")
-        found = [flip_bit(file, self.rng) for file in files]
-        self._mends = [mend for _, mend in found]
-        told = (f"{file.name} at byte {at}" for file, (at, _) in zip(files, found, strict=True))
-        return Hit("checkpoints", "; ".join(told))
+    def __init__(self, planned: Planned, rng: random.Random) -> None:
+        super().__init__(planned, rng)
+        self._mends: list[Mend] = []
+
+    def spoil(self, file: Path) -> str:
+        """Flips a bit of it."""
+        at, mend = flip_bit(file, self.rng)
+        self._mends.append(mend)
+        return f"at byte {at}"
 
     def heal(self, stage: Stage) -> None:  # noqa: ARG002  # it knows what it has flipped
         """Flips them back."""
