@@ -59,7 +59,7 @@ def write_index(folder: Path, outcomes: Sequence[tuple[str, Outcome]]) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     runs = [{"folder": name, **outcome.document()} for name, outcome in outcomes]
-    is_well = all(outcome.is_well for _, outcome in outcomes)
+    is_well = bool(outcomes) and all(outcome.is_well for _, outcome in outcomes)
     _replace(folder / INDEX, _json({"is_well": is_well, "runs": runs}))
     _replace(folder / INDEX_PAGE, index_page(outcomes).encode())
     return folder / INDEX_PAGE

@@ -21,8 +21,8 @@ LETTER = 6.3
 """Of one letter, at most about: there is no browser to ask."""
 TWO_MARKS = 30
 """A lane that is as high has room for two values at its scale."""
-BOLD = 1.42
-"""Of a title's letters, which are larger, and bold."""
+BOLD, TITLE = 1.17, 1.42
+"""So many times as wide are bold letters, and those of a title, which are larger, too."""
 SECOND_MS = 1_000
 
 
@@ -47,9 +47,9 @@ SIZES = (
 )
 
 
-def letters_wide(text: str) -> float:
-    """How wide a text is, about."""
-    return LETTER * len(text)
+def letters_wide(text: str, times: float = 1.0) -> float:
+    """How wide a text is, about; of letters so many times as wide as usual."""
+    return times * LETTER * len(text)
 
 
 class Drawing:
@@ -137,7 +137,7 @@ class Drawing:
         """Above a part; what it is about beside the title, or below where that has no room."""
         self.y += 34
         place = {"x": "0", "y": f"{self.y:.1f}"}
-        if letters_wide(title) * BOLD + letters_wide(about) + 12 <= self.size.width:
+        if letters_wide(title, TITLE) + letters_wide(about) + 12 <= self.size.width:
             beside = el("tspan", about, class_="about", dx="10")
             self.add(el("text", el("tspan", title, class_="title"), beside, **place))
         else:
@@ -193,17 +193,16 @@ class Drawing:
         self.y = base + 7
 
     def area(
-        self, who: str, rates: Floats, width_ms: int, top: float, height: float, unit: str
+        self, who: str, rates: Floats, edges_ms: Ints, top: float, height: float, unit: str
     ) -> None:
-        """Steps from 0 to `top`, each so long, from the first moment on."""
+        """Steps from 0 to `top`, each from one edge to the next."""
         base, high = self.y + height, self.y
         self._scale(who, top, height)
-        edges = self.xs(self.begin_ms + width_ms * np.arange(len(rates) + 1))
         y = base - height * np.clip(rates / top, 0.0, 1.0)
         self.add(
             el(
                 "path",
-                d=steps(edges, y, base),
+                d=steps(self.xs(edges_ms), y, base),
                 class_="area",
                 **self._readable(who, unit, high, base, top),
                 data_clipped="" if bool((rates > top).any()) else None,
@@ -218,8 +217,8 @@ class Drawing:
         return {
             "data_who": who,
             "data_unit": unit,
-            "data_high": f"{high:.1f}",
-            "data_base": f"{base:.1f}",
+            "data_high": f"{high:.2f}",
+            "data_base": f"{base:.2f}",
             "data_top": f"{top:g}",
         }
 
@@ -233,8 +232,8 @@ class Drawing:
         self.name(who, self.y + height / 2)
 
     def _label(self, x: float, y: float, text: str, class_: str) -> None:
-        """Beside a place, on the side with room."""
-        if x + 4 + letters_wide(text) <= self.right:
+        """In bold, beside a place, on the side with room."""
+        if x + 4 + letters_wide(text, BOLD) <= self.right:
             self.text(x + 4, y, text, class_)
         else:
             self.text(x - 4, y, text, class_, anchor="end")

@@ -14,8 +14,11 @@ from collections.abc import Iterable, Sequence
 
 VOID = frozenset({"meta", "br", "hr"})
 """Elements of HTML that are never closed."""
-_BAD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""What HTML cannot hold: most control characters, halves of characters."""
+_BAD = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""What HTML cannot hold: most control characters, halves of characters. And what turns the
+direction of writing: such a name would have the numbers beside it read backwards."""
 
 
 class Html(str):
@@ -55,8 +58,8 @@ def table(
     *,
     numbers: Sequence[int] = (),
 ) -> Html:
-    """A table in a box that scrolls where the screen is narrow. `numbers`: columns of figures. The
-    first column says what a row is of.
+    """A table in a box that scrolls where the screen is narrow, its caption above it. `numbers`:
+    columns of figures. The first column says what a row is of.
     """
 
     def cell(i: int, value: object) -> Html:
@@ -73,11 +76,12 @@ def table(
         ),
     )
     body = [el("tr", *(cell(i, value) for i, value in enumerate(row))) for row in rows]
-    return el(
+    box = el(
         "div",
-        el("table", el("caption", caption), el("thead", head), el("tbody", *body)),
+        el("table", el("thead", head), el("tbody", *body)),
         class_="scrolls",
         tabindex="0",
         role="region",
         aria_label=caption,
     )
+    return joined((el("p", caption, class_="caption"), box))

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from gapless.chaos.outcome import Outcome
 from gapless.chaos.report_html import Html, el, table
-from gapless.chaos.report_page import NONE, PAUSE
+from gapless.chaos.report_page import NONE, PAUSE, counted, figure
 from gapless.chaos.report_style import document
 
 
@@ -18,15 +18,19 @@ def index_page(outcomes: Sequence[tuple[str, Outcome]]) -> str:
     strikes = sum(len(outcome.strikes) for _, outcome in outcomes)
     all_clean = bool(outcomes) and clean == len(outcomes)
     if all_clean:
-        verdict = f"✓ Clean: all of {len(outcomes)} runs."
+        verdict = f"✓ Clean: all of {counted(len(outcomes), 'run')}."
     else:
-        verdict = f"✗ Not clean: {len(outcomes) - clean} of {len(outcomes)} runs."
+        verdict = f"✗ Not clean: {len(outcomes) - clean} of {counted(len(outcomes), 'run')}."
     return document(
         f"gapless chaos: {clean} of {len(outcomes)} clean",
         el("p", "gapless chaos", class_="eyebrow"),
         el("h1", "Faults of a real cluster"),
         el("p", verdict, class_=f"verdict {'good' if all_clean else 'bad'}"),
-        el("p", f"{strikes} faults struck, of {len(kinds)} kinds.", class_="soft"),
+        el(
+            "p",
+            f"{counted(strikes, 'fault')} struck, of {counted(len(kinds), 'kind')}.",
+            class_="soft",
+        ),
         el(
             "main",
             el("h2", "Runs"),
@@ -60,5 +64,5 @@ def _link(folder: str, name: str) -> Html:
 
 def longest_pause(outcome: Outcome) -> str:
     """In ms, where it was measured."""
-    pause = outcome.figures.get(PAUSE)
+    pause = figure(outcome, PAUSE)
     return NONE if pause is None else f"{pause:,.0f}"

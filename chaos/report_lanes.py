@@ -80,7 +80,7 @@ def _lane(drawing: Drawing, lane: Lane) -> None:
         drawing.add(_box(drawing, each.state, x, y, end - x, LANE_HEIGHT, tip))
         text = next((t for t in (said, each.state) if letters_wide(t) + 12 <= end - x), "")
         if text:
-            drawing.text(x + 6, y + 13, text, "inside")
+            drawing.text(x + 6, y + 13, text, f"inside on-{_known(each.state)}")
     _lives(drawing, lane, y)
     drawing.name(lane.who, y + LANE_HEIGHT / 2)
     drawing.y = y + LANE_HEIGHT + 6

@@ -65,11 +65,14 @@ def extremes(at_ms: Ints, value: Floats, points: int) -> Ints:
 
 
 def path(x: Floats, y: Floats, piece: Ints) -> str:
-    """The `d` of a path through all points, in absolute coordinates, that jumps between pieces."""
+    """The `d` of a path through all points, in absolute coordinates, that jumps between pieces.
+
+    Heights are finer than any eye: the cross-hair reads values from them.
+    """
     cuts = np.flatnonzero(np.diff(piece)) + 1
     parts = []
     for xs, ys in zip(np.split(x, cuts), np.split(y, cuts), strict=True):
-        points = [f"{a:.1f} {b:.1f}" for a, b in zip(xs.tolist(), ys.tolist(), strict=True)]
+        points = [f"{a:.1f} {b:.2f}" for a, b in zip(xs.tolist(), ys.tolist(), strict=True)]
         # A piece of one point has no length: the round cap of the line makes it a dot.
         parts.append("M" + " ".join(points if len(points) > 1 else 2 * points))
     return "".join(parts)
@@ -79,7 +82,7 @@ def steps(edges: Floats, y: Floats, base: float) -> str:
     """The `d` of an area under steps: `y[i]` from `edges[i]` to `edges[i + 1]`, down to `base`."""
     parts = [f"M{edges[0]:.1f} {base:.1f}"]
     for i, height in enumerate(y.tolist()):
-        parts.append(f"{edges[i]:.1f} {height:.1f} {edges[i + 1]:.1f} {height:.1f}")
+        parts.append(f"{edges[i]:.1f} {height:.2f} {edges[i + 1]:.1f} {height:.2f}")
     return " ".join([*parts, f"{edges[-1]:.1f} {base:.1f}"])
 
 

@@ -46,11 +46,12 @@ for (const svg of document.querySelectorAll("svg.timeline")) {
     }
     box.replaceChildren(...rows);
     const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-    const room = figure.clientWidth, x0 = at * scale;
-    box.style.left = (x0 + 16 + 190 <= room ? x0 + 16 : Math.max(0, x0 - 206)) + "px";
+    box.hidden = false;
+    box.classList.toggle("long", rows.length > 30);
+    const room = figure.clientWidth, wide = box.offsetWidth, x0 = at * scale;
+    box.style.left = (x0 + 16 + wide <= room ? x0 + 16 : Math.max(0, x0 - 16 - wide)) + "px";
     const above = svg.getBoundingClientRect().top;
     box.style.top = Math.max(0, 12 - above) + "px";
-    box.hidden = false;
   };
   const hide = () => { cross.setAttribute("visibility", "hidden"); if (box) box.hidden = true; };
   svg.addEventListener("pointermove", event => {

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.chaos.outcome import Outcome
-from gapless.chaos.report_faults import wholes_again_ms
+from gapless.chaos.report_faults import NEXT_MS, over_ms, wholes_again_ms
 from gapless.chaos.report_html import Html, el, joined, table
 from gapless.chaos.report_lines import Line
 from gapless.chaos.report_seen import Pause, Sights, sights
@@ -39,7 +39,7 @@ UNITS = {"_ms": "ms", "_s": "s", "_bytes": "bytes", "_share": "share"}
 
 def page(outcome: Outcome, seen: pa.Table) -> str:
     """The page of an outcome and a record's table."""
-    last_ms = max((s.healed_ms or s.at_ms for s in outcome.strikes), default=0)
+    last_ms = max(map(over_ms, outcome.strikes), default=0)
     shown = sights(seen, last_ms)
     return document(
         f"{outcome.name}: {'clean' if outcome.is_well else 'not clean'}",
@@ -64,7 +64,8 @@ def said(outcome: Outcome) -> str:
     """The verdict in words."""
     missed = [held.name for held in outcome.held if not held.ok]
     if outcome.is_well:
-        return f"✓ Clean: {_faults(outcome)} struck, and all of {len(outcome.held)} things held."
+        faults, things = counted(len(outcome.strikes), "fault"), counted(len(outcome.held), "thing")
+        return f"✓ Clean: {faults} struck, and all of {things} held."
     parts = [f"it was cut short: {outcome.problem}"] if outcome.problem else []
     if missed:
         parts.append(f"{len(missed)} of {len(outcome.held)} did not hold: {', '.join(missed)}")
@@ -86,9 +87,9 @@ def again(outcome: Outcome) -> str:
     return shlex.join(words)
 
 
-def _faults(outcome: Outcome) -> str:
-    count = len(outcome.strikes)
-    return "1 fault" if count == 1 else f"{count} faults"
+def counted(count: int, what: str) -> str:
+    """1 fault, 2 faults."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def seconds(ms: float | None) -> str:
@@ -110,8 +111,16 @@ def _facts(outcome: Outcome, shown: Sights) -> Html:
     return el("dl", *parts, class_="facts")
 
 
+def figure(outcome: Outcome, name: str) -> float | None:
+    """A figure, where it is one: JSON, from which outcomes are read, has nothing but null for "not
+    a number".
+    """
+    value = outcome.figures.get(name)
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+
 def _longest(outcome: Outcome, shown: Sights) -> str:
-    judged, seen = outcome.figures.get(PAUSE), shown.pauses
+    judged, seen = figure(outcome, PAUSE), shown.pauses
     if judged is not None:
         return f"{judged:,.0f} ms, from the first fault on"
     return f"{seen[0].ms:,} ms, of {seen[0].who}" if seen else "none"
@@ -120,14 +129,12 @@ def _longest(outcome: Outcome, shown: Sights) -> str:
 def _sections(outcome: Outcome, shown: Sights) -> Iterator[Html]:
     yield _section("What had to hold", _held(outcome))
     if shown.is_empty:
-        yield _section(
-            "Timeline", el("p", f"Nothing was seen of the job. {outcome.problem}".strip())
-        )
+        yield _section("Timeline", _nothing("Nothing was seen of the job."))
     else:
         caption = el(
             "figcaption",
-            "All over one axis of time: seconds since the job was whole. Point at it, or use the "
-            "arrow keys, for values.",
+            f"All over one axis of time: seconds since {shown.since}. ",
+            el("span", "Point at it, or use the arrow keys, for values.", class_="screen"),
         )
         drawn = el("figure", caption, timeline(shown, outcome.strikes), tabindex="0")
         yield _section("Timeline", drawn)
@@ -158,10 +165,10 @@ def _nothing(text: str = "Nothing.") -> Html:
 
 def _held(outcome: Outcome) -> Html:
     if not outcome.held:
-        return _nothing(f"Nothing was judged. {outcome.problem}".strip())
+        return _nothing("Nothing was judged.")
     good, bad = el("span", "✓ held", class_="ok"), el("span", "✗ did not", class_="not")
-    rows = [(h.name, h.wanted, h.found, good if h.ok else bad) for h in outcome.held]
-    return table("All of these, for a clean run", ("what", "wanted", "found", "verdict"), rows)
+    rows = [(h.name, good if h.ok else bad, h.wanted, h.found) for h in outcome.held]
+    return table("All of these, for a clean run", ("what", "verdict", "wanted", "found"), rows)
 
 
 def _strikes(outcome: Outcome, shown: Sights) -> Html:
@@ -170,14 +177,14 @@ def _strikes(outcome: Outcome, shown: Sights) -> Html:
     wholes = wholes_again_ms(outcome.strikes, shown.wholes_ms)
     rows = [
         (number, strike.fault, strike.target, seconds(strike.at_ms), seconds(strike.healed_ms),
-         seconds(None if whole is None else whole - (strike.healed_ms or strike.at_ms)),
+         seconds(None if whole is None else whole - over_ms(strike)),
          strike.what)
         for number, (strike, whole) in enumerate(zip(outcome.strikes, wholes, strict=True), 1)
     ]  # fmt: skip
     return joined(
         (
             table(
-                f"At and healed: in seconds since the job was whole; {NONE}: it has no end. Whole "
+                f"At and healed: in seconds since {shown.since}; {NONE}: it has no end. Whole "
                 f"after: seconds from then on; {NONE}: nobody saw the job other than whole, or "
                 "another fault struck before it was.",
                 ("", "fault", "who", "at", "healed", "whole after", "what was done"),
@@ -192,27 +199,40 @@ def _strikes(outcome: Outcome, shown: Sights) -> Html:
 def _pauses(outcome: Outcome, shown: Sights) -> Html:
     found = shown.pauses
     if not found:
-        return _nothing("None, or no recording has frames with rows.")
+        return _nothing(_no_pauses(shown))
     rows = [
-        (number, pause.who, seconds(pause.begin_ms), seconds(pause.end_ms), pause.ms,
+        (number, pause.who, seconds(pause.begin_ms),
+         seconds(pause.end_ms) if pause.is_over else NONE, f"{pause.ms:,}",
          _cause(outcome, pause))
         for number, pause in enumerate(found[:PAUSES_SHOWN], 1)
     ]  # fmt: skip
     return table(
-        f"The longest {len(rows)} of {len(found)}: times without rows that are far above the "
-        "usual, of each recording",
-        ("", "recording", "from s", "to s", "ms", "the fault before it ended"),
+        f"The longest {len(rows)} of {len(found)}: times without rows, of each recording, that are "
+        f"far above the usual. To {NONE}: rows came no more for as long as anybody looked, though "
+        "the output had not ended.",
+        ("", "recording", "from s", "to s", "ms", "the last fault before"),
         rows,
         numbers=(0, 2, 3, 4),
     )
 
 
+def _no_pauses(shown: Sights) -> str:
+    """Why there are none: that is good news, or no news at all."""
+    usual = [f"{each.who} {each.usual_ms:,.0f} ms" for each in shown.outputs if len(each.at_ms)]
+    if not usual:
+        return "No recording has frames with rows."
+    return f"None. What is usual between two frames with rows: {', '.join(usual)}."
+
+
 def _cause(outcome: Outcome, pause: Pause) -> str:
-    """The last fault that had struck by then: what a reader looks for first."""
+    """The last fault that had struck before rows came again: what a reader looks for first. Where
+    none came it is the last one about when they stopped.
+    """
+    until_ms = pause.end_ms if pause.is_over else pause.begin_ms + NEXT_MS
     before = [
         (strike.at_ms, number, strike)
         for number, strike in enumerate(outcome.strikes, 1)
-        if strike.at_ms < pause.end_ms
+        if strike.at_ms < until_ms
     ]
     if not before:
         return NONE
@@ -224,18 +244,20 @@ def _slots(shown: Sights) -> Html:
     rows = []
     for lane in shown.lanes:
         progress, lag = shown.progress.get(lane.who), shown.lag.get(lane.who)
+        running = lane.share("running", 0)
         rows.append(
             (
                 lane.who,
                 len(lane.lives),
-                f"{lane.share('running', 0, shown.end_ms):.1%}" if shown.end_ms > 0 else NONE,
+                NONE if running is None else f"{running:.1%}",
                 _median(progress, 1, "{:.2f}"),
                 _median(lag, 1000, "{:.2f}"),
                 _highest(lag, 1000, "{:.2f}"),
             )
         )
     return table(
-        "From when the job was whole; progress in stream seconds a second, lag in seconds",
+        f"Since {shown.since}. Running: of the time in which it was looked at. Progress in stream "
+        "seconds a second, lag behind the sources in seconds.",
         ("slot", "lives", "running", "progress, median", "lag, median", "lag, most"),
         rows,
         numbers=(1, 2, 3, 4, 5),
@@ -288,7 +310,7 @@ def _figures(outcome: Outcome) -> Html:
     for name, value in outcome.figures.items():
         ending = next((end for end in UNITS if name.endswith(end)), "")
         words = name.removesuffix(ending).replace("_", " ")
-        shown = f"{value:,.10g}" if math.isfinite(value) else str(value)
+        shown = NONE if figure(outcome, name) is None else f"{value:,.10g}"
         rows.append((words, shown, UNITS.get(ending, "")))
     return table("Figures", ("what", "value", "unit"), rows, numbers=(1,))
 
@@ -300,7 +322,7 @@ def _notes(shown: Sights) -> Html:
     return joined(
         (
             table(
-                "In seconds since the job was whole", ("at", "who", "what"), rows[:NOTES_SHOWN],
+                f"In seconds since {shown.since}", ("at", "who", "what"), rows[:NOTES_SHOWN],
                 numbers=(0,),
             ),
             _rest(len(rows) - NOTES_SHOWN),

@@ -1,6 +1,8 @@
 """What a record shows, as its report draws it: lanes of states, lines, output and its pauses.
 
-    slot rows     ->  lanes: who was how, from when to when; progress: stream seconds a second; lag
+    slot rows     ->  lanes: who was how, from when to when
+                      progress: stream seconds a second, of sources and replicas
+                      lag behind the sources, of replicas and mergers
     output rows   ->  frames with rows of each recording, and the pauses between them
     process rows  ->  memory, descriptors
 
@@ -62,14 +64,16 @@ class Lane:
                 found.setdefault(each.said, each.begin_ms)
         return found
 
-    def share(self, state: str, begin_ms: int, end_ms: int) -> float:
-        """Of a time, how much it was in a state."""
-        spans = (
-            min(each.end_ms, end_ms) - max(each.begin_ms, begin_ms)
-            for each in self.stretches
-            if each.state == state
-        )
-        return sum(max(0, span) for span in spans) / max(1, end_ms - begin_ms)
+    def share(self, state: str, begin_ms: int) -> float | None:
+        """Of the time from then on in which it was looked at, how much it was in a state; None
+        where nobody looked.
+        """
+        spent_ms = {state: 0}
+        for each in self.stretches:
+            ms = max(0, each.end_ms - max(each.begin_ms, begin_ms))
+            spent_ms[each.state] = spent_ms.get(each.state, 0) + ms
+        seen_ms = sum(spent_ms.values())
+        return spent_ms[state] / seen_ms if seen_ms else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class Pause:
     who: str
     begin_ms: int
     end_ms: int
+    is_over: bool = True
+    """Whether there was a next: else the output had not come to its end, and nobody saw more."""
 
     @property
     def ms(self) -> int:
@@ -97,13 +103,11 @@ class Output:
     usual_ms: float
     """Between two frames."""
 
-    def binned(self, begin_ms: int, width_ms: int, count: int) -> Floats:
-        """Rows a second, in bins of equal time."""
-        bins = (self.at_ms - begin_ms) // width_ms
-        within = (bins >= 0) & (bins < count)
-        sums = np.bincount(bins[within], weights=self.rows[within], minlength=count)
-        rates: Floats = sums[:count] * 1000 / width_ms
-        return rates
+    def rates(self, edges_ms: Ints) -> Floats:
+        """Rows a second, from each edge to the next."""
+        sums, _ = np.histogram(self.at_ms, bins=edges_ms, weights=self.rows)
+        found: Floats = sums * 1000 / np.diff(edges_ms)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +143,20 @@ class Sights:
         return sorted(found, key=lambda pause: (-pause.ms, pause.begin_ms, pause.who))
 
     @property
+    def since(self) -> str:
+        """From when moments count, in words."""
+        return "the job was whole" if self.was_whole else "the run began: the job was never whole"
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing was seen that has a length of time."""
         return self.end_ms <= self.begin_ms
+
+
+def role_of(who: str) -> str:
+    """What a slot or process is."""
+    role = re.match(r"([rm])\d", who)
+    return "other" if role is None else {"r": "replica", "m": "merger"}[role[1]]
 
 
 def sights(seen: pa.Table, until_ms: int = 0) -> Sights:
@@ -154,13 +169,15 @@ def sights(seen: pa.Table, until_ms: int = 0) -> Sights:
     lanes: list[Lane] = []
     progress: dict[str, Line] = {}
     lag: dict[str, Line] = {}
-    for who, rows in _by_who(seen, "source").items():
-        progress[f"source {who}".strip()] = _progress(_line(rows, "stable", ""))
+    sources = _by_who(seen, "source")
+    for who, rows in sources.items():
+        name = "sources" if len(sources) == 1 else f"source {who}"
+        progress[name] = _progress(_line(rows, "stable", ""))
     for who, rows in _by_who(seen, "slot").items():
         lanes.append(_lane(who, rows))
-        if who.startswith("r") and who != "root":
+        lag[who] = _line(rows, "lag_ms", "text")
+        if role_of(who) == "replica":
             progress[who] = _progress(_line(rows, "stable", "text"))
-            lag[who] = _line(rows, "lag_ms", "text")
     processes = _by_who(seen, "process")
     wholes_ms = tuple(_ints(_of_kind(seen, "whole"), "at_ms").tolist())
     return Sights(
@@ -169,7 +186,7 @@ def sights(seen: pa.Table, until_ms: int = 0) -> Sights:
         tuple(lanes),
         _some(progress),
         _some(lag),
-        tuple(_output(who, rows) for who, rows in _by_who(seen, "output").items()),
+        tuple(_output(who, rows, end) for who, rows in _by_who(seen, "output").items()),
         _some({who: _line(rows, "rss", "text") for who, rows in processes.items()}),
         _some({who: _line(rows, "fds", "text") for who, rows in processes.items()}),
         wholes_ms,
@@ -198,7 +215,7 @@ def _by_who(seen: pa.Table, kind: str) -> dict[str, pa.Table]:
 
 def _counted(name: str) -> tuple[int, list[tuple[int, str]]]:
     """Replicas, mergers, others; r0.2 before r0.10."""
-    role = 0 if re.match(r"r\d", name) else 1 if re.match(r"m\d", name) else 2
+    role = ("replica", "merger", "other").index(role_of(name))
     return role, [(int(p), "") if p.isdecimal() else (-1, p) for p in re.split(r"(\d+)", name)]
 
 
@@ -291,14 +308,15 @@ def _progress(stable: Line) -> Line:
     return Line(at[fine], rate, piece[fine])
 
 
-def _output(who: str, rows: pa.Table) -> Output:
+def _output(who: str, rows: pa.Table, end_ms: int) -> Output:
     at, count = _ints(rows, "at_ms"), _ints(rows, "rows")
+    has_ended = bool((_ints(rows, "stable") >= ENDLESS).any())
     some = np.flatnonzero(count > 0)
     at, count = at[some], count[some]
     gaps = np.diff(at)
     usual = float(np.median(gaps)) if len(gaps) else 0.0
     bar = max(PAUSE_MS, PAUSE_TIMES * usual)
-    pauses = tuple(
-        Pause(who, int(at[i]), int(at[i + 1])) for i in np.flatnonzero(gaps > bar).tolist()
-    )
-    return Output(who, at, count, pauses, usual)
+    pauses = [Pause(who, int(at[i]), int(at[i + 1])) for i in np.flatnonzero(gaps > bar).tolist()]
+    if len(at) and not has_ended and end_ms - at[-1] > bar:
+        pauses.append(Pause(who, int(at[-1]), end_ms, is_over=False))
+    return Output(who, at, count, tuple(pauses), usual)

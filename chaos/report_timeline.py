@@ -17,12 +17,12 @@ from itertools import pairwise
 import numpy as np
 
 from gapless.chaos.outcome import Strike
-from gapless.chaos.report_drawing import SIZES, Drawing, Size, left_out, letters_wide
+from gapless.chaos.report_drawing import BOLD, SIZES, Drawing, Size, left_out, letters_wide
 from gapless.chaos.report_faults import draw_faults
 from gapless.chaos.report_html import Html, joined
 from gapless.chaos.report_lanes import LANES_MAX, draw_lanes
-from gapless.chaos.report_lines import Line, nice, top_of
-from gapless.chaos.report_seen import Output, Sights
+from gapless.chaos.report_lines import Ints, Line, nice, top_of
+from gapless.chaos.report_seen import Output, Sights, role_of
 
 LANE_HEIGHT, LANE_HEIGHT_LEAST, PART_HEIGHT = 38, 18, 260
 """Of one lane; where there are many they share the height of the part."""
@@ -42,13 +42,6 @@ def timeline(sights: Sights, strikes: Sequence[Strike]) -> Html:
     return joined(_drawn(size, sights, strikes) for size in SIZES)
 
 
-def role_of(who: str) -> str:
-    """Whose line it is, for its colour."""
-    if who == "root" or not who[1:2].isdecimal():
-        return "other"
-    return {"r": "replica", "m": "merger"}.get(who[0], "other")
-
-
 def _drawn(size: Size, sights: Sights, strikes: Sequence[Strike]) -> Html:
     drawing = Drawing(size, sights.begin_ms, sights.end_ms)
     draw_faults(drawing, strikes, sights.wholes_ms)
@@ -66,7 +59,13 @@ def _drawn(size: Size, sights: Sights, strikes: Sequence[Strike]) -> Html:
     )
     lag = {who: Line(at.at_ms, at.value / ONE_MS, at.piece) for who, at in sights.lag.items()}
     _shared(
-        drawing, lag, "Lag behind the sources", "seconds", unit="s", least=0.1, clip_times=LAG_CLIP
+        drawing,
+        lag,
+        "Lag behind the sources",
+        "seconds; of a merger: of its durable output",
+        unit="s",
+        least=0.1,
+        clip_times=LAG_CLIP,
     )
     _outputs(drawing, sights.outputs)
     memory = {who: Line(at.at_ms, at.value / 1e6, at.piece) for who, at in sights.memory.items()}
@@ -76,20 +75,19 @@ def _drawn(size: Size, sights: Sights, strikes: Sequence[Strike]) -> Html:
         sights.descriptors,
         "Open descriptors",
         "of each process, from 0 to its most",
-        unit="",
+        unit="fds",
     )
     drawing.axis(above=False)
     drawing.y += 16
-    since = "the job was whole" if sights.was_whole else "the run began: the job was never whole"
-    drawing.text(drawing.left, drawing.y, f"seconds since {since}", "about")
+    drawing.text(drawing.left, drawing.y, f"seconds since {sights.since}", "about")
     drawing.y += 8
     return drawing.svg("Timeline of the run", _said(sights, strikes))
 
 
 def _said(sights: Sights, strikes: Sequence[Strike]) -> str:
     """The drawing for who cannot see it; the tables below it have the numbers."""
-    pauses = sights.pauses
-    longest = f"the longest pause is {pauses[0].ms} ms of {pauses[0].who}" if pauses else "no pause"
+    worst = next(iter(sights.pauses), None)
+    longest = f"the longest pause is {worst.ms:,} ms of {worst.who}" if worst else "no pause"
     return (
         f"From {sights.begin_ms / 1000:.1f} to {sights.end_ms / 1000:.1f} s: "
         f"{len(strikes)} faults, {len(sights.lanes)} replicas and mergers, "
@@ -152,29 +150,37 @@ def bin_ms(begin_ms: int, end_ms: int, usual_ms: float) -> int:
     return round(nice(max(BIN_MS, FRAMES_MIN * usual_ms, (end_ms - begin_ms) / BINS_MAX)))
 
 
+def edges_ms(begin_ms: int, end_ms: int, width_ms: int) -> Ints:
+    """Of times of equal length; the last has what is left as well: less than twice as much. A part
+    of one would look as if the output had fallen.
+    """
+    count = max(1, (end_ms - begin_ms) // width_ms)
+    return np.append(begin_ms + width_ms * np.arange(count, dtype=np.int64), end_ms)
+
+
 def _outputs(drawing: Drawing, outputs: Sequence[Output]) -> None:
     if not outputs:
         return
     usual_ms = max(output.usual_ms for output in outputs)
     width = bin_ms(drawing.begin_ms, drawing.end_ms, usual_ms)
-    count = -(-(drawing.end_ms - drawing.begin_ms) // width)
+    edges = edges_ms(drawing.begin_ms, drawing.end_ms, width)
     drawing.heading(
         "Merged output",
         f"rows a second, counted over {width / 1000:g} s, of each recording; hatched: pauses",
     )
     shown = outputs[:LANES_MAX]
-    rates = [output.binned(drawing.begin_ms, width, count) for output in shown]
+    rates = [output.rates(edges) for output in shown]
     height = _height(len(shown))
     for output, each in zip(shown, rates, strict=True):
         drawing.y += 12
         y = drawing.y
-        drawing.area(output.who, each, width, top_of([each], 1.0), height, "rows/s")
+        drawing.area(output.who, each, edges, top_of([each], 1.0), height, "rows/s")
         _pauses(drawing, output, y, height)
     left_out(drawing, len(outputs) - LANES_MAX)
 
 
 def _pauses(drawing: Drawing, output: Output, y: float, height: float) -> None:
-    """Hatched, the longest with its length; and what is silent until the end."""
+    """Hatched, the longest with its length; and silence until nobody looked any more."""
     seen = [pause for pause in output.pauses if pause.end_ms >= drawing.begin_ms]
     for pause in _apart(drawing, [(pause.begin_ms, pause.end_ms) for pause in seen]):
         x, end = drawing.x(pause[0]), drawing.x(pause[1])
@@ -186,8 +192,8 @@ def _pauses(drawing: Drawing, output: Output, y: float, height: float) -> None:
     if seen:
         longest = max(seen, key=lambda pause: pause.ms)
         middle = (drawing.x(longest.begin_ms) + drawing.x(longest.end_ms)) / 2
-        text = f"longest pause {longest.ms} ms"
-        half = letters_wide(text) / 2
+        text = f"longest pause {longest.ms:,} ms{'' if longest.is_over else ', and on'}"
+        half = letters_wide(text, BOLD) / 2
         middle = min(max(middle, drawing.left + half), drawing.right - half)
         drawing.text(middle, y - 3, text, "peak", anchor="middle")
     if not len(output.at_ms):

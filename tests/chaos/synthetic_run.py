@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gapless.chaos.outcome import Held, Outcome, Strike
 from gapless.chaos.record import Record
+from gapless.protocol.elements import INF
 
 LOOK_MS, PROCESS_MS, FRAME_MS = 250, 1_000, 200
 START_MS = -3_000
@@ -24,6 +25,8 @@ class Shape:
     faults: int = 4
     replicas: int = 3
     mergers: int = 2
+    ends: bool = True
+    """Whether the output comes to its end: else it falls silent half-way."""
 
     @property
     def slots(self) -> list[str]:
@@ -113,7 +116,8 @@ def _output(
 ) -> int:
     """The longest gap between frames."""
     at, before, longest = -400.0, None, 0
-    while at < shape.seconds * 1000 - 900:
+    until = shape.seconds * 1000 - 900 if shape.ends else shape.seconds * 500
+    while at < until:
         at += rng.uniform(0.6, 1.4) * FRAME_MS
         for strike in strikes:
             if "merger" in strike.fault and strike.at_ms <= at < strike.at_ms + 700:
@@ -123,6 +127,8 @@ def _output(
         record.see("output", who, at_ms=moment + 20, rows=0, stable=moment + 20)
         longest = max(longest, 0 if before is None else moment - before)
         before = moment
+    if shape.ends:
+        record.see("output", who, at_ms=round(at) + 30, rows=0, stable=INF)
     return longest
 
 
