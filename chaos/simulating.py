@@ -10,6 +10,7 @@ between calls is apart for each process of the job all the same (`memories.py`).
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,10 +18,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gapless.actors.plans import Plans, named_plans
-from gapless.chaos.failed import SimulationFailed
+from gapless.chaos.failed import SimulationFailed, told_suspects
 from gapless.chaos.shrinking import shortest
 from gapless.chaos.simulator import SimResult, run_seed
-from gapless.chaos.workloads.given import Events, Expected, given_workload
+from gapless.chaos.workloads.given import given_workload
+from gapless.chaos.workloads.given_rows import Events, Expected
 from gapless.chaos.workloads.workload import Workload
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
@@ -33,6 +35,8 @@ SEEDS_MAX = 100_000
 EXITS_SHOWN_MAX = 3
 """Reasons for which processes have ended themselves: a function that raises does so many times."""
 _EXITS = " exits: "
+_FAILED = re.compile(r"[A-Z]\w+: ")
+"""Of a reason: it is an error, with its type; others end themselves because they are told to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def simulate(
     output is not the query's answer.
 
     `events`: a table, a batch or a data frame, of several sources by name; 2,000 rows at most. They
-    come in another order and other batches in each schedule, as late as the source says. `plans`:
+    come in another order and other batches in each schedule, as late as the source allows. `plans`:
     those that replicas run in turn, as for `launch`. `expected`: the answer, with the columns `_vs`
     and `_ve`, or a function that makes it of the events; by default what one run of the query over
     all events gives. `faults`: only so many of each schedule's faults strike, the first ones.
@@ -113,22 +117,29 @@ def _failed(
     work: Workload, whole: SimResult, faults: int | None, given: list[str]
 ) -> SimulationFailed:
     shrunk = shortest(partial(_run, work, whole.seed, faults))
-    if shrunk.ok:  # it fails now and then: what it depends on is no part of the seed
+    is_steady = not shrunk.ok
+    if not is_steady:
         shrunk = whole
     others = "".join(f", {name}={name}" for name in given)
     replay = (
         f"simulate(query, events{others}, first_seed={shrunk.seed}, seeds=1, "
         f"faults={len(shrunk.told_faults)})"
     )
-    return SimulationFailed("\n".join(_told(work, whole, shrunk, replay)), shrunk, replay)
+    told = [*_told(work, whole, shrunk, is_steady=is_steady), f"replay it: {replay}"]
+    return SimulationFailed("\n".join(told), shrunk, replay)
 
 
-def _told(work: Workload, whole: SimResult, shrunk: SimResult, replay: str) -> Iterator[str]:
+def _told(work: Workload, whole: SimResult, shrunk: SimResult, *, is_steady: bool) -> Iterator[str]:
     yield f"seed {shrunk.seed}: the output of the job is not the answer of the query"
     yield shrunk.problem or ""
     yield from _reasons(shrunk)
     count = len(shrunk.told_faults)
-    if count:
+    if not is_steady:
+        yield (
+            "it does not fail each time: something that it depends on is no part of the seed, a "
+            "random number say"
+        )
+    elif count:
         yield f"it fails with the first {count} of the seed's {len(whole.told_faults)} faults:"
         yield from (f"  {fault}" for fault in shrunk.told_faults)
     else:
@@ -137,26 +148,21 @@ def _told(work: Workload, whole: SimResult, shrunk: SimResult, replay: str) -> I
         yield "because:"
         yield from (f"  {line}" for line in shrunk.causes)
     yield from _suspects(work)
-    yield f"replay it: {replay}"
 
 
 def _reasons(result: SimResult) -> Iterator[str]:
-    """Why processes have ended themselves: what a function raises shows here."""
+    """Why replicas have given up: what a function raises shows here."""
     said = (line.partition(_EXITS)[2] for line in result.trace if _EXITS in line)
-    for reason in list(dict.fromkeys(said))[:EXITS_SHOWN_MAX]:
-        yield f"a replica, or a merger, has ended itself: {reason}"
+    failed = (reason for reason in said if _FAILED.match(reason))
+    for reason in list(dict.fromkeys(failed))[:EXITS_SHOWN_MAX]:
+        yield f"a replica has ended itself: {reason}"
 
 
 def _suspects(work: Workload) -> Iterator[str]:
     """What the query itself says that it may answer in two ways."""
-    plans = work.plans.values()
-    why = list(dict.fromkeys(each for p in plans for each in p.query.properties.may_diverge))
-    if len(work.plans) > 1:
-        why.append(f"plans {', '.join(work.plans)}: that they have one table is your word")
-    if why:
-        yield "what of the query may differ from replica to replica:"
-        yield from (f"  {each}" for each in why)
-    else:
+    found = list(told_suspects(work.plans))
+    yield from found
+    if not found:
         yield (
             "nothing of the query is known to differ from replica to replica: unless what is "
             "expected is wrong, this is a fault of Gapless; please report it, with the events"
