@@ -45,7 +45,7 @@ with (NoJanitor if how == "without a janitor" else Janitor)() as janitor:
     janitor.promise("remove", str(where))
     where.mkdir()
     (where / "file").write_text("x")
-    janitor.promise("kill", mark)
+    janitor.promise("kill", mark + "/")
     sleeper = ["sleep", "1000"]
     pids = [subprocess.Popen(sleeper, env={**os.environ, MARK: mark + "/n1"}).pid]
     groups = []
