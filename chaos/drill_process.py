@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from gapless.chaos.broken import BROKEN_BUILDS
 from gapless.chaos.drill import Drill, Say, seeded
@@ -67,8 +67,14 @@ def run_apart(wanted: Wanted, say: Say) -> Outcome:
     Raises `Misuse` before anything starts, and what interrupts it after everything has ended.
     """
     limit_s = wanted.read().seconds_at_most + SPARE_S
+    code = watch("gapless.chaos.drill_process", json.dumps(_document(wanted)), limit_s, say)
+    return read_outcome(Path(wanted.folder), code)
+
+
+def watch(module: str, argument: str, limit_s: float, say: Say) -> int:
+    """Runs a program that says lines of its own; how it exits. Nothing of it is left then."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "gapless.chaos.drill_process", json.dumps(_document(wanted))],
+        [sys.executable, "-m", module, argument],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -83,7 +89,7 @@ def run_apart(wanted: Wanted, say: Say) -> Outcome:
     finally:
         timer.cancel()
         _leave(process)
-    return read_outcome(Path(wanted.folder), process.returncode)
+    return process.returncode
 
 
 def _leave(process: subprocess.Popen[str]) -> None:
@@ -129,9 +135,8 @@ def _end_with_pipe() -> None:
     threading.Thread(target=wait, name="pipe", daemon=True).start()
 
 
-def main(document: dict[str, Any]) -> int:
-    """Runs the drill and leaves its report; the exit code."""
-    wanted = Wanted(**document)
+def play(folder: Path, make: Callable[[Say], Drill]) -> int:
+    """Runs a drill, made by `make` of whom to tell, and leaves its report; the exit code."""
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever Ray prints is no line of ours
 
@@ -145,19 +150,36 @@ def main(document: dict[str, Any]) -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, interrupt)
     _end_with_pipe()
-    drill = Drill(wanted.read(), broken=wanted.broken, say=say)
+    try:
+        drill = make(say)
+    except GaplessError as e:
+        say(str(e))
+        raise
     outcome = drill.run()
-    write_report(Path(wanted.folder), outcome, drill.record)
+    write_report(folder, outcome, drill.record)
     return WELL if outcome.is_well else NOT_WELL
 
 
-if __name__ == "__main__":
+def end_with(run: Callable[[], int]) -> NoReturn:
+    """Ends this process with what `run` gives, or with why it gives nothing."""
     try:
-        CODE = main(json.loads(sys.argv[1]))
+        code = run()
     except KeyboardInterrupt:
-        CODE = INTERRUPTED
+        code = INTERRUPTED
     except GaplessError as e:
         sys.stderr.write(f"{e}\n")
-        CODE = NOT_RUN
+        code = NOT_RUN
     sys.stdout.flush()
-    os._exit(CODE)  # threads of a cluster that is lost may never end
+    os._exit(code)  # threads of a cluster that is lost may never end
+
+
+def main(document: dict[str, Any]) -> int:
+    """Runs the drill that is wanted."""
+    wanted = Wanted(**document)
+    return play(
+        Path(wanted.folder), lambda say: Drill(wanted.read(), broken=wanted.broken, say=say)
+    )
+
+
+if __name__ == "__main__":
+    end_with(lambda: main(json.loads(sys.argv[1])))

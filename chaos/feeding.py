@@ -28,7 +28,7 @@ class Feeding:
     def __init__(self, workload: RealWorkload, folder: Path, rate: int) -> None:
         """`rate`: rows a second of each source."""
         self._lanes = {
-            name: _Lane(source, folder / f"source-{number}", rate)
+            name: _Lane(source, folder / f"source-{number}", rate * source.share)
             for number, (name, source) in enumerate(workload.sources.items())
         }
         self._stops = threading.Event()
@@ -97,7 +97,7 @@ class Feeding:
 class _Lane:
     """One source being fed."""
 
-    def __init__(self, source: RealSource, path: Path, rate: int) -> None:
+    def __init__(self, source: RealSource, path: Path, rate: float) -> None:
         self.path = path
         self.rows = 0
         self.stable = BEGIN
@@ -125,7 +125,7 @@ class _Lane:
 
     def append(self, count: int) -> None:
         """The next rows."""
-        rows = self._source.rows(self.rows, count, self._rate)
+        rows = self._source.rows(self.rows, count, round(self._rate))
         if len(rows):
             self.stable = self.writer.append(rows).stable
             self.rows += len(rows)

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from gapless.engine.durations import Duration
 from gapless.engine.plan import Plan
 from gapless.engine.query import source
 from gapless.operators.aggregates import count, max_, sum_
 from gapless.protocol.expr import col
+from gapless.protocol.schema import StreamSchema
 
 TIME = "ts"
 DISORDER_MS = 150
@@ -33,16 +35,18 @@ COLUMNS = {TIME: "timestamp[ms]", "src": "int32", "len": "int32"}
 class RealSource:
     """One source, and its rows."""
 
-    columns: Mapping[str, str] | pa.Schema
+    columns: Mapping[str, str] | pa.Schema | StreamSchema
     """With Arrow's names of types."""
     rows: Callable[[int, int, int], pa.RecordBatch]
     """Of (first, count, rate): so many rows from that number on; fewer where there are no more."""
     time: str = TIME
     key: tuple[str, ...] = ("src",)
-    lateness: str = f"{LATENESS_MS}ms"
+    lateness: Duration = f"{LATENESS_MS}ms"
     partitions: int = 2
     ends_after: int | None = None
     """So many rows; None: for ever."""
+    share: float = 1.0
+    """Of the scenario's rate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,7 +289,7 @@ def parsed(name: str, text: str) -> Scenario:
     faults = document.pop("faults", [])
     if not isinstance(faults, list):
         raise Misuse(f"scenario {name}: faults is a list of tables: [[faults]]")
-    planned = tuple(_planned(name, each) for each in faults)
+    planned = tuple(planned_fault(name, each) for each in faults)
     drawn, holds = document.pop("random", None), document.pop("holds", {})
     return _made(
         Scenario,
@@ -304,7 +304,8 @@ def parsed(name: str, text: str) -> Scenario:
     )
 
 
-def _planned(name: str, document: Any) -> Planned:
+def planned_fault(name: str, document: Any) -> Planned:
+    """A fault from its table; `name` is that of its scenario."""
     where = f"scenario {name}: faults"
     if not isinstance(document, dict):
         raise Misuse(f"{where}: a list of tables, [[faults]]")

@@ -1,0 +1,255 @@
+"""A user's query through faults of a real cluster: one call, in a test or in a program.
+
+    drill(talkers, rows)                          three faults, one after the other
+    drill(talkers, rows, faults=["kill node"], nodes=3)
+    drill(talkers, rows, scenario="kill-gcs")     of `gapless chaos list`, or a file
+
+    this process                      a process of its own (drilling_process.py)
+    checks, the answer, packing  -->  cluster, journals, job, faults, judges, report
+    DrillFailed, or the outcome  <--
+
+All that can be known to be wrong is found here, before anything starts. What a lost cluster does to
+its process does nothing to this one. Functions of the query are found there again by their names,
+so they have to be importable: their module's file, or the package that it is in, goes with them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.actors.plans import Plans, named_plans
+from gapless.chaos.drilled_code import code_of
+from gapless.chaos.drilling_process import PackedDrill, PackedSource, run_packed
+from gapless.chaos.failed import DrillFailed, told_suspects
+from gapless.chaos.faults.all import FAULTS
+from gapless.chaos.faults.fault import Planned
+from gapless.chaos.memories import Memories
+from gapless.chaos.outcome import Outcome
+from gapless.chaos.report import PAGE
+from gapless.chaos.scenario import Scenario, loaded, planned_fault
+from gapless.chaos.workloads.given_answer import agreed
+from gapless.chaos.workloads.given_rows import (
+    Events,
+    Expected,
+    arrival_of,
+    layout_of,
+    rows_of,
+    times_of,
+)
+from gapless.engine.documents import functions_of
+from gapless.engine.plan import Plan
+from gapless.engine.query import Query
+from gapless.failover.equivalent import check_equivalent
+from gapless.protocol.errors import JobError, Misuse
+
+ROWS_MAX = 1_000_000
+"""Of all sources: they are held in memory, and judged in the end."""
+EVENTS_MAX = 5_000_000
+"""Of the answer, for the same reason."""
+USUAL_FAULTS = ("kill replica", "stop replica", "kill merger")
+"""Where nothing else is said: one process dies, one answers no more, and the one dies whom all
+tell."""
+FIRST_S = 1.5
+"""From the job being whole to the first fault that has no time of its own."""
+APART_S = 4.0
+"""From the end of such a fault to the next: by then the job is whole again, mostly."""
+TAIL_S = 3.0
+"""Rows come for so long behind the last fault, beside the calm at the end."""
+LATE_SHARE = 0.3
+"""Of rows."""
+
+Faults = Sequence[str | Mapping[str, Any]]
+"""Names, or tables as in a scenario: {"fault": "kill replica", "at": 2.0, "target": "r0.1"}."""
+
+
+def drill(
+    query: Query | Plan,
+    events: Events,
+    *,
+    faults: Faults | None = None,
+    scenario: str | Path | Scenario | None = None,
+    plans: Plans = None,
+    expected: Expected | None = None,
+    replicas: int | None = None,
+    mergers: int | None = None,
+    nodes: int | None = None,
+    rate: int | None = None,
+    pause_ms: float | None = None,
+    seed: int | None = None,
+    code: str | Path | None = None,
+    report: str | Path | None = None,
+    name: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Runs a job of the query on a Ray cluster of its own on this machine, while faults strike;
+    raises `DrillFailed` where its output is not the query's answer, or the job did not come back.
+
+    `faults`: names (each strikes some seconds behind the one before), or tables with what a
+    scenario says of them; or else a whole `scenario`. `events`, `plans`, `expected`: as for
+    `simulate`, but up to a million rows. `rate`: rows a second; without it they last as long as
+    the faults do. `replicas` (3), `mergers`, `nodes` (1), `seed`: instead of the scenario's.
+    `pause_ms`: the output may pause for so long at most. `code`: the file, or folder, that
+    defines the query's functions; found by itself where they are in one module or package.
+    `report`: the folder that it leaves; without it there is one only where something did not
+    hold. `say` is told how it goes.
+
+    Raises `Misuse` and `WrongAnswer` before anything starts, `JobError` where no cluster or no job
+    comes up.
+    """
+    named = named_plans(query, plans)
+    first = next(iter(named.values()))
+    for plan in named.values():
+        check_equivalent(first, plan)
+    functions = {n: call for plan in named.values() for n, call in functions_of(plan.query).items()}
+    path = code_of(functions, code)
+    rows = rows_of(first, events, ROWS_MAX)
+    chosen = _settled(
+        _chosen(faults, scenario, name),
+        replicas=replicas,
+        mergers=mergers,
+        nodes=nodes,
+        seed=seed,
+        pause_ms=pause_ms,
+    )
+    longest = max(batch.num_rows for batch in rows.values())
+    chosen = replace(chosen, rate=_rate(chosen, longest) if rate is None else rate)
+    packed = _packed(chosen, named, rows, path)
+    chosen.check(packed.workload(dict(functions)))
+    agreed(named, rows, Memories(functions.values()), expected, events, EVENTS_MAX)
+    return _played(packed, named, report, say)
+
+
+# -- the scenario ---------------------------------------------------------------------------------
+
+
+def _chosen(
+    faults: Faults | None, scenario: str | Path | Scenario | None, name: str | None
+) -> Scenario:
+    if scenario is None:
+        planned = _timeline(USUAL_FAULTS if faults is None else faults)
+        mergers = max((FAULTS[each.fault].mergers_min for each in planned), default=1)
+        chosen = Scenario("drill", mergers=mergers, faults=planned)
+    elif faults is not None:
+        raise Misuse("faults and scenario: one of the two; a scenario has its own faults")
+    else:
+        chosen = scenario if isinstance(scenario, Scenario) else loaded(str(scenario))
+    if "driver" in chosen.parts():
+        raise Misuse(
+            f"scenario {chosen.name}: it kills the program that has launched the job, and that "
+            "program cannot have your query; `gapless chaos run` has such scenarios"
+        )
+    return replace(chosen, name=chosen.name if name is None else name, plans=())
+
+
+def _timeline(faults: Faults) -> tuple[Planned, ...]:
+    """Faults with their times. Raises `Misuse` where one is none."""
+    there = f"there are: {', '.join(FAULTS)}"
+    if isinstance(faults, str) or not faults:
+        raise Misuse(f"faults={faults!r}: a list with one at least; {there}")
+    found: list[Planned] = []
+    free_s = FIRST_S
+    for each in faults:
+        document = {"fault": each} if isinstance(each, str) else each
+        if not isinstance(document, Mapping):
+            raise Misuse(f"fault {each!r}: a name, or a table with one; {there}")
+        fault = planned_fault("drill", {"at": free_s, **document})
+        if fault.fault not in FAULTS:
+            raise Misuse(f"there is no fault {fault.fault!r}; {there}")
+        found.append(fault)
+        free_s = max(free_s, _end_s(fault) + APART_S)
+    return tuple(found)
+
+
+def _end_s(planned: Planned) -> float:
+    lasts = FAULTS[planned.fault].lasts if planned.lasts is None else planned.lasts
+    return planned.at + (lasts or 0.0)
+
+
+def _settled(scenario: Scenario, *, pause_ms: float | None, **others: int | None) -> Scenario:
+    """The scenario, with what the user has said himself."""
+    said: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
+    for name, value in said.items():
+        if type(value) is not int:
+            raise Misuse(f"{name}={value!r}: a whole number")
+    if pause_ms is not None:
+        said["holds"] = replace(scenario.holds, pause_ms=pause_ms)
+    return replace(scenario, **said)
+
+
+def _rate(scenario: Scenario, rows: int) -> int:
+    """Rows a second, so that they last as long as the faults, and some seconds more."""
+    drawn = scenario.random
+    seconds = max((_end_s(each) for each in scenario.faults), default=0.0)
+    if drawn is not None:
+        seconds += drawn.minutes * 60 + drawn.count * (drawn.every[1] + TAIL_S)
+    return max(1, round(rows / (seconds + scenario.calm_s + TAIL_S)))
+
+
+# -- packing and playing --------------------------------------------------------------------------
+
+
+def _packed(
+    scenario: Scenario, plans: Mapping[str, Plan], rows: Mapping[str, Any], code: Path | None
+) -> PackedDrill:
+    draw = np.random.default_rng(scenario.seed)
+    longest = max(batch.num_rows for batch in rows.values())
+    sources = {}
+    for name, source in next(iter(plans.values())).query.sources.items():
+        layout, batch = layout_of(source, rows[name]), rows[name]
+        arrival = arrival_of(draw, times_of(batch, layout.time), layout.lateness, LATE_SHARE)
+        batch = batch.take(pa.array(np.argsort(arrival, kind="stable")))
+        sources[name] = PackedSource(layout, batch, batch.num_rows / longest)
+    documents = {name: plan.to_document() for name, plan in plans.items()}
+    return PackedDrill(scenario, documents, sources, code)
+
+
+def _played(
+    packed: PackedDrill,
+    plans: Mapping[str, Plan],
+    report: str | Path | None,
+    say: Callable[[str], None],
+) -> Outcome:
+    folder = Path(tempfile.mkdtemp(prefix="gapless-drill-") if report is None else report)
+    outcome = run_packed(packed, folder, say)
+    if not outcome.is_well:
+        raise _failed(outcome, plans, folder.resolve() / PAGE)
+    if report is None:
+        shutil.rmtree(folder)
+    return outcome
+
+
+# -- telling --------------------------------------------------------------------------------------
+
+
+def _failed(outcome: Outcome, plans: Mapping[str, Plan], report: Path) -> DrillFailed | JobError:
+    if outcome.problem and not outcome.held and not outcome.strikes:
+        return JobError(
+            f"the drill could not be played: {outcome.problem}; `gapless doctor` says what this "
+            f"machine lacks. The report: {report}"
+        )
+    return DrillFailed("\n".join(_told(outcome, plans, report)), outcome, report)
+
+
+def _told(outcome: Outcome, plans: Mapping[str, Plan], report: Path) -> Iterator[str]:
+    broken = [held for held in outcome.held if not held.ok]
+    yield f"{outcome.name} (seed {outcome.seed}): {len(broken)} of {len(outcome.held)} do not hold"
+    yield from map(str, broken)
+    if outcome.problem:
+        yield f"it was cut short: {outcome.problem}"
+    yield "what struck:"
+    for strike in outcome.strikes:
+        yield f"  {strike.at_ms / 1_000:.1f} s  {strike.fault}: {strike.target}: {strike.what}"
+    if outcome.judgement:
+        yield "what the judges say:"
+        yield from (f"  {line}" for line in outcome.judgement)
+    yield from told_suspects(plans)
+    yield f"the report, with the timeline: {report}"
+    yield f"play it again with seed={outcome.seed}: the same faults, at the same times"
