@@ -130,8 +130,8 @@ class Fault:
             return "has no end, so it takes no `lasts`"
         targets = cls.targets(scenario)
         if planned.target is not None and planned.target not in targets:
-            there = f"there are: {', '.join(targets)}" if targets else "it takes none"
-            return f"has no target {planned.target!r}; {there}"
+            known = f"there are: {', '.join(targets)}" if targets else "it takes none"
+            return f"has no target {planned.target!r}; {known}"
         return None
 
     @classmethod
