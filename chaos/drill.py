@@ -37,6 +37,7 @@ from gapless.chaos.real_workloads import RealWorkload
 from gapless.chaos.record import Record
 from gapless.chaos.scenario import Random, Scenario, available
 from gapless.chaos.stage import Stage
+from gapless.failover.diverging import DIFFER
 from gapless.protocol.errors import GaplessError
 
 START_S = 60.0
@@ -311,11 +312,14 @@ class Drill:
             self._holds("invariants", "of every machine", "they hold", ok=True)
 
     def _check_alarms(self, stage: Stage) -> None:
+        notes = [seen.text for seen in stage.record.seen("note") if seen.text]
         wanted = self.scenario.holds.alarm
-        if wanted is None:
-            return
-        found = [s.text for s in stage.record.seen("note") if s.text and wanted in s.text]
-        self._holds("told", f"an alarm with {wanted!r}", found[0] if found else "none", bool(found))
+        if wanted is not None:
+            found = next((text for text in notes if wanted in text), None)
+            self._holds("told", f"an alarm with {wanted!r}", found or "none", found is not None)
+        if self.scenario.holds.agree:
+            odd = next((text for text in notes if DIFFER in text), None)
+            self._holds("replicas agree", "all of them", odd or "they do", odd is None)
 
     def _judge(self, found: Judgement) -> None:
         self._found.judgement = tuple(str(found).splitlines())

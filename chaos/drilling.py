@@ -179,9 +179,9 @@ def _settled(scenario: Scenario, *, pause_ms: float | None, **others: int | None
     for name, value in said.items():
         if type(value) is not int:
             raise Misuse(f"{name}={value!r}: a whole number")
-    if pause_ms is not None:
-        said["holds"] = replace(scenario.holds, pause_ms=pause_ms)
-    return replace(scenario, **said)
+    pause = scenario.holds.pause_ms if pause_ms is None else pause_ms
+    holds = replace(scenario.holds, pause_ms=pause, agree=True)
+    return replace(scenario, holds=holds, **said)
 
 
 def _rate(scenario: Scenario, rows: int) -> int:
@@ -244,7 +244,7 @@ def _told(outcome: Outcome, plans: Mapping[str, Plan], report: Path) -> Iterator
     yield from map(str, broken)
     if outcome.problem:
         yield f"it was cut short: {outcome.problem}"
-    yield "what struck:"
+    yield "what has struck:"
     for strike in outcome.strikes:
         yield f"  {strike.at_ms / 1_000:.1f} s  {strike.fault}: {strike.target}: {strike.what}"
     if outcome.judgement:

@@ -78,6 +78,8 @@ class Holds:
     """From the last fault (its end, where it has one) until the job is whole again."""
     alarm: str | None = None
     """A part of an alarm that the job must have raised."""
+    agree: bool = False
+    """No alarm may say that replicas differ: the output may be right by luck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +319,7 @@ def planned_fault(name: str, document: Any) -> Planned:
 
 _FORMS: Mapping[str, Callable[[Any], bool]] = {
     "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
     "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "float": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "float | None": lambda value: isinstance(value, int | float) and not isinstance(value, bool),

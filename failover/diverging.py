@@ -27,6 +27,8 @@ from gapless.failover.settings import OnDivergence
 
 DIVERGES = "diverges"
 """The suspicion, in words."""
+DIFFER = "replicas differ"
+"""A part of every alarm of it."""
 SLOTS_MIN = 3
 """Of one shard, for a majority: two lives of one slot have one plan, and maybe one state."""
 FORGIVEN_MS = 3_600_000
@@ -54,7 +56,7 @@ def judge(
     """
     if status.divergences <= (before.divergences if before is not None else 0):
         return None
-    what = f"{status.life}: replicas differ, {status.divergences} times by now"
+    what = f"{status.life}: {DIFFER}, {status.divergences} times by now"
     if status.samples:
         what += f"; {status.samples[-1].text}"
     if on_divergence == "stop":
