@@ -12,7 +12,7 @@ class Narrow(OnTheWay):
     name = "narrow the network"
     about = "So many bytes a second go from a node and to it, no more."
     counted = "delayed"
-    settings = {"kb_per_s": 100.0}  # noqa: RUF012  # the class says that it does not change
+    settings = {"kb_per_s": 10.0}  # noqa: RUF012  # the class says that it does not change
 
     def rule(self) -> Rule:
         """What happens to packets."""
