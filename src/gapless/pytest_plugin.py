@@ -1,0 +1,180 @@
+"""The pytest plugin: fixtures that put a query of yours through failures.
+
+    def test_talkers_survive(simulate):         seeded schedules of faults, in this process
+        simulate(talkers, rows)
+
+    def test_talkers_survive_on_ray(drill):     a real cluster on this machine, in half a minute
+        drill(talkers, rows, faults=["kill replica", "kill merger"])
+
+pytest loads it wherever Gapless is installed, so it imports nothing until a fixture is used. What
+they take is what `gapless.testing.simulate` and `drill` take; docs/testing.md has the options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from gapless.chaos.outcome import Outcome
+    from gapless.chaos.simulating import Simulated
+
+MARK = "gapless_ray"
+"""Of every test that uses `drill`: -m "not gapless_ray" leaves them out."""
+SEEDS = 50
+"""As `gapless.testing.simulate` has it; a test holds the two together."""
+_REPORTS_INI, _SEEDS_INI = "gapless_reports", "gapless_seeds"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of both fixtures."""
+    group = parser.getgroup("gapless", "gapless: queries under failures")
+    group.addoption(
+        "--gapless-seeds",
+        type=_count(1),
+        metavar="N",
+        help=f"simulate: so many schedules of faults a call ({_SEEDS_INI} in the ini file; {SEEDS} "
+        "if neither is said)",
+    )
+    group.addoption(
+        "--gapless-seed",
+        type=_count(0),
+        metavar="S",
+        help="simulate and drill: this seed alone, to play a failure again",
+    )
+    group.addoption(
+        "--gapless-faults",
+        type=_count(0),
+        metavar="K",
+        help="simulate, with --gapless-seed: only the first K of its faults",
+    )
+    group.addoption(
+        "--gapless-reports",
+        metavar="DIR",
+        help=f"drill: where reports go, a folder a test ({_REPORTS_INI} in the ini file; the "
+        "test's tmp_path if neither is said)",
+    )
+    parser.addini(_SEEDS_INI, "simulate: so many schedules of faults a call")
+    parser.addini(_REPORTS_INI, "drill: where reports go", type="paths")
+
+
+def _count(least: int) -> Callable[[str], int]:
+    """What reads a whole number of an option."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise ValueError(text)
+        return int(text)
+
+    read.__name__ = f"whole number of {least} or more"  # argparse says it of a wrong one
+    return read
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker, so that --strict-markers knows it; and what cannot be is refused here."""
+    config.addinivalue_line("markers", f"{MARK}: plays on a Ray cluster of its own, half a minute")
+    if config.getoption("gapless_faults") is not None and config.getoption("gapless_seed") is None:
+        raise pytest.UsageError("--gapless-faults goes with --gapless-seed: whose faults?")
+    _seeds(config)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks the tests that use our `drill`, and not another of that name."""
+    info = getattr(item, "_fixtureinfo", None)
+    found = () if info is None else info.name2fixturedefs.get("drill", ())
+    if found and found[-1].func.__module__ == __name__:
+        item.add_marker(MARK)
+
+
+def _seeds(config: pytest.Config) -> int:
+    said: int | None = config.getoption("gapless_seeds")
+    if said is not None:
+        return said
+    written = str(config.getini(_SEEDS_INI)).strip()
+    try:
+        return _count(1)(written) if written else SEEDS
+    except ValueError:
+        raise pytest.UsageError(f"{_SEEDS_INI} = {written}: a whole number of 1 or more") from None
+
+
+# -- the simulator --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def simulate(request: pytest.FixtureRequest) -> Callable[..., Simulated]:
+    """`gapless.testing.simulate`, with the seeds of the command line, the ini file, or the call."""
+    from gapless.testing import SimulationFailed
+    from gapless.testing import simulate as run
+
+    config = request.config
+    seed, faults = config.getoption("gapless_seed"), config.getoption("gapless_faults")
+
+    def simulate(query: Any, events: Any, **how: Any) -> Simulated:
+        __tracebackhide__ = True
+        if config.getoption("gapless_seeds") is not None or "seeds" not in how:
+            how["seeds"] = _seeds(config)
+        if seed is not None:
+            how |= {"first_seed": seed, "seeds": config.getoption("gapless_seeds") or 1}
+        if faults is not None:
+            how["faults"] = faults
+        try:
+            return run(query, events, **how)
+        except SimulationFailed as e:
+            options = f"--gapless-seed {e.seed} --gapless-faults {e.faults}"
+            raise _as_told(e, request, options) from None
+
+    return simulate
+
+
+# -- a real cluster -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drill(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
+    """`gapless.testing.drill`, with a report for each call; what it does is printed."""
+    from gapless.testing import DrillFailed
+    from gapless.testing import drill as play
+
+    folder = _folder(request)
+    seed = request.config.getoption("gapless_seed")
+    calls = 0
+
+    def drill(query: Any, events: Any, **how: Any) -> Outcome:
+        __tracebackhide__ = True
+        nonlocal calls
+        calls += 1
+        how.setdefault(
+            "report", folder if calls == 1 else folder.with_name(f"{folder.name}-{calls}")
+        )
+        how.setdefault("name", request.node.name)
+        how.setdefault("say", print)
+        if seed is not None:
+            how["seed"] = seed
+        try:
+            return play(query, events, **how)
+        except DrillFailed as e:
+            raise _as_told(e, request, f"--gapless-seed {e.outcome.seed}") from None
+
+    return drill
+
+
+def _folder(request: pytest.FixtureRequest) -> Path:
+    """Where the report of this test's first drill goes."""
+    config = request.config
+    said = config.getoption("gapless_reports")
+    written: list[Path] = config.getini(_REPORTS_INI)
+    root = Path(said) if said is not None else written[0] if written else None
+    if root is None:
+        tmp_path: Path = request.getfixturevalue("tmp_path")
+        return tmp_path / "drill"
+    return root / re.sub(r"[^\w.-]+", "-", request.node.nodeid).strip("-")
+
+
+def _as_told(error: Exception, request: pytest.FixtureRequest, options: str) -> Exception:
+    """The same error, begun in the test itself, with the command that plays it again."""
+    error.add_note(f'or: pytest "{request.node.nodeid}" {options}')
+    return error.with_traceback(None)
