@@ -17,11 +17,12 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gapless.chaos.broken import BROKEN_BUILDS
-from gapless.chaos.drill import Drill, Say, seeded
+from gapless.chaos.drill import Drill, Say, seeded, versions
 from gapless.chaos.outcome import Held, Outcome, Strike
 from gapless.chaos.report import write_report
 from gapless.chaos.scenario import Scenario, loaded
@@ -120,6 +121,23 @@ def read_outcome(folder: Path, code: int | None = None) -> Outcome:
     document["held"] = tuple(Held(**each) for each in document["held"])
     document["judgement"] = tuple(document["judgement"])
     return Outcome(**document)
+
+
+def unplayed(wanted: Wanted, why: str) -> Outcome:
+    """What came of a drill that has left no verdict."""
+    scenario = wanted.read()
+    return Outcome(
+        name=scenario.name,
+        about=scenario.about,
+        seed=scenario.seed,
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=0.0,
+        config={**scenario.document(), "broken": wanted.broken},
+        versions=versions(),
+        strikes=(),
+        held=(),
+        problem=why,
+    )
 
 
 # -- in the process itself -------------------------------------------------------------------------

@@ -22,7 +22,8 @@ RUNS = Path("chaos-runs")
 """Where reports go where nothing else is said: a folder a command, below the current directory."""
 SOAK = "soak"
 """The scenario of `gapless chaos soak`."""
-MINUTES_MAX = 24 * 60.0
+MINUTES_MIN, MINUTES_MAX = 1.0, 24 * 60.0
+"""As a scenario may say (chaos/scenario.py)."""
 
 Out = Annotated[
     Path | None,
@@ -53,12 +54,13 @@ def listed(
         print_json(document)
         return
     console = output()
+    width = max(len(each["name"]) for each in document)
     for each in document:
         mark = "" if each["here"] else f"  (not here: {each['why_not']})"
-        console.print(f"{each['name']:<24} {each['about']}{mark}", markup=False)
+        console.print(f"{each['name']:<{width}} {each['about']}{mark}", markup=False)
         details = each.get("faults") or [f"{k} = {v}" for k, v in each.get("settings", {}).items()]
         if details:
-            console.print(f"{'':<24} {', '.join(details)}", style="dim", markup=False)
+            console.print(f"{'':<{width}} {', '.join(details)}", style="dim", markup=False)
 
 
 def _scenario_list() -> list[dict[str, Any]]:
@@ -67,9 +69,11 @@ def _scenario_list() -> list[dict[str, Any]]:
     found, missing = [], not_available()
     for name in library():
         scenario = loaded(name)
-        planned = [each.fault for each in scenario.faults]
-        why = "; ".join(missing[kind] for kind in dict.fromkeys(planned) if kind in missing)
-        kinds = [*dict.fromkeys(planned), *(["at random"] if scenario.random else [])]
+        planned = dict.fromkeys(each.fault for each in scenario.faults)
+        drawn = scenario.random.faults if scenario.random else ()
+        wanted = [kind for kind in dict.fromkeys([*planned, *drawn]) if kind in missing]
+        why = "; ".join(dict.fromkeys(missing[kind] for kind in wanted))
+        kinds = [*planned, *(["at random"] if scenario.random else [])]
         found.append(
             {
                 "name": name,
@@ -131,7 +135,7 @@ def run(
 
 def soak(
     minutes: Annotated[
-        float, typer.Option(min=0.1, max=MINUTES_MAX, help="For how long faults strike.")
+        float, typer.Option(min=MINUTES_MIN, max=MINUTES_MAX, help="For how long faults strike.")
     ] = 30.0,
     scenario: Annotated[
         str, typer.Option(metavar="NAME", help="A scenario with faults at random.")
@@ -181,9 +185,9 @@ def _play(
     left_out: dict[str, str],
     as_json: bool,
 ) -> None:
-    from gapless.chaos.drill_process import run_apart
+    from gapless.chaos.drill_process import run_apart, unplayed
     from gapless.chaos.report import write_index
-    from gapless.protocol.errors import Misuse
+    from gapless.protocol.errors import JobError, Misuse
 
     total = _Sum(_folder(out))
     all_wanted = _wanted(names, total.out, seed, broken, minutes)
@@ -191,7 +195,10 @@ def _play(
         with ending_in_peace():
             for number, (name, wanted) in enumerate(all_wanted, 1):
                 _say(f"{name} ({number} of {len(all_wanted)})")
-                outcome = run_apart(wanted, lambda what: _say(f"  {what}"))
+                try:
+                    outcome = run_apart(wanted, lambda what: _say(f"  {what}"))
+                except JobError as e:  # the others are played even so
+                    outcome = unplayed(wanted, str(e))
                 total.outcomes.append((name, outcome))
                 if not as_json:
                     for line in _told(name, outcome):
@@ -214,16 +221,21 @@ def _wanted(
 ) -> list[tuple[str, Wanted]]:
     """All of them, checked: whatever cannot be is refused before anything starts."""
     from gapless.chaos.drill_process import Wanted
+    from gapless.chaos.scenario import library
+    from gapless.protocol.errors import Misuse
 
-    found = []
+    found: dict[str, Wanted] = {}
+    build = None if broken is None else broken.replace("-", " ")
     for each in names:
-        path = str(Path(each).resolve()) if Path(each).is_file() else each
-        stem = Path(each).stem
-        build = None if broken is None else broken.replace("-", " ")
+        is_file = each not in library() and Path(each).is_file()
+        path = str(Path(each).resolve()) if is_file else each
+        stem = Path(each).stem if is_file else each
         wanted = Wanted(path, str(out / stem), seed, build, minutes)
         wanted.read()
-        found.append((stem, wanted))
-    return found
+        if stem in found:
+            raise Misuse(f"two scenarios are called {stem}: each leaves a folder of that name")
+        found[stem] = wanted
+    return list(found.items())
 
 
 def _folder(out: Path | None) -> Path:
