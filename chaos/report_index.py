@@ -31,17 +31,16 @@ def index_page(outcomes: Sequence[tuple[str, Outcome]]) -> str:
             f"{counted(strikes, 'fault')} struck, of {counted(len(kinds), 'kind')}.",
             class_="soft",
         ),
-        el(
-            "main",
-            el("h2", "Runs"),
-            table(
-                "Pauses are in ms, from the first fault on; what a run took is in seconds, with "
-                "its cluster",
-                ("scenario", "verdict", "faults", "longest pause", "took", "what did not hold"),
-                [_row(folder, outcome) for folder, outcome in outcomes],
-                numbers=(2, 3, 4),
-            ),
-        ),
+        el("main", el("section", el("h2", "Runs"), _runs(outcomes))),
+    )
+
+
+def _runs(outcomes: Sequence[tuple[str, Outcome]]) -> Html:
+    return table(
+        "Pauses in ms, from the first fault on; what a run took in seconds, with its cluster",
+        ("scenario", "verdict", "faults", "longest pause", "took", "what did not hold"),
+        [_row(folder, outcome) for folder, outcome in outcomes],
+        numbers=(2, 3, 4),
     )
 
 

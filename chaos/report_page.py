@@ -248,7 +248,7 @@ def _slots(shown: Sights) -> Html:
         rows.append(
             (
                 lane.who,
-                len(lane.lives),
+                lane.lives_since(0),
                 NONE if running is None else f"{running:.1%}",
                 _median(progress, 1, "{:.2f}"),
                 _median(lag, 1000, "{:.2f}"),

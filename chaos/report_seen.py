@@ -64,6 +64,11 @@ class Lane:
                 found.setdefault(each.said, each.begin_ms)
         return found
 
+    def lives_since(self, begin_ms: int) -> int:
+        """How many were in it from then on, whoever was there then included."""
+        later = {each.said for each in self.stretches if each.end_ms > begin_ms}
+        return len(later & self.lives.keys())
+
     def share(self, state: str, begin_ms: int) -> float | None:
         """Of the time from then on in which it was looked at, how much it was in a state; None
         where nobody looked.
