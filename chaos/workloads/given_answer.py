@@ -9,11 +9,11 @@ It is what the output under faults is held against, so it has to be one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from gapless.chaos.failed import WrongAnswer
+from gapless.chaos.failed import WrongAnswer, told_suspects
 from gapless.chaos.judging_answer import compare
 from gapless.chaos.memories import Memories
 from gapless.chaos.workloads.given_rows import Events, Expected, expected_rows
@@ -48,22 +48,27 @@ def agreed(
         _check_same(f"{name}, run once without any fault", found, whose, answer)
     if answer is None:
         raise Misuse("plans: one is the least")
+    if not len(answer):
+        raise Misuse("\n".join(_nothing(plans)))
     return answer
+
+
+def _nothing(plans: Mapping[str, Plan]) -> Iterator[str]:
+    yield "the answer has no events, so nothing could be wrong with it: give other rows"
+    suspects = list(told_suspects(plans))
+    if suspects:
+        yield "or else a function has kept something since this process began, from a test before:"
+        yield from suspects[1:]
 
 
 def _evaluated(plan: Plan, rows: Mapping[str, pa.RecordBatch], events_max: int) -> Frame:
     table = LiveTable(plan.query.schema)
-    execution = Execution(plan, rows)
-    for frame in execution:
+    for frame in Execution(plan, rows):
         table.change(frame)
         if len(table) > events_max:
             raise Misuse(
                 f"the answer has more than {events_max:,} events: give fewer rows, or slide further"
             )
-    if not len(table):
-        aside = execution.aside.take()
-        why = f"; rows are aside: {aside[0].where}: {aside[0].reason}" if aside else ""
-        raise Misuse(f"the answer has no events, so nothing could be wrong with it{why}")
     return table.rows(table.ids())
 
 
