@@ -16,6 +16,7 @@ import pytest
 from gapless.chaos.outcome import Outcome, Strike
 from gapless.chaos.record import Record
 from gapless.chaos.report_page import page as page_of
+from gapless.chaos.report_seen import sights
 from tests.chaos import report_oracle as oracle
 from tests.chaos.report_reader import Drawing, Element, Page, numbers, read
 
@@ -274,6 +275,17 @@ def _check_line(drawing: Drawing, line: Any, seen: Sequence[tuple[int, float]]) 
     ), "the highest is drawn at its moment"
     clipped = at_top[1] > top * 1.001
     assert ("data-clipped" in line.attributes) == clipped
+
+
+def check_progress(record: Record) -> None:
+    """Progress is that of the last second, in one life, look by look."""
+    for who, line in sights(record.table()).progress.items():
+        if who == "sources":
+            continue
+        found = sorted(zip(line.at_ms.tolist(), line.value.tolist(), strict=True))
+        wanted = oracle.progress(record, who)
+        assert [at for at, _ in found] == [at for at, _ in wanted]
+        assert [rate for _, rate in found] == pytest.approx([rate for _, rate in wanted])
 
 
 def check_output(page: Page, record: Record) -> None:
