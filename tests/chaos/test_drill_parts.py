@@ -1,0 +1,173 @@
+"""What of a drill needs no cluster: its outcome, what it draws, what is refused, what is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless.chaos import drill_process
+from gapless.chaos.drill import Drill, seeded, versions
+from gapless.chaos.drill_process import Wanted, read_outcome, run_apart, unplayed
+from gapless.chaos.faults.fault import Planned
+from gapless.chaos.outcome import Held, Outcome, Strike
+from gapless.chaos.record import Record
+from gapless.chaos.report import write_report
+from gapless.chaos.scenario import Scenario, loaded
+from gapless.protocol.errors import JobError, Misuse
+
+WELL = Held("nothing lost", "0", "0 of 9 rows", ok=True)
+NOT_WELL = Held("pauses", "500 ms at most", "900 ms", ok=False)
+OUTCOME = Outcome(
+    name="mine",
+    about="Mine.",
+    seed=3,
+    began="2026-01-01T00:00:00+00:00",
+    seconds=12.3,
+    config={"rate": 2_000, "broken": None},
+    versions={"gapless": "1"},
+    strikes=(Strike("kill replica", "r0.1", 1_500, None, "SIGKILL"),),
+    held=(WELL,),
+    figures={"rows": 9},
+    judgement=("0 lost",),
+)
+
+
+# -- what came of it ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "is_well"),
+    [
+        ({}, True),
+        ({"held": (WELL, WELL)}, True),
+        ({"held": (WELL, NOT_WELL)}, False),
+        ({"held": ()}, False),
+        ({"problem": "the cluster did not start"}, False),
+    ],
+)
+def test_a_run_is_well_when_all_held_and_nothing_cut_it_short(
+    change: dict[str, Any], is_well: bool
+) -> None:
+    assert replace(OUTCOME, **change).is_well is is_well
+
+
+def test_what_held_is_told_with_what_was_wanted() -> None:
+    assert str(WELL) == "ok  nothing lost: 0 of 9 rows (wanted: 0)"
+    assert str(NOT_WELL) == "NOT  pauses: 900 ms (wanted: 500 ms at most)"
+
+
+def test_an_outcome_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    outcome = replace(OUTCOME, held=(WELL, NOT_WELL))
+    write_report(tmp_path / "report", outcome, Record())
+    assert read_outcome(tmp_path / "report") == outcome
+    assert json.loads((tmp_path / "report" / "verdicts.json").read_text())["is_well"] is False
+
+
+@pytest.mark.parametrize("text", [None, "", '{"name": "mi'])
+def test_a_drill_that_has_left_no_verdict_is_told(text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "verdicts.json").write_text(text)
+    with pytest.raises(JobError, match=r"no verdict in .* \(exit 9\)"):
+        read_outcome(tmp_path, 9)
+
+
+def test_one_without_a_verdict_is_not_well_and_says_why() -> None:
+    outcome = unplayed(Wanted("kill-replica", "there", seed=4), "its process was killed")
+    assert not outcome.is_well
+    assert (outcome.name, outcome.seed, outcome.problem) == (
+        "kill-replica",
+        4,
+        "its process was killed",
+    )
+    assert outcome.config["replicas"] == loaded("kill-replica").replicas
+
+
+def test_versions_of_all_that_takes_part_are_known() -> None:
+    found = versions()
+    assert found.keys() == {"gapless", "ray", "pyarrow", "numpy", "python", "system"}
+    assert all(found.values())
+
+
+# -- what is drawn --------------------------------------------------------------------------------
+
+TWICE = Scenario("mine", faults=(Planned("kill replica", 1.0), Planned("kill replica", 2.0)))
+
+
+def drawn(scenario: Scenario) -> list[float]:
+    """What the first draws of its faults' generators are: their targets follow from them."""
+    drill = Drill(scenario)
+    return [fault.rng.random() for _, fault in drill._planned]
+
+
+def test_faults_draw_the_same_with_the_same_seed_and_each_its_own() -> None:
+    first, second = drawn(TWICE)
+    assert [first, second] == drawn(TWICE)
+    assert first != second
+    assert drawn(seeded(TWICE, 1)) != [first, second]
+
+
+def test_a_fault_draws_the_same_when_those_after_it_are_left_out() -> None:
+    assert drawn(replace(TWICE, faults=TWICE.faults[:1])) == drawn(TWICE)[:1]
+
+
+def test_without_a_seed_a_scenario_keeps_its_own() -> None:
+    assert seeded(replace(TWICE, seed=5), None).seed == 5
+    assert seeded(TWICE, 7).seed == 7
+
+
+# -- what is refused, before anything starts ------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object, **__: object) -> None:
+        pytest.fail("a process was started")
+
+    monkeypatch.setattr(drill_process.subprocess, "Popen", started)
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"scenario": "kill-everyone"}, "no scenario 'kill-everyone'"),
+        ({"broken": "nothing"}, "no broken build 'nothing'; there are: no join gate"),
+        ({"minutes": 2.0}, "does not last"),
+        ({"seed": -1}, "seed = -1"),
+    ],
+)
+def test_what_cannot_be_is_refused_without_a_process(
+    change: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    wanted = replace(Wanted("kill-replica", str(tmp_path / "report")), **change)
+    with pytest.raises(Misuse, match=why):
+        run_apart(wanted, lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"workload": "nobody"},
+        {"plans": ("fast",)},
+        {"faults": ()},
+        {"faults": (Planned("kill node", 1.0),)},
+    ],
+    ids=["workload", "plan", "no fault", "fault"],
+)
+def test_a_drill_of_what_cannot_be_is_not_made(change: dict[str, Any]) -> None:
+    with pytest.raises(Misuse, match="scenario mine: "):
+        Drill(replace(TWICE, **change))
+
+
+@pytest.mark.parametrize(("lasts", "heals_after"), [(None, 3.0), (9.0, 9.0)])
+def test_a_fault_lasts_as_its_kind_does_where_nobody_says_otherwise(
+    lasts: float | None, heals_after: float
+) -> None:
+    drill = Drill(Scenario("mine", faults=(Planned("stop replica", 1.0, lasts),)))
+    ((_, fault),) = drill._planned
+    assert fault.heals_after == heals_after
