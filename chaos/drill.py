@@ -35,7 +35,7 @@ from gapless.chaos.observing import Observer, add_output
 from gapless.chaos.outcome import Held, Outcome, Strike
 from gapless.chaos.real_workloads import RealWorkload
 from gapless.chaos.record import Record
-from gapless.chaos.scenario import Random, Scenario, available
+from gapless.chaos.scenario import Random, Scenario
 from gapless.chaos.stage import Stage
 from gapless.failover.diverging import DIFFER
 from gapless.protocol.errors import GaplessError
@@ -187,13 +187,7 @@ class Drill:
     def _play_random(self, stage: Stage, drawn: Random) -> None:
         """One after the other. One that finds nothing to break gives way to the next."""
         rng = random.Random(f"faults {self.scenario.seed}")
-        kinds = drawn.faults or tuple(
-            name
-            for name in available()
-            if FAULTS[name].bears_random
-            and FAULTS[name].parts <= self.scenario.parts()
-            and FAULTS[name].refuses(Planned(name, 0.0), self.scenario) is None
-        )
+        kinds = self.scenario.at_random()
         until_s = time.monotonic() + drawn.minutes * 60
         number = unlucky = done = 0
         while done < drawn.count or time.monotonic() < until_s:

@@ -65,7 +65,7 @@ class Random:
     every: tuple[float, float] = (1.0, 3.0)
     """Seconds from the job being whole to the next, drawn between the two."""
     faults: tuple[str, ...] = ()
-    """Drawn from these; all that this machine can have, where it is empty."""
+    """Drawn from these; where it is empty from all that can be (`Scenario.at_random`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,19 @@ class Scenario:
 
     def kinds(self) -> tuple[str, ...]:
         """The names of all faults that it may strike with."""
-        planned = {each.fault: None for each in self.faults}
-        if self.random is not None:
-            planned |= dict.fromkeys(self.random.faults or available())
-        return tuple(planned)
+        return tuple(dict.fromkeys([*(each.fault for each in self.faults), *self.at_random()]))
+
+    def at_random(self) -> tuple[str, ...]:
+        """The names of those that are drawn: what it lists; else all that this machine can have,
+        and that it has the nodes, mergers and replicas for.
+        """
+        if self.random is None:
+            return ()
+        return self.random.faults or tuple(
+            name
+            for name in available()
+            if FAULTS[name].bears_random and FAULTS[name].refuses(Planned(name, 0.0), self) is None
+        )
 
     def parts(self) -> frozenset[Part]:
         """What its stage must have."""

@@ -129,6 +129,17 @@ def test_only_what_has_faults_at_random_lasts() -> None:
         parsed("mine", KILL).lasting(3)
 
 
+def test_at_random_strikes_what_is_listed_or_all_that_can_be() -> None:
+    text = "[random]\ncount = 3\n"
+    assert parsed("mine", f'{text}faults = ["kill root"]').at_random() == ("kill root",)
+    small, large = parsed("mine", text), parsed("mine", f"nodes = 3\nmergers = 2\n{text}")
+    assert {"kill root", "lose frames"} <= set(small.at_random()) < set(large.at_random())
+    assert {"partition", "flip output"} <= set(large.at_random())
+    assert set(large.at_random()) == {n for n, kind in FAULTS.items() if kind.bears_random}
+    assert small.parts() == {"inside"}
+    assert parsed("mine", KILL).at_random() == ()
+
+
 # -- what is refused ------------------------------------------------------------------------------
 
 NUMBERS = ("nan", "inf", "-inf", "-1")
