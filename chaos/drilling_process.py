@@ -56,19 +56,7 @@ class PackedSource:
 
     def source(self) -> RealSource:
         """As a drill wants it."""
-        layout = self.layout
-        if layout.time is None:
-            raise JobError("the rows of a source have no time")
-        return RealSource(
-            layout.schema,
-            self._rows,
-            time=layout.time,
-            key=layout.key,
-            lateness=layout.lateness,
-            partitions=layout.partitions,
-            ends_after=self.rows.num_rows,
-            share=self.share,
-        )
+        return RealSource(self.layout, self._rows, self.rows.num_rows, self.share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from uuid import uuid4
 
 from gapless.chaos.real_workloads import RealSource, RealWorkload
-from gapless.journals import JournalWriter
+from gapless.journal.disk import LocalDisk
+from gapless.journal.writer import Writer
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import GaplessError, JobError
 
@@ -104,13 +106,12 @@ class _Lane:
         self._source = source
         self._rate = rate
         self._first = 0
-        self.writer = JournalWriter(
-            path,
-            dict(source.columns) if isinstance(source.columns, Mapping) else source.columns,
-            time=source.time,
-            key=source.key,
-            partitions=source.partitions,
-            lateness=source.lateness,
+        self.writer = Writer(
+            LocalDisk(path),
+            source.layout,
+            who="the feeder of a drill",
+            token=uuid4().hex,
+            now_ms=lambda: time.time_ns() // 1_000_000,
         )
 
     def begin(self) -> None:

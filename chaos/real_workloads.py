@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from gapless.engine.durations import Duration
 from gapless.engine.plan import Plan
 from gapless.engine.query import source
+from gapless.journal.layout import Layout
 from gapless.operators.aggregates import count, max_, sum_
 from gapless.protocol.expr import col
 from gapless.protocol.schema import StreamSchema
@@ -35,14 +35,10 @@ COLUMNS = {TIME: "timestamp[ms]", "src": "int32", "len": "int32"}
 class RealSource:
     """One source, and its rows."""
 
-    columns: Mapping[str, str] | pa.Schema | StreamSchema
-    """With Arrow's names of types."""
+    layout: Layout
+    """Of its journal."""
     rows: Callable[[int, int, int], pa.RecordBatch]
     """Of (first, count, rate): so many rows from that number on; fewer where there are no more."""
-    time: str = TIME
-    key: tuple[str, ...] = ("src",)
-    lateness: Duration = f"{LATENESS_MS}ms"
-    partitions: int = 2
     ends_after: int | None = None
     """So many rows; None: for ever."""
     share: float = 1.0
@@ -71,7 +67,7 @@ def flows(first: int, count: int, rate: int) -> pa.RecordBatch:
     )
 
 
-FLOWS = {SOURCE: RealSource(COLUMNS, flows)}
+FLOWS = {SOURCE: RealSource(Layout(StreamSchema(COLUMNS), TIME, ("src",), 2, LATENESS_MS), flows)}
 
 _flows = source(SOURCE, COLUMNS, time=TIME, lateness=f"{LATENESS_MS}ms")
 

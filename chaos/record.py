@@ -108,7 +108,10 @@ class Record:
             if len(self._seen) >= ROWS_MAX:
                 raise Misuse(f"a record of more than {ROWS_MAX} rows: run for a shorter time")
             at = self.at_ms() if at_ms is None else at_ms
-            self._seen.append(Seen(at, kind, who, state, stable, lag_ms, rows, rss, fds, text))
+            said = None if text is None else _sayable(text)
+            self._seen.append(
+                Seen(at, kind, _sayable(who), state, stable, lag_ms, rows, rss, fds, said)
+            )
 
     def seen(self, kind: Kind | None = None) -> list[Seen]:
         """The rows so far, of one kind or all, in the order of their moments."""
@@ -121,3 +124,8 @@ class Record:
         rows = self.seen()
         columns = {name: [getattr(seen, name) for seen in rows] for name in SCHEMA.names}
         return pa.table(columns, schema=SCHEMA)
+
+
+def _sayable(text: str) -> str:
+    """Arrow holds no half characters, which names of files may have."""
+    return text.encode(errors="replace").decode()
