@@ -41,6 +41,7 @@ from gapless.actors.views import JobView
 from gapless.chaos.faults.fault import CannotStrike, Fault
 from gapless.chaos.feeding import Feeding
 from gapless.chaos.judging_recording import Output, Recording
+from gapless.chaos.means.builds import planted_build
 from gapless.chaos.means.janitor import Janitor
 from gapless.chaos.means.orders import Orders
 from gapless.chaos.means.switch import Switch
@@ -217,6 +218,8 @@ class Stage:
         if "inside" in parts or self._broken is not None:
             (self.ground / "orders").mkdir()
             self._orders = Orders(self.ground / "orders")
+        if self._broken is not None:  # subscribers are machines of this process
+            self._stack.enter_context(planted_build(self._broken))
         self._start_nodes()
         self._stack.callback(self._end_cluster)
         self.feeding = self._stack.enter_context(
