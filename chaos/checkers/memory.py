@@ -1,7 +1,7 @@
 """Memory returns to its level: what was kept for the faults is let go of when they are over.
 
     tail of a replica      what some merger has not made durable: at the end of all streams nothing
-                           but events without an end
+                           but events without an end, and what was sent in one frame with them
     state of a merger      what is not settled: nothing
     appends under way      nothing
     windows of replicas    at most their credits: a resend may be far off, ever farther
@@ -22,6 +22,7 @@ from gapless.chaos.checkers.world import World
 from gapless.chaos.history import Broken, Durable, Recovered, Resumed, Verdict
 from gapless.failover.link import CREDITS
 from gapless.failover.messages import Life
+from gapless.failover.tail import FOLD_FACTOR, FOLD_ROWS_MIN
 from gapless.protocol.elements import INF
 
 TAIL_SHARE = 0.25
@@ -29,8 +30,6 @@ TAIL_SHARE = 0.25
 and one that kept everything holds more than all of them."""
 TAIL_ROWS_MIN = 16
 """Less than that is a frame or two."""
-ROWS_PER_OPEN_EVENT = 3
-"""A tail holds frames as they were sent: an event in its first and its last form, and then some."""
 CHECKPOINTS_PER_PLAN = 3
 """Two are kept of each shard and plan; the third is written before one of them goes. A plan that
 was replaced may have left some."""
@@ -90,7 +89,9 @@ class MemoryReturns:
         events = sum(counts.values())
         without_end = sum(n for event, n in counts.items() if event.ve == INF)
         desired = world.desired
-        tail = ROWS_PER_OPEN_EVENT * without_end + max(TAIL_ROWS_MIN, int(TAIL_SHARE * events))
+        tail = max(TAIL_ROWS_MIN, int(TAIL_SHARE * events))
+        if without_end:  # it forgets by frames, so one such event keeps all of its frame until
+            tail = max(tail, FOLD_ROWS_MIN, FOLD_FACTOR * events)  # frames are folded
         return {
             **dict.fromkeys(NOTHING, 0),
             "tail rows": tail,
