@@ -3,13 +3,15 @@
     failures   1      2      3      4    ...
     wait_ms   200    400    800   1600   ...  30 000, 30 000
 
-A life that ran for a while was no failure of its slot: the waits begin anew behind it. So a slot
-whose lives die at once starts few of them, and one that loses a life now and then has it back soon.
+A life that ran for a while, or that got farther than any before it in its slot, was no failure: the
+waits begin anew behind it. So a slot whose lives die at once, or all at the same row, starts few of
+them; and one whose lives are killed, however often, has the next one soon.
 """
 
 from __future__ import annotations
 
 from gapless.failover.timing import Timing
+from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
 
 FAILURES_MAX = 10
@@ -23,18 +25,20 @@ DOUBLINGS_MAX = 30
 class Backoff:
     """The waits of one slot."""
 
-    __slots__ = ("_free_at", "_timing", "failures")
+    __slots__ = ("_free_at", "_reached", "_timing", "failures")
 
     def __init__(self, timing: Timing) -> None:
         self.failures = 0
         """In a row."""
         self._timing = timing
         self._free_at: int | None = None
+        self._reached = BEGIN
 
-    def failed(self, now: int, ran_ms: int) -> None:
-        """A life has ended that ran for so long."""
-        if ran_ms >= self._timing.steady_ms:
+    def failed(self, now: int, ran_ms: int, reached: int = BEGIN) -> None:
+        """A life has ended that ran for so long, and had promised up to `reached`."""
+        if ran_ms >= self._timing.steady_ms or reached > self._reached:
             self.failures = 0
+        self._reached = max(self._reached, reached)
         wait_ms = self._timing.backoff_ms << min(self.failures, DOUBLINGS_MAX)
         self._free_at = now + min(wait_ms, self._timing.backoff_max_ms)
         self.failures += 1

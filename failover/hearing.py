@@ -291,7 +291,7 @@ class Hearing(Fleet):
                 self._effects.append(Alarm(f"{what}: {reason}"))
             return
         slot.empty(reason, now)
-        slot.backoff.failed(now, ran_ms)
+        slot.backoff.failed(now, ran_ms, known.reached)
         if slot.successor is not None and not self._is_cutting():
             slot.take_over()
         elif slot.backoff.is_spent and self._may_give_up(slot):

@@ -90,6 +90,11 @@ class Known:
         self.state = LIFE.after(self.state, cause)
 
     @property
+    def reached(self) -> int:
+        """How far it has promised, as far as is known."""
+        return self.stable if self.merger is None else self.merger.durable_stable
+
+    @property
     def is_live(self) -> bool:
         """Whether it runs, as far as is known."""
         return self.state == "running"

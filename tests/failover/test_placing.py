@@ -73,6 +73,17 @@ def test_waits_double_up_to_the_bound_and_begin_anew_after_a_steady_life() -> No
     assert not backoff.is_spent
 
 
+def test_a_life_that_got_farther_than_those_before_it_was_no_failure() -> None:
+    backoff = Backoff(TIMING)
+    for reached in range(10, 10 + 2 * FAILURES_MAX):  # killed again and again, and each does more
+        backoff.failed(0, 5, reached)
+        assert backoff.failures == 1
+    for failures in range(2, FAILURES_MAX + 1):  # all of them die at one row
+        backoff.failed(0, 5, 9 + 2 * FAILURES_MAX)
+        assert backoff.failures == failures
+    assert backoff.is_spent
+
+
 # -- checkpoints ------------------------------------------------------------------------------
 
 
