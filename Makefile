@@ -19,7 +19,7 @@ NATIVE := CMakeLists.txt $(shell find kernels -name '*.[ch]pp' -o -name '*.h' -o
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 .PHONY: help install test test-cluster check lint format types layering sanitize wheel-smoke bench
-.PHONY: fuzz clean
+.PHONY: chaos demo fuzz clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -53,6 +53,9 @@ sanitize: install ## test the native kernel under the address and undefined-beha
 
 wheel-smoke: install ## build sdist and wheel, try the wheel in a clean place
 	@sh scripts/wheel_smoke.sh
+
+chaos: install ## play every scenario with real faults, one after the other, and judge each: a report in chaos-runs/
+	@$(BIN)/gapless chaos run --all
 
 demo: install ## see a replica, a merger and a node die, and the output whole: two minutes
 	@$(BIN)/gapless demo

@@ -1,0 +1,144 @@
+"""docs/chaos.md says what there is: each fault, key and option; its example is a scenario."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless.chaos.faults.all import FAULTS
+from gapless.chaos.faults.by_order import ByOrder
+from gapless.chaos.faults.fault import Fault, Planned
+from gapless.chaos.real_workloads import REAL_WORKLOADS
+from gapless.chaos.scenario import (
+    MERGERS_MAX,
+    NODES_MAX,
+    RATE_MAX,
+    REPLICAS_MAX,
+    Holds,
+    Random,
+    Scenario,
+    parsed,
+)
+
+MANUAL = Path(__file__).resolve().parents[2] / "docs" / "chaos.md"
+TEXT = MANUAL.read_text("utf-8")
+TARGETS = {
+    "m": "merger, `m*`",
+    "r": "replica, `r*`",
+    "*": "replica, merger, `r*`, `m*`, `root`, `*`",
+}
+OPTIONAL = {"`about`", "`faults`", "`random`"}
+"""What a scenario may leave out without a default taking its place."""
+
+
+def tables() -> list[list[list[str]]]:
+    """Their rows, the head first, as cells."""
+    found: list[list[list[str]]] = [[]]
+    for line in TEXT.splitlines():
+        if line.startswith("|"):
+            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
+        elif found[-1]:
+            found.append([])
+    return [table for table in found if table]
+
+
+def table(head: str) -> list[list[str]]:
+    (found,) = [rows for rows in tables() if rows[0][0] == head]
+    return found[2:]
+
+
+def needed(kind: type[Fault]) -> str:
+    """What a fault needs, as the manual says it."""
+    least = {"nodes": kind.nodes_min, "mergers": kind.mergers_min, "replicas": kind.replicas_min}
+    found = [f"{count} {what}" for what, count in least.items() if count > 1]
+    tried = vars(import_module(kind.__module__)).get("why_not")
+    means = "" if tried is None else tried.__module__.rpartition(".")[2]
+    found += ["root: network namespaces"] if "network" in kind.parts else []
+    found += ["root: control groups"] if means == "cgroups" else []
+    found += ["root: mounts"] if means == "small_disk" else []
+    found += ["a GCS that persists (Ray 2.60)"] if "persistence" in kind.parts else []
+    return ", ".join(found)
+
+
+def test_the_table_of_faults_is_that_of_the_code() -> None:
+    rows = [
+        [
+            f"`{name}`",
+            kind.about,
+            "" if kind.lasts is None else f"{kind.lasts:g}",
+            ", ".join(f"`{setting} = {value}`" for setting, value in kind.settings.items()),
+            TARGETS[kind.where] if issubclass(kind, ByOrder) else kind.hits or "",
+            needed(kind),
+        ]
+        for name, kind in FAULTS.items()
+    ]
+    assert table("fault") == rows
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Scenario:
+    for kind in FAULTS.values():
+        monkeypatch.setattr(kind, "why_not", lambda: None)
+    (text,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    return parsed("example", text)
+
+
+def test_the_example_is_a_scenario_with_every_key(example: Scenario) -> None:
+    example.check()
+    (text,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    said = set(re.findall(r"^(\w+) =", text, re.MULTILINE))
+    keys = {
+        field.name
+        for kind in (Scenario, Random, Holds, Planned)
+        for field in fields(kind)
+        if field.name not in {"name", "faults", "random", "holds", "settings", "minutes"}
+    }
+    assert keys - said == set()
+    assert "minutes = " in text
+
+
+def test_bounds_and_names_of_the_example_are_those_of_the_code() -> None:
+    for bound in (f"1 to {RATE_MAX}", f"1 to {REPLICAS_MAX}", f"1 to {NODES_MAX};"):
+        assert bound in TEXT
+    assert f"mergers = 2                  # 1 or {MERGERS_MAX}" in TEXT
+    *first, last = REAL_WORKLOADS
+    assert f"{', '.join(first)} or {last}: a query" in TEXT
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    said = {}
+    for left, default, right, other in table("key"):
+        said |= {left: default, right: other}
+    known: dict[str, Any] = {
+        f"`{prefix}{field.name}`": field.default
+        for prefix, kind in (("", Scenario), ("random.", Random), ("holds.", Holds))
+        for field in fields(kind)
+        if field.default is not MISSING
+    }
+    for name, default in said.items():
+        if default.startswith("`"):
+            value = known[name]
+            text = f'"{value}"' if isinstance(value, str) else str(value)
+            assert default == f"`{text.replace('(', '[').replace(')', ']')}`", name
+    assert {name for name in known if "." not in name} - OPTIONAL <= set(said)
+
+
+def test_every_option_of_the_commands_is_there() -> None:
+    import typer.main
+
+    from gapless.commands.chaos import chaos
+
+    group: Any = typer.main.get_command(chaos)
+    options: dict[str, list[str]] = {}
+    for command in ("list", "run", "soak"):
+        for parameter in group.commands[command].params:
+            for name in parameter.opts:
+                if name.startswith("--") and name != "--help":
+                    options.setdefault(name, []).append(command)
+    said = {row[0].split("`")[1].split()[0]: row[1].split(", ") for row in table("option")}
+    assert said == options
