@@ -108,23 +108,36 @@ def drill(
     first = next(iter(named.values()))
     for plan in named.values():
         check_equivalent(first, plan)
-    functions = {n: call for plan in named.values() for n, call in functions_of(plan.query).items()}
-    path = code_of(functions, code)
     rows = rows_of(first, events, ROWS_MAX)
-    chosen = _settled(
-        _chosen(faults, scenario, name),
-        replicas=replicas,
-        mergers=mergers,
-        nodes=nodes,
-        seed=seed,
+    packed = packed_drill(
+        named,
+        rows,
+        faults=faults,
+        scenario=scenario,
+        code=code,
+        name=name,
         pause_ms=pause_ms,
+        numbers={
+            "replicas": replicas,
+            "mergers": mergers,
+            "nodes": nodes,
+            "rate": rate,
+            "seed": seed,
+        },
     )
-    longest = max(batch.num_rows for batch in rows.values())
-    chosen = replace(chosen, rate=_rate(chosen, longest) if rate is None else rate)
-    packed = _packed(chosen, named, rows, path)
-    chosen.check(packed.workload(dict(functions)))
-    agreed(named, rows, Memories(functions.values()), expected, events, EVENTS_MAX)
-    return _played(packed, named, report, say)
+    memories = Memories(_functions(named).values())
+    agreed(named, rows, memories, expected, events, EVENTS_MAX)
+    folder = Path(tempfile.mkdtemp(prefix="gapless-drill-") if report is None else report)
+    outcome = run_packed(packed, folder, say)
+    if not outcome.is_well:
+        raise told_failure(outcome, named, folder.resolve() / PAGE)
+    if report is None:
+        shutil.rmtree(folder)
+    return outcome
+
+
+def _functions(plans: Mapping[str, Plan]) -> dict[str, Callable[..., Any]]:
+    return {name: f for plan in plans.values() for name, f in functions_of(plan.query).items()}
 
 
 # -- the scenario ---------------------------------------------------------------------------------
@@ -173,9 +186,11 @@ def _end_s(planned: Planned) -> float:
     return planned.at + (lasts or 0.0)
 
 
-def _settled(scenario: Scenario, *, pause_ms: float | None, **others: int | None) -> Scenario:
+def _settled(
+    scenario: Scenario, pause_ms: float | None, numbers: Mapping[str, int | None]
+) -> Scenario:
     """The scenario, with what the user has said himself."""
-    said: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
+    said: dict[str, Any] = {name: value for name, value in numbers.items() if value is not None}
     for name, value in said.items():
         if type(value) is not int:
             raise Misuse(f"{name}={value!r}: a whole number")
@@ -193,43 +208,48 @@ def _rate(scenario: Scenario, rows: int) -> int:
     return max(1, round(rows / (seconds + scenario.calm_s + TAIL_S)))
 
 
-# -- packing and playing --------------------------------------------------------------------------
+# -- packing --------------------------------------------------------------------------------------
 
 
-def _packed(
-    scenario: Scenario, plans: Mapping[str, Plan], rows: Mapping[str, Any], code: Path | None
+def packed_drill(
+    plans: Mapping[str, Plan],
+    rows: Mapping[str, pa.RecordBatch],
+    *,
+    faults: Faults | None = None,
+    scenario: str | Path | Scenario | None = None,
+    code: str | Path | None = None,
+    name: str | None = None,
+    pause_ms: float | None = None,
+    numbers: Mapping[str, int | None] | None = None,
 ) -> PackedDrill:
-    draw = np.random.default_rng(scenario.seed)
+    """What another process plays; `rows` by source, by time. Raises `Misuse` where it cannot be."""
+    functions = _functions(plans)
+    path = code_of(functions, code)
+    chosen = _settled(_chosen(faults, scenario, name), pause_ms, numbers or {})
     longest = max(batch.num_rows for batch in rows.values())
+    if numbers is None or numbers.get("rate") is None:
+        chosen = replace(chosen, rate=_rate(chosen, longest))
+    draw = np.random.default_rng(abs(chosen.seed))
     sources = {}
-    for name, source in next(iter(plans.values())).query.sources.items():
-        layout, batch = layout_of(source, rows[name]), rows[name]
+    for source in next(iter(plans.values())).query.sources.values():
+        batch = rows[source.name]
+        layout = layout_of(source, batch)
         arrival = arrival_of(draw, times_of(batch, layout.time), layout.lateness, LATE_SHARE)
         batch = batch.take(pa.array(np.argsort(arrival, kind="stable")))
-        sources[name] = PackedSource(layout, batch, batch.num_rows / longest)
+        sources[source.name] = PackedSource(layout, batch, batch.num_rows / longest)
     documents = {name: plan.to_document() for name, plan in plans.items()}
-    return PackedDrill(scenario, documents, sources, code)
-
-
-def _played(
-    packed: PackedDrill,
-    plans: Mapping[str, Plan],
-    report: str | Path | None,
-    say: Callable[[str], None],
-) -> Outcome:
-    folder = Path(tempfile.mkdtemp(prefix="gapless-drill-") if report is None else report)
-    outcome = run_packed(packed, folder, say)
-    if not outcome.is_well:
-        raise _failed(outcome, plans, folder.resolve() / PAGE)
-    if report is None:
-        shutil.rmtree(folder)
-    return outcome
+    packed = PackedDrill(chosen, documents, sources, path)
+    chosen.check(packed.workload(functions))
+    return packed
 
 
 # -- telling --------------------------------------------------------------------------------------
 
 
-def _failed(outcome: Outcome, plans: Mapping[str, Plan], report: Path) -> DrillFailed | JobError:
+def told_failure(
+    outcome: Outcome, plans: Mapping[str, Plan], report: Path
+) -> DrillFailed | JobError:
+    """What is raised of an outcome that is not well."""
     if outcome.problem and not outcome.held and not outcome.strikes:
         return JobError(
             f"the drill could not be played: {outcome.problem}; `gapless doctor` says what this "
