@@ -1,7 +1,9 @@
 """Tests of a query: an ordinary one, and two that break things while it runs.
 
-pytest examples/testing                             all of them: a minute
-pytest examples/testing -m "not gapless_ray"        without a real cluster: seconds
+    pytest examples/testing                             all of them: a minute
+    pytest examples/testing -m "not gapless_ray"        without a real cluster: seconds
+
+The one on Ray plays a job of the query on a cluster of its own, on this machine.
 """
 
 import pyarrow as pa
