@@ -17,6 +17,7 @@ import platform
 import random
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -121,6 +122,9 @@ class Drill:
             with self._stage as stage, Observer(stage):
                 try:
                     self._play(stage)
+                except KeyboardInterrupt:
+                    stage.abandon()
+                    raise
                 finally:
                     self._heal_all(stage)
                 self._finish(stage)
@@ -232,8 +236,10 @@ class Drill:
         self._say(f"{struck.healed_ms / MS:.1f} s: healed: {struck.fault.name}")
 
     def _heal_all(self, stage: Stage) -> None:
-        for struck in self._struck:
-            self._heal(stage, struck)
+        """One that cannot be healed keeps no other from it."""
+        with ExitStack() as stack:
+            for struck in self._struck:
+                stack.callback(self._heal, stage, struck)
 
     def _wait_whole(self, stage: Stage) -> bool:
         """Whether the job is whole again, in time; what keeps it from that is noted."""

@@ -143,12 +143,22 @@ def unplayed(wanted: Wanted, why: str) -> Outcome:
 # -- in the process itself -------------------------------------------------------------------------
 
 
+def _interrupt(*_: object) -> None:
+    """The first ends the drill; those after it wait for that."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def _end_with_pipe() -> None:
-    """Interrupts this process when nobody holds the other end of its pipe any more."""
+    """Interrupts this process when nobody holds the other end of its pipe any more: its main
+    thread, as a signal that another one gets would not wake it up.
+    """
+    main_thread = threading.get_ident()
 
     def wait() -> None:
         sys.stdin.read()
-        signal.raise_signal(signal.SIGINT)
+        signal.pthread_kill(main_thread, signal.SIGINT)
 
     threading.Thread(target=wait, name="pipe", daemon=True).start()
 
@@ -164,9 +174,8 @@ def play(folder: Path, make: Callable[[Say], Drill]) -> int:
         except BrokenPipeError:
             return  # nobody listens any more; the pipe that has ended says so, too
 
-    interrupt: Callable[..., Any] = signal.default_int_handler
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, interrupt)
+        signal.signal(each, _interrupt)
     _end_with_pipe()
     try:
         drill = make(say)

@@ -49,7 +49,8 @@ class Observer:
         at: TracebackType | None,
     ) -> None:
         self._stops.set()
-        self._thread.join(END_S)
+        if not isinstance(error, KeyboardInterrupt):  # it ends with the process
+            self._thread.join(END_S)
 
     def _run(self) -> None:
         looks = 0

@@ -105,6 +105,7 @@ class Stage:
         self._switch: Switch | None = None
         self._orders: Orders | None = None
         self._driver: subprocess.Popen[str] | None = None
+        self._is_abandoned = False
 
     # -- what there is ------------------------------------------------------------------------
 
@@ -203,7 +204,8 @@ class Stage:
         """Starts all of it; returns once the job answers. Where that fails nothing is left."""
         try:
             self._begin()
-        except BaseException:
+        except BaseException as e:
+            self._is_abandoned = isinstance(e, KeyboardInterrupt)
             self._stack.close()
             raise
         return self
@@ -343,7 +345,7 @@ class Stage:
         of it is ended, and another one comes.
         """
         id = self.nodes.ids.get(node)
-        if id is None:
+        if id is None or self._is_abandoned:
             return
         until_s = time.monotonic() + HEARD_S
         while time.monotonic() < until_s:  # the verdict may still be on its way
@@ -397,9 +399,15 @@ class Stage:
             except GaplessError as e:
                 self.record.see("note", recording.name, text=str(e))
 
+    def abandon(self) -> None:
+        """Somebody has interrupted the run: the job ends with its cluster, nobody waits for it, and
+        no node is replaced any more.
+        """
+        self._is_abandoned = True
+
     def _stop_job(self) -> None:
         try:
-            if self.job.is_running:
+            if not self._is_abandoned and self.job.is_running:
                 self.job.stop(drain=False, timeout_s=STOP_S)
         except (GaplessError, RayError) as e:  # its processes end with the nodes
             self.record.see("note", "job", text=f"it cannot be stopped: {e}")
@@ -416,6 +424,8 @@ class Stage:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.abandon()
         self.say("ending")
         self._stack.close()
 
