@@ -57,6 +57,11 @@ TERM_MS = 1000
 """Between two looks whether another root has the job."""
 SPARES_MS = 1000
 """From a start to the making of spares: what is needed comes first."""
+SPARES_PUT_OFF_MAX = 10
+"""Times that the making of spares waits for lives that begin: the making of one keeps a core busy.
+But where one begins for ever, spares are made even so."""
+BEGINNING = ("starting", "joining")
+"""States of a slot whose life is on its way to be of use."""
 SPAWNERS = 4
 """Processes that are started at once; each start keeps a core busy for a while."""
 ALARMS_MAX = 200
@@ -88,6 +93,8 @@ class Root:
         self._about: dict[Life, About] = {}
         self._entries: dict[Life, Entry] = {self.life: Entry(self._handle, self._node)}
         self._books = 0
+        self._wants_spares = False
+        self._spares_put_off = 0
         self._spawning = ThreadPoolExecutor(SPAWNERS, thread_name_prefix="spawn")
         self._killing = ThreadPoolExecutor(1, thread_name_prefix="kill")
         self._sparing = ThreadPoolExecutor(1, thread_name_prefix="spare")
@@ -125,7 +132,7 @@ class Root:
         self._keeper = Keeper(self._dir, token(), self._tell, lambda e: self._tell(str(e)))
         self._pump.do(lambda: self._pump.later(TERM_MS, self._look_at_term))
         self._keeper.sweep_on(self._pump, lambda: self.machine.state().slots)
-        self._pump.do(lambda: self._pump.later(SPARES_MS, self._make_spares))
+        self._pump.do(self._want_spares)
         self._pump.start()
         threading.Thread(target=self._watch_nodes, name="nodes", daemon=True).start()
 
@@ -249,7 +256,7 @@ class Root:
 
     def _started(self, about: About, handle: Any) -> None:
         self._add(about, handle)
-        self._pump.later(SPARES_MS, self._make_spares)
+        self._want_spares()
 
     def _add(self, about: About, handle: Any) -> None:
         life = about.life
@@ -292,9 +299,23 @@ class Root:
             if life != self.life:
                 entry.handle.meet.remote(book)
 
+    def _want_spares(self) -> None:
+        """Soon, once for all who want them."""
+        if not self._wants_spares:
+            self._wants_spares = True
+            self._pump.later(SPARES_MS, self._make_spares)
+
     def _make_spares(self) -> None:
-        if not self._retires():
-            self._sparing.submit(self._hosts.make_spares, tuple(self._nodes))
+        self._wants_spares = False
+        if self._retires():
+            return
+        begins = any(slot.state in BEGINNING for slot in self.machine.state().slots)
+        if begins and self._spares_put_off < SPARES_PUT_OFF_MAX:
+            self._spares_put_off += 1
+            self._want_spares()
+            return
+        self._spares_put_off = 0
+        self._sparing.submit(self._hosts.make_spares, tuple(self._nodes))
 
     # -- the job's directory ------------------------------------------------------------------
 
@@ -334,7 +355,7 @@ class Root:
             if nodes.keys() != self._nodes.keys():
                 self._nodes = nodes
                 self._pump.post(ask.Nodes(tuple(nodes)))
-                self._pump.do(lambda: self._pump.later(SPARES_MS, self._make_spares))
+                self._pump.do(self._want_spares)
 
     def _name_of(self, node: str) -> str:
         return self._nodes.get(node, node[:8])

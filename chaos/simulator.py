@@ -96,6 +96,7 @@ TIMING = Timing(
     disk_retry_ms=100,
     drain_ms=150,
     hang_ms=350,
+    join_ms=700,
     lag_ms=700,
     absent_ms=600,
     adopt_ms=250,

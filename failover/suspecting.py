@@ -1,6 +1,7 @@
 """Suspecting: when a life that nobody has seen die is taken for one that is of no more use.
 
-    silent        no heartbeat for hang_ms: hung, cut off, or dead and nobody says so
+    silent        no heartbeat for hang_ms: hung, cut off, or dead and nobody says so; who joins is
+                  busy, and has join_ms
     behind        the best of its shard moves on, and it has not advanced for lag_ms
     unattached    no merger has it as an input for lag_ms, though they have others
     diverges      it is alone against a majority (diverging.py); nothing makes up for that
@@ -24,7 +25,7 @@ def is_silent(known: Known, now: int, timing: Timing) -> bool:
     """Whether nothing has come from it for so long that it should be replaced."""
     if known.state == "starting":
         return now - known.began_at >= timing.start_ms
-    return now - known.heard_at >= timing.hang_ms
+    return now - known.heard_at >= (timing.join_ms if known.state == "joining" else timing.hang_ms)
 
 
 def suspicion(known: Known, shard: Shard, now: int, timing: Timing) -> str:

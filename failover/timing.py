@@ -1,7 +1,7 @@
 """How long the machines wait: all that depends on a deployment, in one place, in milliseconds.
 
     a message and its answer      resend_ms > a round trip, else everything is said twice
-    a life                        start_ms, heartbeat_ms << hang_ms < absent_ms
+    a life                        start_ms, heartbeat_ms << hang_ms < join_ms, absent_ms
     trying again                  backoff_ms, doubled up to backoff_max_ms
 
 The defaults suit a small network and the simulator. No promise of the output depends on them: wrong
@@ -38,6 +38,11 @@ class Timing:
     """A merger that is to close does so after that long without data: longer than a resend."""
     hang_ms: int = 2000
     """A life without a heartbeat for that long is suspected: several were lost, not one."""
+    join_ms: int = 5000
+    """A replica that takes in what it begins with, and does not run yet, may be silent for longer:
+    it is busy with that, the more so where all of them begin at once, and nobody waits for it
+    alone. Ended too early it would have the next one begin as slowly.
+    """
     lag_ms: int = 5000
     """A replica that is behind and has not advanced for that long is suspected."""
     absent_ms: int = 30_000

@@ -31,6 +31,7 @@ ATTACH_MS = 100
 TIMING = Timing(
     heartbeat_ms=100,
     hang_ms=350,
+    join_ms=700,
     lag_ms=700,
     absent_ms=600,
     adopt_ms=250,

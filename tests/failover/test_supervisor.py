@@ -29,7 +29,7 @@ from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
 from tests.failover.supervised import World, machine, shown, spawned, whole
-from tests.failover.supervised_lives import TIMING, Broken
+from tests.failover.supervised_lives import TICK_MS, TIMING, Broken
 
 IDLE_TICK_US_MAX = 30
 
@@ -53,6 +53,20 @@ def test_a_hung_replica_is_replaced_only_once_another_one_qualifies() -> None:
     assert hung.life in world.lives
     world.run_until_whole(1_500)
     assert hung.life not in world.lives
+
+
+def test_a_replica_that_joins_may_be_silent_for_longer_but_not_for_ever() -> None:
+    world = whole()
+    world.crash(machine(world, "r0.1"))
+    while shown(world, "r0.1") != "joining":
+        world.run(TICK_MS)
+    joins = machine(world, "r0.1")
+    joins.frozen_until = INF
+    world.run(TIMING.hang_ms + 200)
+    assert shown(world, "r0.1") == "joining"
+    assert machine(world, "r0.1") is joins
+    world.run_until_whole(TIMING.join_ms + 1_000)
+    assert joins.life not in world.lives
 
 
 def test_a_replica_that_was_suspected_wrongly_stays_and_its_successor_goes() -> None:
