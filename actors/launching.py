@@ -242,7 +242,8 @@ def _copy_code(code: Path, folder: Path) -> None:
         raise Misuse(f"code {code}: there is no such file or folder")
     folder.mkdir(exist_ok=True)
     if code.is_dir():
-        shutil.copytree(code, folder / code.name, dirs_exist_ok=True)
+        cached = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(code, folder / code.name, dirs_exist_ok=True, ignore=cached)
     else:
         shutil.copy2(code, folder / code.name)
 

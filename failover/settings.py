@@ -50,8 +50,8 @@ class Settings:
     spares: int = 1
     """Processes of each node that have the libraries in memory, and wait to become a life."""
     code: str | None = None
-    """A python file in the folder `code` of the job's directory, that defines the functions which
-    the query names; None where it needs none.
+    """A python file, or a package, in the folder `code` of the job's directory, that defines the
+    functions which the query names; None where it needs none.
     """
     partitions: int = 1
     """Of the source journals; they are dealt to the shards."""
@@ -88,12 +88,13 @@ _NUMBERS: Final = {
 
 
 def _check_code(path: object) -> None:
-    """Raises `Misuse` where a path may lead out of the folder, or to no python file."""
+    """Raises `Misuse` where a path may lead out of the folder, or to nothing that python imports."""
     parts = path.split("/") if isinstance(path, str) else []
-    if not 1 <= len(parts) <= CODE_DEPTH_MAX or not parts[-1].endswith(".py"):
+    is_code = bool(parts) and (parts[-1].endswith(".py") or parts[-1].isidentifier())
+    if len(parts) > CODE_DEPTH_MAX or not is_code:
         raise Misuse(
-            f"code {path!r:.100}: the path of a python file, as it lies in the folder {CODE!r} of "
-            "the job's directory, such as 'functions.py'"
+            f"code {path!r:.100}: the path of a python file, or of a package, as it lies in the "
+            f"folder {CODE!r} of the job's directory, such as 'functions.py'"
         )
     for part in parts:
         check_name("code: the part", part)

@@ -34,6 +34,11 @@ def test_a_job_keeps_what_its_maker_chose() -> None:
     assert read_record(decode_document(encode_record(chosen)).document) == chosen
 
 
+@pytest.mark.parametrize("code", ["functions.py", "lib/talk.py", "package", "lib/package"])
+def test_code_is_a_file_or_a_package(code: str) -> None:
+    assert from_document(to_document(Settings(code=code))).code == code
+
+
 def test_a_record_from_before_there_were_settings_has_the_defaults() -> None:
     disk = made()
     before: dict[str, Document] = {"name": "t", "sources": {"flows": "f"}, "insert_only": True}
