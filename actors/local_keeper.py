@@ -7,8 +7,10 @@ It starts nodes and kills them as it is told, a JSON document a line. When the p
 its owner has closed it or was killed, the keeper kills every process of every node and removes the
 cluster's directory. Should the keeper itself be killed, the kernel kills what it has started.
 
-Processes are told by a mark in their environment, which workers inherit; and as the keeper adopts
-orphans it also collects those whose parents have died, so that no zombie is left either.
+Processes are told by a mark in their environment, which workers inherit. Ray's agents rename
+themselves, which writes over the begin of their environment: where a mark was, they count as what
+has started them. And as the keeper adopts orphans it also collects those whose parents have died,
+so that no zombie is left, and ends at the end whoever has neither mark nor parent.
 
 `python -m gapless.actors.local_keeper DIR MARK` speaks on its standard input and output.
 """
@@ -48,14 +50,39 @@ _SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 def marked(mark: str) -> list[psutil.Process]:
     """The processes that carry a mark, of one node (`MARK/n2`) or all (`MARK/`); no zombies."""
-    found = []
+    parents: dict[int, int] = {}
+    marks: dict[int, str | None] = {}
     for process in psutil.process_iter():
         try:
-            if _is(process.environ().get(MARK, ""), mark) and not _has_ended(process):
-                found.append(process)
+            parents[process.pid], marks[process.pid] = process.ppid(), _mark_of(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue  # it has ended meanwhile, or is somebody else's
+    found = []
+    for pid in marks:
+        named = pid
+        while marks.get(named, "") is None:
+            named = parents[named]
+        try:
+            if _is(marks.get(named) or "", mark) and not _has_ended(process := psutil.Process(pid)):
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
     return found
+
+
+def _mark_of(process: psutil.Process) -> str | None:
+    """Empty where it has none; None where it cannot be told, as its name is written over it."""
+    value = process.environ().get(MARK)
+    return value if value is not None else None if _is_overwritten(process.pid) else ""
+
+
+def _is_overwritten(pid: int) -> bool:
+    """Whether an environment does not begin with a variable."""
+    try:
+        with Path(f"/proc/{pid}/environ").open("rb") as environ:
+            return environ.read(1) == b"\0"
+    except OSError:
+        return False  # it has ended, or is on a system where nothing is written over
 
 
 def called(mark: str, kind: str) -> list[psutil.Process]:
@@ -198,6 +225,13 @@ class Keeper:
     def close(self) -> None:
         """Kills everything and removes the directory."""
         end(f"{self._mark}/")
+        for _ in range(SWEEPS_MAX):
+            left = psutil.Process().children(recursive=True)
+            if not left:
+                break
+            tell(left, signal.SIGKILL)
+            psutil.wait_procs(left, timeout=END_WAIT_S / SWEEPS_MAX)
+            collect()
         for _ in range(SWEEPS_MAX):
             shutil.rmtree(self._dir, ignore_errors=True)
             if not Path(self._dir).exists():

@@ -89,10 +89,10 @@ _sleep = time.sleep
 
 def _guarded_sleep(seconds: SupportsIndex | float, /) -> None:
     # py4j leaves a thread of its own behind, which sleeps on when the test with Spark is over. And
-    # Python waits for a process, up to a time, with sleeps of some ms, until it has ended.
+    # Python and psutil wait for the end of a process, up to a time, with sleeps of some ms.
     caller = sys._getframe(1).f_globals["__name__"]
     is_py4j = type(threading.current_thread()).__module__.startswith("py4j.")
-    if not is_py4j and caller != "subprocess":
+    if not is_py4j and caller not in {"subprocess", "psutil._psposix"}:
         _forbid("sleep", *LIFTING_MARKS)
     _sleep(seconds)
 

@@ -10,6 +10,7 @@ import time
 from time import sleep as sleep_by_another_name
 
 import hypothesis
+import psutil
 import pytest
 
 from tests.conftest import EXAMPLES_PER_RUN, JAVA_MISSING, NotInUnitTests, _is_local
@@ -95,6 +96,8 @@ def test_a_process_may_be_waited_for() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.001)
+        with pytest.raises(psutil.TimeoutExpired):
+            psutil.Process(process.pid).wait(0.001)
         process.communicate(b"\n")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gapless.chaos import drill_process
 from gapless.chaos.drill import Drill, seeded, versions
 from gapless.chaos.drill_process import Wanted, read_outcome, run_apart, unplayed
 from gapless.chaos.faults.fault import Planned
@@ -127,7 +127,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object, **__: object) -> None:
         pytest.fail("a process was started")
 
-    monkeypatch.setattr(drill_process.subprocess, "Popen", started)
+    monkeypatch.setattr(subprocess, "Popen", started)
 
 
 @pytest.mark.usefixtures("nothing_starts")

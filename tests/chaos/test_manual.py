@@ -111,7 +111,7 @@ def test_bounds_and_names_of_the_example_are_those_of_the_code() -> None:
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    said = {}
+    said: dict[str, str] = {}
     for left, default, right, other in table("key"):
         said |= {left: default, right: other}
     known: dict[str, Any] = {

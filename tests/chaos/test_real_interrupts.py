@@ -54,6 +54,7 @@ lasts = 600.0
 """
 COMMAND = ("chaos", "run", "mine.toml", "--out", "out")
 NAME = "GAPLESS_TEST_RUN"
+JANITOR, KEEPER = "chaos.means.janitor_process", "actors.local_keeper"
 STRUCK_S = 150.0
 """From the command's start until all three have struck, on a machine with much else to do."""
 GONE_S = 90.0
@@ -112,9 +113,10 @@ class Made:
     """What a run has made in the kernel."""
 
     networks: frozenset[str]
-    inhabitants: frozenset[psutil.Process]
-    """All that live in those networks, also who has lost our variable. A namespace without a name
-    ends with the last of them; its number is soon another's.
+    others: frozenset[psutil.Process]
+    """All that live in those networks, and all that ours have started: Ray's agents write their
+    name over our variable. A namespace without a name ends with the last who is in it; its number
+    is soon another's.
     """
     groups: frozenset[Path]
     mounts: tuple[Path, ...]
@@ -160,11 +162,12 @@ class Run:
         own = network_of("self")
         processes = ours(self.token)
         networks = {network_of(process.pid) for process in processes} - {own, None}
-        inhabitants = (each for each in psutil.process_iter() if network_of(each.pid) in networks)
+        others = {each for each in psutil.process_iter() if network_of(each.pid) in networks}
+        others |= set(psutil.Process(self.process.pid).children(recursive=True))
         groups = {group for process in processes for group in groups_of(process)}
         return Made(
             frozenset(name for name in networks if name),
-            frozenset(inhabitants),
+            frozenset(others),
             frozenset(groups),
             mounted_below(self.work),
         )
@@ -174,7 +177,7 @@ class Run:
         found = [f"process {each.pid} {each.name()}" for each in ours(self.token)]
         found += [f"mount {each}" for each in mounted_below(self.work)]
         found += [f"control group {each}" for each in made.groups if each.exists()]
-        found += [f"process {each.pid} in a network" for each in made.inhabitants if lives(each)]
+        found += [f"process {each.pid}, one of the run's" for each in made.others if lives(each)]
         return found + [f"file {each}" for each in self.work.iterdir()]
 
     def wait_struck(self) -> None:
@@ -191,9 +194,14 @@ class Run:
             time.sleep(LOOK_S)
 
     def close(self) -> None:
-        """Whatever went wrong: this test leaves no process."""
+        """Whatever went wrong: this test leaves nothing. The janitor ends by itself, when it is
+        done, and the keeper.
+        """
+        stays = {f"gapless.{name}" for name in (JANITOR, KEEPER)}
         for process in ours(self.token):
-            process.kill()
+            if not stays & set(process.cmdline()):
+                process.kill()
+        psutil.wait_procs(ours(self.token), timeout=GONE_S)
         self.process.wait(GONE_S)
         self._reader.join(GONE_S)
         if self.process.stdout is not None:
