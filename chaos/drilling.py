@@ -1,6 +1,6 @@
 """A user's query through faults of a real cluster: one call, in a test or in a program.
 
-    drill(talkers, rows)                          three faults, one after the other
+    drill(talkers, rows)                          four faults, one after the other
     drill(talkers, rows, faults=["kill node"], nodes=3)
     drill(talkers, rows, scenario="kill-gcs")     of `gapless chaos list`, or a file
 
@@ -54,9 +54,10 @@ ROWS_MAX = 1_000_000
 """Of all sources: they are held in memory, and judged in the end."""
 EVENTS_MAX = 5_000_000
 """Of the answer, for the same reason."""
-USUAL_FAULTS = ("kill replica", "stop replica", "kill merger")
-"""Where nothing else is said: one process dies, one answers no more, and the one dies whom all
-tell."""
+USUAL_FAULTS = ("kill replica", "stop replica", "kill all replicas", "kill merger")
+"""Where nothing else is said. What one replica says wrongly the others may outdo; with all of them
+dead at once, nobody is left who remembers what was no state of the query.
+"""
 FIRST_S = 1.5
 """From the job being whole to the first fault that has no time of its own."""
 APART_S = 4.0
