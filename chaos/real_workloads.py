@@ -88,7 +88,7 @@ _filter_too = _flows.select("len", "src").where(col("len") >= 701).select("src",
 FILTER = RealWorkload(
     "filter",
     "the long packets, each as it comes: many answers, little state",
-    {"filter": Plan(_filter), "select first": Plan(_filter_too)},
+    {"filter": Plan(_filter), "select-first": Plan(_filter_too)},
     FLOWS,
 )
 
