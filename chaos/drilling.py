@@ -129,11 +129,19 @@ def drill(
     memories = Memories(_functions(named).values())
     agreed(named, rows, memories, expected, events, EVENTS_MAX)
     folder = Path(tempfile.mkdtemp(prefix="gapless-drill-") if report is None else report)
-    outcome = run_packed(packed, folder, say)
-    if not outcome.is_well:
-        raise told_failure(outcome, named, folder.resolve() / PAGE)
-    if report is None:
-        shutil.rmtree(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise Misuse(f"report {folder}: it cannot be written: {e}") from None
+    is_wanted = report is not None
+    try:
+        outcome = run_packed(packed, folder, say)
+        if not outcome.is_well:
+            is_wanted = True
+            raise told_failure(outcome, named, folder.resolve() / PAGE)
+    finally:
+        if not is_wanted:
+            shutil.rmtree(folder)
     return outcome
 
 

@@ -98,7 +98,7 @@ def run_packed(packed: PackedDrill, report: Path, say: Say) -> Outcome:
         limit_s = packed.scenario.seconds_at_most + SPARE_S
         code = watch("gapless.chaos.drilling_process", str(folder), limit_s, note)
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # that process may have done so
     if code in (NOT_RUN, INTERRUPTED):
         raise JobError(f"the drill cannot be played: {said[0] if said else 'it says nothing'}")
     return read_outcome(report, code)
@@ -119,7 +119,10 @@ def main(folder: Path) -> int:
     """Plays what lies in a folder."""
     given = (folder / GIVEN).read_bytes()
     packed, report = pickle.loads(given)  # noqa: S301  # the process that has started us wrote it
-    return play(report, lambda say: _drill(packed, folder, say))
+    try:
+        return play(report, lambda say: _drill(packed, folder, say))
+    finally:  # also where the one who has started us is gone
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _drill(packed: PackedDrill, folder: Path, say: Say) -> Drill:

@@ -29,7 +29,7 @@ from gapless.engine.query import Query
 from gapless.protocol.errors import Misuse
 
 SEEDS = 50
-"""Schedules without being asked for more: a second or two for a few hundred rows."""
+"""Schedules without being asked for more: some seconds for a few hundred rows."""
 SEEDS_MAX = 100_000
 """An hour's worth."""
 EXITS_SHOWN_MAX = 3

@@ -88,7 +88,7 @@ _NUMBERS: Final = {
 
 
 def _check_code(path: object) -> None:
-    """Raises `Misuse` where a path may lead out of the folder, or to nothing that python imports."""
+    """Raises `Misuse` where a path may lead out of the folder, or to what python cannot import."""
     parts = path.split("/") if isinstance(path, str) else []
     is_code = bool(parts) and (parts[-1].endswith(".py") or parts[-1].isidentifier())
     if len(parts) > CODE_DEPTH_MAX or not is_code:

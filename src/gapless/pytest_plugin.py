@@ -13,7 +13,7 @@ they take is what `gapless.testing.simulate` and `drill` take; docs/testing.md h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,10 +91,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def _seeds(config: pytest.Config) -> int:
-    said: int | None = config.getoption("gapless_seeds")
+    return seeds_said(config.getoption("gapless_seeds"), str(config.getini(_SEEDS_INI)).strip())
+
+
+def seeds_said(said: int | None, written: str) -> int:
+    """How many seeds a call tries: said on the command line, or else written in the ini file."""
     if said is not None:
         return said
-    written = str(config.getini(_SEEDS_INI)).strip()
     try:
         return _count(1)(written) if written else SEEDS
     except ValueError:
@@ -165,13 +168,25 @@ def drill(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
 def _folder(request: pytest.FixtureRequest) -> Path:
     """Where the report of this test's first drill goes."""
     config = request.config
-    said = config.getoption("gapless_reports")
-    written: list[Path] = config.getini(_REPORTS_INI)
-    root = Path(said) if said is not None else written[0] if written else None
-    if root is None:
-        tmp_path: Path = request.getfixturevalue("tmp_path")
-        return tmp_path / "drill"
-    return root / re.sub(r"[^\w.-]+", "-", request.node.nodeid).strip("-")
+    root = reports_said(config.getoption("gapless_reports"), config.getini(_REPORTS_INI))
+    if root is not None:
+        return folder_in(root, request.node.nodeid)
+    tmp_path: Path = request.getfixturevalue("tmp_path")
+    return tmp_path / "drill"
+
+
+def reports_said(said: str | None, written: Sequence[Path]) -> Path | None:
+    """Where reports go: said on the command line, or else written in the ini file; None where
+    nothing is said.
+    """
+    if said is not None:
+        return Path(said)
+    return written[0] if written else None
+
+
+def folder_in(root: Path, nodeid: str) -> Path:
+    """The folder of a test among those of others."""
+    return root / re.sub(r"[^\w.-]+", "-", nodeid).strip("-")
 
 
 def _as_told(error: Exception, request: pytest.FixtureRequest, options: str) -> Exception:

@@ -91,6 +91,12 @@ def test_a_query_that_cannot_take_its_rows_is_refused_before_anything_starts() -
         drill(users.mapped(users.divides, "len"), rows(3))
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Misuse, match="it cannot be written"):
+        drill(counts, rows(), report=tmp_path / "file" / "report")
+
+
 # -- the scenario ---------------------------------------------------------------------------------
 
 

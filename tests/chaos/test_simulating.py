@@ -19,7 +19,7 @@ from gapless.protocol.errors import Misuse, SchemaError
 from tests.chaos import users
 from tests.chaos.users import flows, rows
 
-FEW = 3
+FEW = 2
 """Schedules for queries that are to pass: they are many."""
 ENOUGH = 20
 """Within which each bug has to be found; most are in the first."""
