@@ -46,8 +46,8 @@ PAIRS = (
     Pair("gives again", "lose-gcs", by="nothing duplicated"),
     Pair("loses what the disk refuses", "fill-disk", by="nothing lost"),
 )
-"""Those that are played. Each is found out at whatever pace a machine has: rows are lost, doubled or
-wrong for as long as the fault lasts, not in one moment.
+"""Those that are played. Each is found out at whatever pace a machine has: rows are lost or wrong
+for as long as the fault lasts, not in one moment.
 """
 SCENARIOS = tuple(dict.fromkeys(pair.scenario for pair in PAIRS))
 
