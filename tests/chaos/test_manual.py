@@ -24,6 +24,7 @@ from gapless.chaos.scenario import (
     Scenario,
     parsed,
 )
+from tests.chaos.test_broken_real import PAIRS
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "chaos.md"
 TEXT = MANUAL.read_text("utf-8")
@@ -126,6 +127,10 @@ def test_defaults_are_those_of_the_code() -> None:
             text = f'"{value}"' if isinstance(value, str) else str(value)
             assert default == f"`{text.replace('(', '[').replace(')', ']')}`", name
     assert {name for name in known if "." not in name} - OPTIONAL <= set(said)
+
+
+def test_the_broken_builds_that_are_caught_are_those_that_are_played() -> None:
+    assert table("build") == [[pair.build, f"`{pair.scenario}`", pair.by] for pair in PAIRS]
 
 
 def test_every_option_of_the_commands_is_there() -> None:
