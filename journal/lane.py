@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gapless.journal.cursor import Piece, Sealed
+from gapless.journal.cursor import Needs, Piece, Sealed
 from gapless.journal.disk import Disk
 from gapless.journal.facts import Fact
 from gapless.journal.layout import Layout
@@ -17,10 +17,11 @@ from gapless.protocol.elements import BEGIN
 class Lane:
     """A queue of sealed segments, and how far their records promise."""
 
-    def __init__(self, disk: Disk, layout: Layout, facts: Sequence[Fact]) -> None:
+    def __init__(self, disk: Disk, layout: Layout, facts: Sequence[Fact], needs: Needs) -> None:
         """`facts` of one segment stand together."""
         self._disk = disk
         self._layout = layout
+        self._needs = needs
         self._segments: list[list[Fact]] = []
         for fact in facts:
             if not self._segments or self._segments[-1][0].segment != fact.segment:
@@ -56,14 +57,19 @@ class Lane:
             size=facts[0].bytes,
             crc=facts[0].crc,
             rows=rows,
+            needs=self._needs,
         )
 
 
-def lanes_of(disk: Disk, layout: Layout, facts: list[Fact], *, by_partition: bool) -> list[Lane]:
+def lanes_of(
+    disk: Disk, layout: Layout, facts: list[Fact], needs: Needs, *, by_partition: bool
+) -> list[Lane]:
     """The lanes of one commit: one a partition where each has its own stables, else one."""
     if not by_partition:
-        return [Lane(disk, layout, facts)]
+        return [Lane(disk, layout, facts, needs)]
+    # What a record promises there is no bound of the times in it: the commit's alone is.
+    needs = Needs(needs.offsets)
     parts: dict[int, list[Fact]] = {}
     for fact in facts:
         parts.setdefault(fact.partition, []).append(fact)
-    return [Lane(disk, layout, part) for part in parts.values()]
+    return [Lane(disk, layout, part, needs) for part in parts.values()]

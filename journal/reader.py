@@ -24,7 +24,7 @@ import pyarrow as pa
 from gapless.journal.agenda import Agenda, Offsets
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits, check_committed, live_segment, read_newest
-from gapless.journal.cursor import Growing, Piece
+from gapless.journal.cursor import Growing, Needs, Piece
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import is_fenced, live_end_name, read_live_end
 from gapless.journal.facts import Fact
@@ -83,6 +83,7 @@ class Reader:
         self._commits = Commits(disk, self.layout)
         self._agenda = Agenda(self._commits.facts, self._wanted, self.layout.partitions)
         self._read: Offsets = np.array(self._commits.head.first, np.int64)
+        self._needs = Needs(self._read)
         self._lanes: list[Lane] = []  # of the commit that is being read
         self._growing: Growing | None = None  # the live segment, once all commits are read
         self._cap = BEGIN  # what may be promised before the present commit is read
@@ -157,9 +158,10 @@ class Reader:
                 "journal"
             )
         end = np.array(self._commits.head.rows, np.int64)
-        live = self._watched(None)
+        live = self._watched(None, Needs(np.full(len(end), INF)))
         while live is not None and (piece := live.next()) is not None:
-            end[piece.partition] += len(piece.frame)
+            if len(piece.frame):
+                end[piece.partition] = piece.offset + len(piece.frame)
         return end
 
     def _lost(self, partition: int, end: int) -> JournalError:
@@ -193,8 +195,11 @@ class Reader:
         return self._given == INF
 
     def skip_before(self, t: int) -> None:
-        """Rows before t are not needed any more: segments without others are passed over unread."""
+        """Rows before t are not needed any more: segments without others, and records of source
+        rows, are passed over unread.
+        """
         self._agenda.skip_before(t)
+        self._needs.since = max(self._needs.since, t)
 
     def keep(self, name: str, now_ms: int, position: Position | None = None) -> None:
         """Registers this reader: what is not before `position` is not trimmed. Unless it is given
@@ -221,7 +226,7 @@ class Reader:
                     self._held = piece
                     break
                 piece, self._held = _cut(piece, self.frame_rows)
-            partition, offset, frame, stable = piece
+            partition, offset, frame, stable, _ = piece
             if size := len(frame):
                 pieces.append(frame)
                 rows += size
@@ -319,7 +324,7 @@ class Reader:
         if not size:
             return piece
         read = int(self._read[piece.partition])
-        if piece.offset == read:
+        if piece.offset - piece.passed <= read <= piece.offset:
             return piece
         if piece.offset > read:
             raise JournalError(
@@ -349,7 +354,11 @@ class Reader:
             if not group.facts:
                 return group.stable
             self._lanes = lanes_of(
-                self._disk, self.layout, group.facts, by_partition=group.by_partition
+                self._disk,
+                self.layout,
+                group.facts,
+                self._needs,
+                by_partition=group.by_partition,
             )
             self._cap = group.stable
             return BEGIN
@@ -371,8 +380,8 @@ class Reader:
             moved = self._commits.catch_up() or moved  # the next commit was taken away
         return moved
 
-    def _watched(self, growing: Growing | None) -> Growing | None:
-        """The live segment, as far as it may be read now."""
+    def _watched(self, growing: Growing | None, needs: Needs | None = None) -> Growing | None:
+        """The live segment, as far as it may be read now; of what we need, if nothing is said."""
         head = self._commits.head
         shown = read_live_end(self._disk, head.epoch)
         # In this order: what it shows is before a cut that is not yet made (epoch.py).
@@ -383,7 +392,9 @@ class Reader:
             return growing
         if growing is None:
             self._before = {p: head.rows[p] for p in self._wanted}
-            growing = Growing(self._disk, self.layout, live_segment(head), self._before)
+            growing = Growing(
+                self._disk, self.layout, live_segment(head), self._before, needs or self._needs
+            )
         if shown.end > growing.end:
             self._commits.check_identity()
             growing.end = shown.end

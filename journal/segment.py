@@ -34,7 +34,9 @@ from gapless.protocol.envelope import (
     SCHEMAS_KEPT,
     Header,
     Incarnation,
+    Kind,
     Place,
+    count_rows,
     decode_frame,
     decode_rows,
     encode_frame,
@@ -186,6 +188,16 @@ def read(name: str, data: memoryview | pa.Buffer, record: Record, layout: Layout
             _check_times(rows.batch, layout)
             return frame_of_rows(rows.batch, layout, rows.stable)
         return decode_frame(data, layout.schema).frame
+    except DecodeError as e:
+        raise _damaged(name, record.at, e, record.at + record.size) from None
+
+
+def count(name: str, data: memoryview, record: Record, layout: Layout) -> int:
+    """How many rows a record has, without reading them. Raises `DamagedRecord` where it does not
+    say.
+    """
+    try:
+        return count_rows(data, layout.schema, Kind.ROWS if layout.has_rows else Kind.FRAME)
     except DecodeError as e:
         raise _damaged(name, record.at, e, record.at + record.size) from None
 

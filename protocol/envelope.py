@@ -222,6 +222,13 @@ def decode_rows(
     return RowsEnvelope(header.incarnation, header.sequence, batch, header.stable)
 
 
+def count_rows(data: Data, schema: StreamSchema, kind: Kind) -> int:
+    """How many rows one envelope says that it has, for whoever passes over it: a tenth of what
+    decoding costs. Neither its checksum nor its rows are looked at.
+    """
+    return _reader(schema, kind).rows(memoryview(data)[HEADER_BYTES:])
+
+
 def encode_document(document: documents.Document, incarnation: Incarnation, sequence: int) -> bytes:
     """The document in its envelope."""
     body = documents.pack(document)

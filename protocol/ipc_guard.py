@@ -263,6 +263,17 @@ class BatchReader:
         except (pa.ArrowException, OSError, UnicodeError) as e:
             raise DecodeError("stream", f"Arrow says: {e}") from None
 
+    def rows(self, view: memoryview) -> int:
+        """How many rows the batch at the begin of `view` says that it has: for whoever passes over
+        it. Nothing else of it is looked at.
+        """
+        behind = len(self.schema_message)
+        known = behind if bytes(view[:behind]) == self.schema_message else 0
+        for _, kind, header in _messages(view, known):
+            if kind == _RECORDS:
+                return header.integer(0, _I64)
+        raise DecodeError("stream", "has no record batch", "one batch")
+
     def check(self, view: memoryview, rows_max: int = ROWS_MAX, known: int = 0) -> None:
         """Raises unless `view` is a stream of one batch that costs Arrow no more than its size. It
         is not looked at up to `known`, where it is `schema_message`.
