@@ -33,6 +33,8 @@ from gapless.protocol.schema import StreamSchema
 SCHEMA = StreamSchema({"ts": "int64", "src": "int32", "len": "int32", "link": "int32"})
 """Four narrow columns: 20 bytes a row."""
 FRAME_ROWS = 1_000
+LIVE_ROWS = 20
+"""Of a record that is small: a batch every 20 ms of a thousand rows a second."""
 LATENESS_MS = 5_000
 
 
@@ -138,6 +140,21 @@ def reading(context: Context) -> Iterator[Row]:
         read = len(old.intersection(touched))
         yield Row("segments before that time that were read", read, "files", bar=0, op="<=")
         yield Row("segments before that time", len(old), "files")
+    yield from _late_in_a_live_segment(1_000 if context.quick else 50_000)
+
+
+def _late_in_a_live_segment(count: int) -> Iterator[Row]:
+    """Small records of which only the last few are needed: what a replica that comes back finds."""
+    with folder("live") as path:
+        out = writer(path / "j")
+        for batch in batches(LIVE_ROWS * count, LIVE_ROWS):
+            out.append(batch)
+        took = best_of(lambda: _sought(path / "j", out.stable - LATENESS_MS, []), 3, min)
+        whole = best_of(lambda: LIVE_ROWS * count / _read(path / "j", LIVE_ROWS * count), 1, min)
+        out.close()
+    name = f"open and read from a time on, a live segment of {count:,} records"
+    yield Row(name, took * 1e3, "ms", bar=1_000, op="<=")
+    yield Row("that, over reading all of it", took / whole, "x", bar=0.25, op="<=")
 
 
 def _read(path: Path, rows: int) -> float:
