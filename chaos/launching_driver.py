@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gapless.actors import cluster
+from gapless.chaos.launching import launch_job
 from gapless.chaos.real_workloads import REAL_WORKLOADS
 from gapless.chaos.scenario import Scenario
-from gapless.chaos.stage import launch_job
 
 
 def main(what: dict[str, Any]) -> None:

@@ -13,16 +13,13 @@ the janitor.
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import random
-import signal
 import subprocess
-import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -35,12 +32,13 @@ from ray.exceptions import RayError
 from gapless.actors import cluster
 from gapless.actors.handle import Job, attach
 from gapless.actors.host import About
-from gapless.actors.launching import launch, resume
+from gapless.actors.launching import resume
 from gapless.actors.local_nodes import LocalNodes
 from gapless.actors.views import JobView
 from gapless.chaos.faults.fault import CannotStrike, Fault
 from gapless.chaos.feeding import Feeding
 from gapless.chaos.judging_recording import Output, Recording
+from gapless.chaos.launching import JOB, end_driver, launch_job, start_driver, wait_launched
 from gapless.chaos.means.builds import planted_build
 from gapless.chaos.means.janitor import Janitor
 from gapless.chaos.means.orders import Orders
@@ -55,14 +53,10 @@ from gapless.protocol.errors import GaplessError, JobError, Misuse
 
 LOOK_S = 0.05
 """Between two looks at a job that is waited for."""
-JOB = "talk"
-"""What the job is called: nobody else is in the cluster."""
 BEGUN_S = 30.0
 """How long a new subscription may take for its first frame."""
 STOP_S = 60.0
 """How long the job may take to stop at the end."""
-DRIVER_S = 120.0
-"""How long another program may take to launch the job."""
 HEARD_S = 1.5
 """How long a cluster may take to say of a node, which is back, that it was taken for dead."""
 Way = Literal["changes", "final"]
@@ -106,6 +100,7 @@ class Stage:
         self._orders: Orders | None = None
         self._driver: subprocess.Popen[str] | None = None
         self._is_abandoned = False
+        self._cluster_stays = threading.Lock()
 
     # -- what there is ------------------------------------------------------------------------
 
@@ -136,8 +131,9 @@ class Stage:
         return self._driver
 
     def view(self) -> JobView:
-        """The job as its root sees it, now."""
-        return self.job.status()
+        """The job as its root sees it, now. For any thread; waits while another cluster starts."""
+        with self._cluster_stays:
+            return self.job.status()
 
     def life_of(self, slot: str) -> tuple[Life, About]:
         """Who is in a slot, and where. Raises `CannotStrike` where nobody is."""
@@ -282,18 +278,9 @@ class Stage:
             "mergers": self.scenario.mergers,
             "settings": dict(self.nodes.driver_settings),
         }
-        self._driver = subprocess.Popen(
-            [sys.executable, "-m", "gapless.chaos.launching_driver", json.dumps(what)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self._stack.callback(_end_driver, self._driver)
-        pipe = self._driver.stdout
-        said = pipe.readline().strip() if pipe is not None else ""
-        if said != "launched":
-            raise JobError("the program that is to launch the job has failed")
+        self._driver = start_driver(what)
+        self._stack.callback(end_driver, self._driver)
+        wait_launched(self._driver)
         return attach(JOB, address=None)
 
     # -- looking on ---------------------------------------------------------------------------
@@ -364,9 +351,10 @@ class Stage:
         self.say("the cluster is lost: resuming on another")
         for recording in self.recordings:
             recording.abandon()
-        self._end_cluster()
-        self._start_nodes()
-        self.job = resume(self.job_dir, address=self.nodes.address)
+        with self._cluster_stays:
+            self._end_cluster()
+            self._start_nodes()
+            self.job = resume(self.job_dir, address=self.nodes.address)
         for recording in self.recordings:
             token = recording.token
             again = self.job.subscribe(recording.deliver, token or "begin")
@@ -430,30 +418,6 @@ class Stage:
         self._stack.close()
 
 
-def launch_job(
-    scenario: Scenario,
-    plans: dict[str, Plan],
-    journal: Mapping[str, Path],
-    job_dir: Path,
-    address: str | None,
-    code: Path | None = None,
-) -> Job:
-    """The job of a scenario. This process is connected to its cluster."""
-    return launch(
-        next(iter(plans.values())),
-        journal=journal,
-        dir=job_dir,
-        name=JOB,
-        plans=plans,
-        replicas=scenario.replicas,
-        mergers=scenario.mergers,
-        address=address,
-        checkpoint_s=scenario.checkpoint_s,
-        on_divergence=scenario.on_divergence,
-        code=code,
-    )
-
-
 def _workload(scenario: Scenario) -> RealWorkload:
     if scenario.workload not in REAL_WORKLOADS:
         raise Misuse(
@@ -461,17 +425,6 @@ def _workload(scenario: Scenario) -> RealWorkload:
             f"{', '.join(REAL_WORKLOADS)}"
         )
     return REAL_WORKLOADS[scenario.workload]
-
-
-def _end_driver(driver: subprocess.Popen[str]) -> None:
-    try:
-        os.kill(driver.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # a fault has killed it
-    driver.wait(DRIVER_S)
-    for pipe in (driver.stdin, driver.stdout):
-        if pipe is not None:
-            pipe.close()
 
 
 def _alive() -> set[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gapless.journal import cursor, judge
+from gapless.journal import cursor, judge, segment
 from gapless.journal import writer as writer_module
 from gapless.journal.agenda import Agenda
 from gapless.journal.commit import Commits
@@ -192,11 +192,9 @@ class reads:  # noqa: N801  # a counter, not a class
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = cursor.read
-
     def counting(*args: Any) -> Frame:
         reads.count += 1
-        return read(*args)
+        return segment.read(*args)
 
     reads.count = 0
     monkeypatch.setattr(cursor, "read", counting)

@@ -1,0 +1,81 @@
+"""Launching the job of a stage: by the stage itself, or by a program of its own that can be killed.
+
+launch_job(scenario, ...)                      the job, from this process
+start_driver(what) --> "launched" --> ...      launching_driver.py does it, and stays
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gapless.actors.handle import Job
+from gapless.actors.launching import launch
+from gapless.chaos.scenario import Scenario
+from gapless.engine.plan import Plan
+from gapless.protocol.errors import JobError
+
+JOB = "talk"
+"""What the job is called: nobody else is in the cluster."""
+DRIVER_S = 120.0
+"""How long another program may take to launch the job."""
+
+
+def launch_job(
+    scenario: Scenario,
+    plans: dict[str, Plan],
+    journal: Mapping[str, Path],
+    job_dir: Path,
+    address: str | None,
+    code: Path | None = None,
+) -> Job:
+    """The job of a scenario. This process is connected to its cluster."""
+    return launch(
+        next(iter(plans.values())),
+        journal=journal,
+        dir=job_dir,
+        name=JOB,
+        plans=plans,
+        replicas=scenario.replicas,
+        mergers=scenario.mergers,
+        address=address,
+        checkpoint_s=scenario.checkpoint_s,
+        on_divergence=scenario.on_divergence,
+        code=code,
+    )
+
+
+def start_driver(what: Mapping[str, Any]) -> subprocess.Popen[str]:
+    """Starts the program; `what` is for its `main`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "gapless.chaos.launching_driver", json.dumps(what)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def wait_launched(driver: subprocess.Popen[str]) -> None:
+    """Returns once it has launched the job. Raises `JobError` where it has ended instead."""
+    said = driver.stdout.readline().strip() if driver.stdout is not None else ""
+    if said != "launched":
+        raise JobError("the program that is to launch the job has failed")
+
+
+def end_driver(driver: subprocess.Popen[str]) -> None:
+    """Ends it, if a fault has not."""
+    try:
+        os.kill(driver.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # a fault has killed it
+    driver.wait(DRIVER_S)
+    for pipe in (driver.stdin, driver.stdout):
+        if pipe is not None:
+            pipe.close()
