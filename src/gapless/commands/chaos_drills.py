@@ -48,7 +48,7 @@ def listed(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which scenarios ship, or which faults there are, and what this machine cannot have."""
+    """Say which scenarios and faults there are, and which not here."""
     document = _fault_list() if faults else _scenario_list()
     if as_json:
         print_json(document)
@@ -115,7 +115,7 @@ def run(
     broken: Broken = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play scenarios: a cluster, a job, rows that come, and what breaks; then judge.
+    """Play scenarios of real faults on a real cluster, and judge.
 
     Each plays in a cluster of its own on this machine, and leaves a report: history.arrow,
     verdicts.json, report.html. Exits with 0 when all is well, 1 when something did not hold, 2 when
