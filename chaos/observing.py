@@ -53,7 +53,7 @@ class Observer:
             self._thread.join(END_S)
 
     def _run(self) -> None:
-        looks = 0
+        looks, answers = 0, True
         while not self._stops.wait(LOOK_S):
             looks += 1
             try:
@@ -61,8 +61,11 @@ class Observer:
                 self._see(view)
                 if looks % PROCESSES_EVERY == 0:
                     self._see_processes(view)
+                answers = True
             except (GaplessError, RayError) as e:
-                self._record.see("note", "root", text=f"it does not answer: {e}")
+                if answers and not self._stops.is_set():  # once for as long as it is away
+                    self._record.see("note", "root", text=f"it does not answer: {e}")
+                answers = False
 
     def _see(self, view: JobView) -> None:
         record, promised = self._record, self._stage.feeding.stable
