@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -208,8 +209,9 @@ class Stage:
 
     def _begin(self) -> None:
         self.janitor = self._stack.enter_context(Janitor())
-        self.ground = Path(tempfile.mkdtemp(prefix="gapless-chaos-"))
+        self.ground = Path(tempfile.gettempdir()) / f"gapless-chaos-{token_hex(8)}"
         self.janitor.promise("remove", str(self.ground))
+        self.ground.mkdir(mode=0o700)
         parts = self.scenario.parts()
         if "network" in parts:
             self._switch = self._stack.enter_context(Switch(seed=self.scenario.seed))
@@ -239,12 +241,16 @@ class Stage:
         self.nodes = LocalNodes(
             count, network=self._switch, persistent="persistence" in self.scenario.parts()
         )
-        self.nodes.__enter__()
-        settings: dict[str, Any] = dict(self.nodes.driver_settings)
+        settings: dict[str, Any] = {}
         if self._orders is not None:
             settings["runtime_env"] = self._orders.runtime_env(self._broken)
         logging.getLogger("ray").setLevel(logging.ERROR)  # of what dies, the record tells
-        cluster.connect(self.nodes.address, **settings)
+        self.nodes.__enter__()
+        try:
+            cluster.connect(self.nodes.address, **self.nodes.driver_settings, **settings)
+        except BaseException:
+            self._end_cluster()
+            raise
 
     def _launch(self) -> Job:
         return launch_job(
