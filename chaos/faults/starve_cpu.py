@@ -1,4 +1,4 @@
-"""A replica or merger gets next to no processor time."""
+"""A replica gets next to no processor time."""
 
 from __future__ import annotations
 
