@@ -15,25 +15,27 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gapless.chaos.broken import BROKEN_BUILDS
 from gapless.chaos.drill import Drill, Say, seeded, versions
+from gapless.chaos.means.builds import build_named
 from gapless.chaos.outcome import Held, Outcome, Strike
-from gapless.chaos.report import write_report
+from gapless.chaos.report import VERDICTS, write_report
 from gapless.chaos.scenario import Scenario, loaded
-from gapless.protocol.errors import GaplessError, JobError, Misuse
+from gapless.protocol.errors import GaplessError, JobError
 
 SPARE_S = 400.0
 """How much longer than its timeline a drill may take: starting, draining, judging, ending."""
 LEAVE_S = 60.0
 """How long one that is told to end may take to leave nothing behind."""
-WELL, NOT_WELL, NOT_RUN, INTERRUPTED = 0, 1, 2, 3
-"""How the process exits."""
+WELL, NOT_WELL, NOT_RUN, INTERRUPTED, BROKEN = range(5)
+"""How the process exits; the last where the harness itself is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,8 @@ class Wanted:
         scenario = seeded(loaded(self.scenario), self.seed)
         if self.minutes is not None:
             scenario = scenario.lasting(self.minutes)
-        if self.broken is not None and self.broken not in BROKEN_BUILDS:
-            raise Misuse(
-                f"there is no broken build {self.broken!r}; there are: {', '.join(BROKEN_BUILDS)}"
-            )
+        if self.broken is not None:
+            build_named(self.broken)
         scenario.check()
         return scenario
 
@@ -68,12 +68,17 @@ def run_apart(wanted: Wanted, say: Say) -> Outcome:
     Raises `Misuse` before anything starts, and what interrupts it after everything has ended.
     """
     limit_s = wanted.read().seconds_at_most + SPARE_S
+    folder = Path(wanted.folder)
+    forget_outcome(folder)
     code = watch("gapless.chaos.drill_process", json.dumps(_document(wanted)), limit_s, say)
-    return read_outcome(Path(wanted.folder), code)
+    return read_outcome(folder, code)
 
 
 def watch(module: str, argument: str, limit_s: float, say: Say) -> int:
-    """Runs a program that says lines of its own; how it exits. Nothing of it is left then."""
+    """Runs a program that says lines of its own; how it exits. Nothing of it is left then.
+
+    Raises `JobError` where it had to be killed, as it had not ended within `limit_s`.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", module, argument],
         stdin=subprocess.PIPE,
@@ -81,15 +86,24 @@ def watch(module: str, argument: str, limit_s: float, say: Say) -> int:
         text=True,
         start_new_session=True,  # a person's Ctrl-C is for us: we tell it
     )
-    timer = threading.Timer(limit_s, process.kill)
+    is_late = threading.Event()
+
+    def end_late() -> None:
+        is_late.set()
+        process.kill()
+
+    timer = threading.Timer(limit_s, end_late)
     timer.start()
     try:
         for line in process.stdout or ():
             say(json.loads(line)["say"])
-        process.wait(LEAVE_S)
+        with suppress(subprocess.TimeoutExpired):  # then it is made to leave
+            process.wait(LEAVE_S)
     finally:
         timer.cancel()
         _leave(process)
+    if is_late.is_set():
+        raise JobError(f"the drill had not ended after {limit_s:g} s, and was killed")
     return process.returncode
 
 
@@ -110,10 +124,17 @@ def _document(wanted: Wanted) -> dict[str, Any]:
     return {name: getattr(wanted, name) for name in Wanted.__dataclass_fields__}
 
 
+def forget_outcome(folder: Path) -> None:
+    """Before a drill: what an earlier one has left in its report says nothing of this one."""
+    (folder / VERDICTS).unlink(missing_ok=True)
+
+
 def read_outcome(folder: Path, code: int | None = None) -> Outcome:
-    """What a drill has left in its report."""
+    """What a drill has left in its report; `code` is how its process has ended. Raises `JobError`
+    where it has left none.
+    """
     try:
-        document = json.loads((folder / "verdicts.json").read_text("utf-8"))
+        document = json.loads((folder / VERDICTS).read_text("utf-8"))
     except (OSError, ValueError) as e:
         raise JobError(f"the drill has left no verdict in {folder} (exit {code}): {e}") from None
     document.pop("is_well")
@@ -196,6 +217,9 @@ def end_with(run: Callable[[], int]) -> NoReturn:
     except GaplessError as e:
         sys.stderr.write(f"{e}\n")
         code = NOT_RUN
+    except Exception:  # noqa: BLE001  # whatever it is, threads must not keep this process alive
+        traceback.print_exc()
+        code = BROKEN
     sys.stdout.flush()
     os._exit(code)  # threads of a cluster that is lost may never end
 

@@ -27,6 +27,7 @@ from gapless.chaos.drill_process import (
     NOT_RUN,
     SPARE_S,
     end_with,
+    forget_outcome,
     play,
     read_outcome,
     watch,
@@ -82,7 +83,8 @@ class PackedDrill:
 def run_packed(packed: PackedDrill, report: Path, say: Say) -> Outcome:
     """Plays it in a process of its own; returns once nothing of it is left but the report.
 
-    Raises `JobError` where that process could not even begin, and what interrupts it.
+    Raises `JobError` where that process could not even begin, or left no verdict, and what
+    interrupts it.
     """
     said: list[str] = []
 
@@ -95,6 +97,7 @@ def run_packed(packed: PackedDrill, report: Path, say: Say) -> Outcome:
         (folder / GIVEN).write_bytes(pickle.dumps((packed, report.resolve())))
         if packed.code is not None:
             _copy(packed.code, folder / FOLDER)
+        forget_outcome(report)
         limit_s = packed.scenario.seconds_at_most + SPARE_S
         code = watch("gapless.chaos.drilling_process", str(folder), limit_s, note)
     finally:

@@ -32,7 +32,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
 def build_named(name: str) -> Build:
     """The broken build of that name. Raises `Misuse` with those that there are."""
     if name not in BROKEN_BUILDS:
-        raise Misuse(f"no broken build {name!r}; there are: {', '.join(BROKEN_BUILDS)}")
+        raise Misuse(f"there is no broken build {name!r}; there are: {', '.join(BROKEN_BUILDS)}")
     return BROKEN_BUILDS[name]
 
 

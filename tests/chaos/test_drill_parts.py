@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,15 @@ from typing import Any
 import pytest
 
 from gapless.chaos.drill import Drill, seeded, versions
-from gapless.chaos.drill_process import Wanted, read_outcome, run_apart, unplayed
+from gapless.chaos.drill_process import (
+    BROKEN,
+    Wanted,
+    forget_outcome,
+    read_outcome,
+    run_apart,
+    unplayed,
+    watch,
+)
 from gapless.chaos.faults.fault import Planned
 from gapless.chaos.outcome import Held, Outcome, Strike
 from gapless.chaos.record import Record
@@ -73,6 +82,29 @@ def test_a_drill_that_has_left_no_verdict_is_told(text: str | None, tmp_path: Pa
         (tmp_path / "verdicts.json").write_text(text)
     with pytest.raises(JobError, match=r"no verdict in .* \(exit 9\)"):
         read_outcome(tmp_path, 9)
+
+
+def test_the_verdict_of_an_earlier_drill_is_none_of_a_later_one(tmp_path: Path) -> None:
+    write_report(tmp_path, OUTCOME, Record())
+    forget_outcome(tmp_path)
+    forget_outcome(tmp_path / "where nothing is yet")
+    with pytest.raises(JobError, match="no verdict"):
+        read_outcome(tmp_path)
+
+
+def test_a_drill_that_does_not_end_is_killed_and_told() -> None:
+    # This module is a program that reads until its pipe ends, which it does not.
+    with pytest.raises(JobError, match="had not ended after 0 s, and was killed"):
+        watch("gapless.chaos.means.janitor_process", "", 0.0, lambda _: None)
+
+
+def test_an_error_of_the_harness_is_no_verdict() -> None:
+    code = "from gapless.chaos.drill_process import end_with; end_with(lambda: 1 // 0)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == BROKEN
+    assert "ZeroDivisionError" in done.stderr
 
 
 def test_one_without_a_verdict_is_not_well_and_says_why() -> None:
