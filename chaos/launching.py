@@ -7,8 +7,7 @@ start_driver(what) --> "launched" --> ...      launching_driver.py does it, and 
 from __future__ import annotations
 
 import json
-import os
-import signal
+import select
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,12 +18,16 @@ from gapless.actors.handle import Job
 from gapless.actors.launching import launch
 from gapless.chaos.scenario import Scenario
 from gapless.engine.plan import Plan
-from gapless.protocol.errors import JobError
+from gapless.protocol.errors import Bug, JobError
 
+LAUNCHED = "launched"
+"""What the program says once it has launched the job."""
 JOB = "talk"
 """What the job is called: nobody else is in the cluster."""
 DRIVER_S = 120.0
 """How long another program may take to launch the job."""
+KILLED_S = 10.0
+"""How long it may take to be gone, once it is killed."""
 
 
 def launch_job(
@@ -63,19 +66,21 @@ def start_driver(what: Mapping[str, Any]) -> subprocess.Popen[str]:
 
 
 def wait_launched(driver: subprocess.Popen[str]) -> None:
-    """Returns once it has launched the job. Raises `JobError` where it has ended instead."""
-    said = driver.stdout.readline().strip() if driver.stdout is not None else ""
-    if said != "launched":
+    """Returns once it has launched the job. Raises `JobError` where it has ended instead, or takes
+    too long.
+    """
+    if driver.stdout is None:
+        raise Bug("the program was started without a pipe")
+    if not select.select([driver.stdout], [], [], DRIVER_S)[0]:
+        raise JobError(f"the program that is to launch the job has not, after {DRIVER_S:g} s")
+    if driver.stdout.readline().strip() != LAUNCHED:
         raise JobError("the program that is to launch the job has failed")
 
 
 def end_driver(driver: subprocess.Popen[str]) -> None:
     """Ends it, if a fault has not."""
-    try:
-        os.kill(driver.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # a fault has killed it
-    driver.wait(DRIVER_S)
+    driver.kill()
+    driver.wait(KILLED_S)
     for pipe in (driver.stdin, driver.stdout):
         if pipe is not None:
             pipe.close()

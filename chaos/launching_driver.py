@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.actors import cluster
-from gapless.chaos.launching import launch_job
+from gapless.chaos.launching import LAUNCHED, launch_job
 from gapless.chaos.real_workloads import REAL_WORKLOADS
 from gapless.chaos.scenario import Scenario
 
@@ -23,7 +23,7 @@ def main(what: dict[str, Any]) -> None:
     plans = dict(REAL_WORKLOADS[what["workload"]].plans)
     journals = {name: Path(path) for name, path in what["journal"].items()}
     launch_job(scenario, plans, journals, Path(what["dir"]), what["address"])
-    sys.stdout.write("launched\n")
+    sys.stdout.write(f"{LAUNCHED}\n")
     sys.stdout.flush()
     sys.stdin.read()
 

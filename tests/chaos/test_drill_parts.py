@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gapless.chaos import launching
 from gapless.chaos.drill import Drill, seeded, versions
 from gapless.chaos.drill_process import (
     BROKEN,
@@ -203,3 +205,25 @@ def test_a_fault_lasts_as_its_kind_does_where_nobody_says_otherwise(
     drill = Drill(Scenario("mine", faults=(Planned("stop replica", 1.0, lasts),)))
     ((_, fault),) = drill._planned
     assert fault.heals_after == heals_after
+
+
+# -- the program that launches a job ---------------------------------------------------------------
+
+
+def test_a_program_that_does_not_launch_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(launching, "DRIVER_S", 0.0)
+    silent = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        with pytest.raises(JobError, match="has not, after 0 s"):
+            launching.wait_launched(silent)
+    finally:
+        launching.end_driver(silent)
+    assert silent.returncode == -signal.SIGKILL
+    launching.end_driver(silent)  # one that a fault has killed is gone already
