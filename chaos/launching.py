@@ -10,7 +10,7 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from gapless.chaos.scenario import Scenario
 from gapless.engine.plan import Plan
 from gapless.protocol.errors import Bug, JobError
 
+OF_THE_JOB = ("replicas", "mergers", "checkpoint_s", "on_divergence")
+"""What `launch` takes of a scenario, by its own names."""
 LAUNCHED = "launched"
 """What the program says once it has launched the job."""
 JOB = "talk"
@@ -45,17 +47,37 @@ def launch_job(
         dir=job_dir,
         name=JOB,
         plans=plans,
-        replicas=scenario.replicas,
-        mergers=scenario.mergers,
         address=address,
-        checkpoint_s=scenario.checkpoint_s,
-        on_divergence=scenario.on_divergence,
         code=code,
+        **{name: getattr(scenario, name) for name in OF_THE_JOB},
     )
 
 
+def what_to_launch(
+    scenario: Scenario,
+    workload: str,
+    plans: Iterable[str],
+    journal: Mapping[str, Path],
+    job_dir: Path,
+    address: str,
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The same job, for the program: `workload` and `plans` by their names; `settings` of its
+    connection.
+    """
+    return {
+        "scenario": {name: getattr(scenario, name) for name in ("name", *OF_THE_JOB)},
+        "workload": workload,
+        "plans": list(plans),
+        "journal": {name: str(path) for name, path in journal.items()},
+        "dir": str(job_dir),
+        "address": address,
+        "settings": dict(settings),
+    }
+
+
 def start_driver(what: Mapping[str, Any]) -> subprocess.Popen[str]:
-    """Starts the program; `what` is for its `main`."""
+    """Starts the program; `what` is for its `main`, as `what_to_launch` says it."""
     return subprocess.Popen(
         [sys.executable, "-m", "gapless.chaos.launching_driver", json.dumps(what)],
         stdin=subprocess.PIPE,

@@ -14,13 +14,19 @@ from gapless.actors import cluster
 from gapless.chaos.launching import LAUNCHED, launch_job
 from gapless.chaos.real_workloads import REAL_WORKLOADS
 from gapless.chaos.scenario import Scenario
+from gapless.engine.plan import Plan
+
+
+def job_of(what: dict[str, Any]) -> tuple[Scenario, dict[str, Plan]]:
+    """What the job takes of a scenario, and its plans."""
+    plans = REAL_WORKLOADS[what["workload"]].plans
+    return Scenario(**what["scenario"]), {name: plans[name] for name in what["plans"]}
 
 
 def main(what: dict[str, Any]) -> None:
     """Launches it."""
     cluster.connect(what["address"], **what["settings"])
-    scenario = Scenario(what["scenario"], replicas=what["replicas"], mergers=what["mergers"])
-    plans = dict(REAL_WORKLOADS[what["workload"]].plans)
+    scenario, plans = job_of(what)
     journals = {name: Path(path) for name, path in what["journal"].items()}
     launch_job(scenario, plans, journals, Path(what["dir"]), what["address"])
     sys.stdout.write(f"{LAUNCHED}\n")

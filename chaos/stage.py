@@ -39,7 +39,14 @@ from gapless.actors.views import JobView
 from gapless.chaos.faults.fault import CannotStrike, Fault
 from gapless.chaos.feeding import Feeding
 from gapless.chaos.judging_recording import Output, Recording
-from gapless.chaos.launching import JOB, end_driver, launch_job, start_driver, wait_launched
+from gapless.chaos.launching import (
+    JOB,
+    end_driver,
+    launch_job,
+    start_driver,
+    wait_launched,
+    what_to_launch,
+)
 from gapless.chaos.means.builds import planted_build
 from gapless.chaos.means.janitor import Janitor
 from gapless.chaos.means.orders import Orders
@@ -76,9 +83,9 @@ class Stage:
         code: Path | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`faults` are asked for their `setup`. `workload`: instead of the one that the scenario
-        names. `broken`: a build of chaos/broken.py, which is to be found out. `code`: of the
-        query's functions. `say` is told how it goes.
+        """The scenario was checked. `faults` are asked for their `setup`. `workload`: instead of
+        the one that the scenario names. `broken`: a build of chaos/broken.py, which is to be found
+        out. `code`: of the query's functions. `say` is told how it goes.
         """
         self.scenario = scenario
         self.record = Record()
@@ -87,7 +94,7 @@ class Stage:
         self._faults = faults
         self._code = code
         self._broken = broken
-        self._workload = workload if workload is not None else _workload(scenario)
+        self._workload = workload if workload is not None else REAL_WORKLOADS[scenario.workload]
         self._stack = ExitStack()
         self.recordings: list[Recording] = []
         """Of all that subscribe, also those that faults have added."""
@@ -263,28 +270,22 @@ class Stage:
         )
 
     def _plans(self) -> dict[str, Plan]:
-        plans = dict(self._workload.plans)
-        wrong = [name for name in self.scenario.plans if name not in plans]
-        if wrong:
-            raise Misuse(
-                f"scenario {self.scenario.name}: there is no plan {wrong[0]!r} of "
-                f"{self._workload.name}; there are: {', '.join(plans)}"
-            )
-        return {name: plans[name] for name in self.scenario.plans} or plans
+        plans = self._workload.plans
+        return {name: plans[name] for name in self.scenario.plans or plans}
 
     def _launch_by_driver(self) -> Job:
         """Has a program of its own launch the job, and stay."""
-        what = {
-            "scenario": self.scenario.name,
-            "workload": self._workload.name,
-            "journal": {name: str(path) for name, path in self.feeding.paths.items()},
-            "dir": str(self.job_dir),
-            "address": self.nodes.address,
-            "replicas": self.scenario.replicas,
-            "mergers": self.scenario.mergers,
-            "settings": dict(self.nodes.driver_settings),
-        }
-        self._driver = start_driver(what)
+        self._driver = start_driver(
+            what_to_launch(
+                self.scenario,
+                self._workload.name,
+                self._plans(),
+                self.feeding.paths,
+                self.job_dir,
+                self.nodes.address,
+                self.nodes.driver_settings,
+            )
+        )
         self._stack.callback(end_driver, self._driver)
         wait_launched(self._driver)
         return attach(JOB, address=None)
@@ -422,15 +423,6 @@ class Stage:
             self.abandon()
         self.say("ending")
         self._stack.close()
-
-
-def _workload(scenario: Scenario) -> RealWorkload:
-    if scenario.workload not in REAL_WORKLOADS:
-        raise Misuse(
-            f"scenario {scenario.name}: there is no workload {scenario.workload!r}; there are: "
-            f"{', '.join(REAL_WORKLOADS)}"
-        )
-    return REAL_WORKLOADS[scenario.workload]
 
 
 def _alive() -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gapless.chaos import launching
+from gapless.chaos import launching, launching_driver
 from gapless.chaos.drill import Drill, seeded, versions
 from gapless.chaos.drill_process import (
     BROKEN,
@@ -25,6 +25,7 @@ from gapless.chaos.drill_process import (
 )
 from gapless.chaos.faults.fault import Planned
 from gapless.chaos.outcome import Held, Outcome, Strike
+from gapless.chaos.real_workloads import REAL_WORKLOADS
 from gapless.chaos.record import Record
 from gapless.chaos.report import write_report
 from gapless.chaos.scenario import Scenario, loaded
@@ -227,3 +228,11 @@ def test_a_program_that_does_not_launch_is_not_waited_for_for_ever(
         launching.end_driver(silent)
     assert silent.returncode == -signal.SIGKILL
     launching.end_driver(silent)  # one that a fault has killed is gone already
+
+
+def test_a_program_launches_the_job_that_the_scenario_says(tmp_path: Path) -> None:
+    scenario = replace(TWICE, replicas=2, mergers=2, checkpoint_s=0.5, on_divergence="majority")
+    what = launching.what_to_launch(scenario, "talkers", ["wid"], {}, tmp_path, "there", {})
+    told, plans = launching_driver.job_of(json.loads(json.dumps(what)))
+    assert told == replace(scenario, faults=())
+    assert plans == {"wid": REAL_WORKLOADS["talkers"].plans["wid"]}
