@@ -72,6 +72,8 @@ class Feeding:
     def end(self) -> None:
         """Nothing follows, for good. Raises what has gone wrong meanwhile."""
         self._halt()
+        if self._thread.is_alive():
+            raise JobError(f"the rows are still being written after {END_S:g} s")
         if self._error is not None:
             raise JobError(f"the rows cannot be fed: {self._error}")
         for lane in self._lanes.values():

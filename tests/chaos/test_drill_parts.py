@@ -6,13 +6,15 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from gapless.chaos import launching, launching_driver
+from gapless.chaos import feeding, launching, launching_driver
 from gapless.chaos.drill import Drill, seeded, versions
 from gapless.chaos.drill_process import (
     BROKEN,
@@ -25,7 +27,7 @@ from gapless.chaos.drill_process import (
 )
 from gapless.chaos.faults.fault import Planned
 from gapless.chaos.outcome import Held, Outcome, Strike
-from gapless.chaos.real_workloads import REAL_WORKLOADS
+from gapless.chaos.real_workloads import REAL_WORKLOADS, flows
 from gapless.chaos.record import Record
 from gapless.chaos.report import write_report
 from gapless.chaos.scenario import Scenario, loaded
@@ -236,3 +238,33 @@ def test_a_program_launches_the_job_that_the_scenario_says(tmp_path: Path) -> No
     told, plans = launching_driver.job_of(json.loads(json.dumps(what)))
     assert told == replace(scenario, faults=())
     assert plans == {"wid": REAL_WORKLOADS["talkers"].plans["wid"]}
+
+
+# -- the rows --------------------------------------------------------------------------------------
+
+
+def test_a_journal_that_is_still_written_to_is_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "END_S", 0.0)
+    comes, goes_on = threading.Event(), threading.Event()
+
+    def rows(first: int, count: int, rate: int) -> pa.RecordBatch:
+        if first:
+            comes.set()
+            goes_on.wait(60)
+        return flows(first, count, rate)
+
+    talkers = REAL_WORKLOADS["talkers"]
+    (name, source), *_ = talkers.sources.items()
+    slow = replace(talkers, sources={name: replace(source, rows=rows)})
+    with feeding.Feeding(slow, tmp_path, 1_000) as fed:
+        fed.begin()
+        assert comes.wait(60)
+        try:
+            with pytest.raises(JobError, match="still being written after 0 s"):
+                fed.end()
+        finally:
+            goes_on.set()
+            monkeypatch.setattr(feeding, "END_S", 60.0)
+    assert not [t for t in threading.enumerate() if t.name == "feeding"]
