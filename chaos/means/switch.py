@@ -33,10 +33,14 @@ from typing import IO, Any, Self
 
 from gapless.chaos.means.devices import TUN, new_namespace
 from gapless.chaos.means.rules import Counts, Rule
-from gapless.protocol.errors import JobError, Misuse
+from gapless.protocol.errors import Bug, JobError, Misuse
 
 HOSTS_MAX = 64
 """Each is a namespace, and rules are of pairs."""
+ANSWER_S = 30.0
+"""How long the process may take for an answer: it has no more to do than to make its devices, or to
+let go of what waits; on a machine with much else to do.
+"""
 CLOSE_S = 5.0
 """How long the process may take to end, until it is killed: it has nothing to tidy up."""
 _TAIL_CHARS = 2_000
@@ -196,7 +200,11 @@ class Switch:
             return self._answer(process)
 
     def _answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        line = process.stdout.readline() if process.stdout is not None else ""
+        if process.stdout is None:
+            raise Bug("the switch was started without a pipe")
+        if not select.select([process.stdout], [], [], ANSWER_S)[0]:
+            raise JobError(f"the switch has not answered within {ANSWER_S:g} s: close it")
+        line = process.stdout.readline()
         if not line:
             raise JobError(f"the switch's process has ended:\n{self._said()}")
         answer: dict[str, Any] = json.loads(line)
