@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -176,13 +177,11 @@ class Drill:
         def strike(fault: Fault) -> None:
             struck = self._strike(stage, fault)
             if fault.heals_after is not None:
-                then(time.monotonic() - began_s + fault.heals_after, lambda: heal(struck))
-
-        def heal(struck: _Struck) -> None:
-            self._heal(stage, struck)
+                heals_s = time.monotonic() - began_s + fault.heals_after
+                then(heals_s, partial(self._heal, stage, struck))
 
         for planned, fault in self._planned:
-            then(planned.at, lambda fault=fault: strike(fault))  # type: ignore[misc]  # a default binds it now
+            then(planned.at, partial(strike, fault))
         while agenda:
             at_s, _, do = heapq.heappop(agenda)
             time.sleep(max(0.0, began_s + at_s - time.monotonic()))
