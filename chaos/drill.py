@@ -92,6 +92,8 @@ class Drill:
         scenario cannot be played: before anything starts.
         """
         scenario.check(workload)
+        if workload is not None:
+            scenario = replace(scenario, workload=workload.name)
         self.scenario = scenario
         self._say = say
         self._planned = [

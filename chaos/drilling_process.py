@@ -33,7 +33,7 @@ from gapless.chaos.drill_process import (
     watch,
 )
 from gapless.chaos.outcome import Outcome
-from gapless.chaos.real_workloads import RealSource, RealWorkload
+from gapless.chaos.real_workloads import OF_A_USER, RealSource, RealWorkload
 from gapless.chaos.scenario import Scenario
 from gapless.engine.plan import Plan
 from gapless.journal.layout import Layout
@@ -73,7 +73,7 @@ class PackedDrill:
     def workload(self, functions: Mapping[str, Callable[..., Any]]) -> RealWorkload:
         """What is played, with functions by the names that the plans call them by."""
         return RealWorkload(
-            "given",
+            OF_A_USER,
             "a query and rows of a user",
             {name: Plan.from_document(plan, functions) for name, plan in self.plans.items()},
             {name: packed.source() for name, packed in self.sources.items()},

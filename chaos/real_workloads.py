@@ -28,6 +28,8 @@ DISORDER_MS = 150
 LATENESS_MS = 200
 KEYS = 20
 SOURCE = "flows"
+OF_A_USER = "given"
+"""What the workload is called that a user gives (chaos/drilling.py): no scenario can name it."""
 COLUMNS = {TIME: "timestamp[ms]", "src": "int32", "len": "int32"}
 
 

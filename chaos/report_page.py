@@ -19,12 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.chaos.outcome import Outcome
+from gapless.chaos.real_workloads import OF_A_USER
 from gapless.chaos.report_faults import NEXT_MS, over_ms, wholes_again_ms
 from gapless.chaos.report_html import Html, el, joined, table
 from gapless.chaos.report_lines import Line
 from gapless.chaos.report_seen import Pause, Sights, sights
 from gapless.chaos.report_style import document
 from gapless.chaos.report_timeline import timeline
+from gapless.chaos.scenario import library
 
 PAUSES_SHOWN = 10
 NOTES_SHOWN = 200
@@ -73,14 +75,18 @@ def said(outcome: Outcome) -> str:
 
 
 def again(outcome: Outcome) -> str:
-    """The command that runs it again."""
+    """How to run it again: the command, where it was one."""
+    if outcome.config.get("workload") == OF_A_USER:
+        return f"drill(..., seed={outcome.seed})"
+    # A scenario that does not ship is a file, in whatever folder.
+    name = outcome.name if outcome.name in library() else f"{outcome.name}.toml"
     drawn = outcome.config.get("random")
     minutes = drawn.get("minutes") if isinstance(drawn, Mapping) else None
     words = ["gapless", "chaos"]
     if minutes:
-        words += ["soak", "--scenario", outcome.name, "--minutes", f"{minutes:g}"]
+        words += ["soak", "--scenario", name, "--minutes", f"{minutes:g}"]
     else:
-        words += ["run", outcome.name]
+        words += ["run", name]
     words += ["--seed", str(outcome.seed)]
     if outcome.config.get("broken"):
         words += ["--broken", str(outcome.config["broken"])]

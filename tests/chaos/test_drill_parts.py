@@ -27,7 +27,7 @@ from gapless.chaos.drill_process import (
 )
 from gapless.chaos.faults.fault import Planned
 from gapless.chaos.outcome import Held, Outcome, Strike
-from gapless.chaos.real_workloads import REAL_WORKLOADS, flows
+from gapless.chaos.real_workloads import OF_A_USER, REAL_WORKLOADS, flows
 from gapless.chaos.record import Record
 from gapless.chaos.report import write_report
 from gapless.chaos.scenario import Scenario, loaded
@@ -208,6 +208,11 @@ def test_a_fault_lasts_as_its_kind_does_where_nobody_says_otherwise(
     drill = Drill(Scenario("mine", faults=(Planned("stop replica", 1.0, lasts),)))
     ((_, fault),) = drill._planned
     assert fault.heals_after == heals_after
+
+
+def test_what_a_user_gives_is_what_the_record_of_a_drill_names() -> None:
+    given = replace(REAL_WORKLOADS["filter"], name=OF_A_USER)
+    assert Drill(TWICE, workload=given).scenario == replace(TWICE, workload=OF_A_USER)
 
 
 # -- the program that launches a job ---------------------------------------------------------------

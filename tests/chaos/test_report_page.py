@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.chaos.outcome import Held, Outcome, Strike
+from gapless.chaos.real_workloads import OF_A_USER
 from gapless.chaos.record import Record
 from gapless.chaos.report_page import again
 from gapless.chaos.report_page import page as page_of
@@ -204,7 +205,7 @@ def test_the_facts_are_those_of_the_outcome() -> None:
     facts = page.facts()
     assert facts["seed"] == str(outcome.seed)
     assert facts["faults struck"] == "4"
-    assert facts["run again"] == "gapless chaos run kill-and-stop --seed 1"
+    assert facts["run again"] == "gapless chaos run kill-and-stop.toml --seed 1"
     assert numbers(facts["longest pause"]) == [outcome.figures["longest_pause_ms"]]
     assert outcome.began in facts["began"]
     assert f"{outcome.seconds:.1f} s" in facts["began"]
@@ -212,10 +213,17 @@ def test_the_facts_are_those_of_the_outcome() -> None:
 
 
 def test_the_command_that_runs_it_again_has_all_that_made_this_run() -> None:
-    outcome = replace(_clean()[0], config={"random": {"minutes": 30.0}, "broken": "no fence"})
+    config = {"random": {"minutes": 30.0}, "broken": "no fence"}
+    outcome = replace(_clean()[0], name="soak", config=config)
     assert again(outcome) == (
-        "gapless chaos soak --scenario kill-and-stop --minutes 30 --seed 1 --broken 'no fence'"
+        "gapless chaos soak --scenario soak --minutes 30 --seed 1 --broken 'no fence'"
     )
+    assert "--scenario mine.toml " in again(replace(outcome, name="mine"))
+
+
+def test_a_drill_of_a_user_is_run_again_by_its_call() -> None:
+    outcome = replace(_clean()[0], config={"workload": OF_A_USER})
+    assert again(outcome) == "drill(..., seed=1)"
 
 
 def test_figures_have_their_unit_and_one_that_is_no_number_a_dash() -> None:
