@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from gapless.chaos import scenario
 from gapless.chaos.drill_process import Wanted
 from gapless.chaos.faults.all import FAULTS
 from gapless.chaos.outcome import Held, Outcome, Strike
 from gapless.chaos.scenario import library, loaded
+from gapless.commands import chaos_drills
 from gapless.protocol.errors import JobError
 from tests.gapless.command import Gapless
 
@@ -298,3 +300,8 @@ def test_an_interrupt_ends_the_run_and_what_was_played_is_kept(
     assert "interrupted: everything that it had started was ended" in outcome.err
     index = json.loads((here / "there" / "index.json").read_text())
     assert [run["folder"] for run in index["runs"]] == ["kill-root"]
+
+
+def test_a_soak_takes_the_minutes_that_a_scenario_may_say() -> None:
+    ours = chaos_drills.MINUTES_MIN, chaos_drills.MINUTES_MAX
+    assert ours == (scenario.MINUTES_MIN, scenario.MINUTES_MAX)
