@@ -204,7 +204,7 @@ class Drill:
             )
             try:
                 struck = self._strike(stage, fault)
-            except CannotStrike as e:
+            except (CannotStrike, psutil.NoSuchProcess) as e:  # it has just died
                 unlucky += 1
                 stage.record.see("note", name, text=f"finds nothing to break: {e}")
                 if unlucky >= UNLUCKY_MAX:

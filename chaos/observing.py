@@ -17,7 +17,7 @@ from ray.exceptions import RayError
 from gapless.actors.views import Alarm, JobView
 from gapless.chaos.stage import Stage
 from gapless.protocol.elements import BEGIN
-from gapless.protocol.errors import GaplessError
+from gapless.protocol.errors import GaplessError, JobError
 
 LOOK_S = 0.25
 """Between two looks at the job."""
@@ -36,6 +36,7 @@ class Observer:
         self._stops = threading.Event()
         self._told: set[Alarm] = set()
         self._was_whole = False
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
 
     def __enter__(self) -> Self:
@@ -49,10 +50,20 @@ class Observer:
         at: TracebackType | None,
     ) -> None:
         self._stops.set()
-        if not isinstance(error, KeyboardInterrupt):  # it ends with the process
-            self._thread.join(END_S)
+        if isinstance(error, KeyboardInterrupt):
+            return  # it ends with the process
+        self._thread.join(END_S)
+        if error is None and (self._thread.is_alive() or self._error is not None):
+            why = f"after {END_S:g} s a look is not over" if self._error is None else self._error
+            raise JobError(f"what was seen of the run is not all: {why}")
 
     def _run(self) -> None:
+        try:
+            self._look_on()
+        except Exception as e:  # noqa: BLE001  # whatever it is, the run is not seen any more
+            self._error = e
+
+    def _look_on(self) -> None:
         looks, answers = 0, True
         while not self._stops.wait(LOOK_S):
             looks += 1
