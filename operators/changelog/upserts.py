@@ -20,21 +20,28 @@ there is none, and only its key is looked at. So
 
 What is kept are *entries*: (key, time, row), a row of -1 for a delete. The last of each key stands
 in columns by key; those before it, as long as a change may still come between or in their place,
-lie in a log. A batch is sorted by key and time together with the last entries of its keys, and, for
-keys of which something comes out of order, with those in the log. Runs of equal rows before and
-after are compared; the difference goes out.
+lie in a log. A batch is sorted by key and time together with the last entries of its keys. Where
+all of it is later than these, each known run has maybe come to an end, and new ones follow. Else
+the entries in the log, of the keys that something comes late for, are sorted in too, and runs of
+equal rows before and after are compared; the difference goes out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids, Mask
+from gapless.operators.changelog.entries import (
+    GONE,
+    Entries,
+    by_key_and_time,
+    events_of_runs,
+    next_times,
+)
 from gapless.operators.changelog.log import Log
 from gapless.operators.changelog.reader import LIVE_MAX, ChangelogReader, Late
 from gapless.operators.numbers import at_places, numbers, read_numbers, unique
@@ -47,50 +54,8 @@ from gapless.protocol.errors import Bug, ChangeError, DecodeError, Misuse, Schem
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import StreamSchema
 
-_GONE = -1
-"""The row of a delete."""
 _NONE = -2
 """The row of a key of which nothing is known."""
-
-
-@dataclass(slots=True)
-class _Entries:
-    """Entries by key and time."""
-
-    key: Ids
-    time: Times
-    row: Ids
-    start: Times
-    """When the run of equal rows began that the entry is in; known of the first of a key, at least.
-    """
-
-    def take(self, rows: Ids | Mask) -> _Entries:
-        return _Entries(self.key[rows], self.time[rows], self.row[rows], self.start[rows])
-
-    @property
-    def is_first(self) -> Mask:
-        """Where another key begins."""
-        first = np.ones(len(self.key), np.bool_)
-        first[1:] = self.key[1:] != self.key[:-1]
-        return first
-
-    @property
-    def next_time(self) -> Times:
-        """When the next entry of the key is; INF for the last."""
-        ends = np.append(self.time[1:], INF)
-        ends[:-1][self.key[1:] != self.key[:-1]] = INF
-        return ends[: len(self.key)]
-
-    def runs(self) -> _Entries:
-        """The first of each run of equal rows; sets `start` of all entries."""
-        first = self.is_first
-        begins = first.copy()
-        begins[1:] |= self.row[1:] != self.row[:-1]
-        at = begins.nonzero()[0]
-        runs = self.take(at)
-        runs.start = np.where(first[at], runs.start, runs.time)
-        self.start = runs.start[np.cumsum(begins) - 1]
-        return runs
 
 
 class Upserts(ChangelogReader):
@@ -137,7 +102,7 @@ class Upserts(ChangelogReader):
         for column, none in self._columns:
             column.fit(self._keys.capacity)[fresh] = none
         pluses = changes.is_plus.nonzero()[0]
-        rows = np.full(len(changes), _GONE, np.int64)
+        rows = np.full(len(changes), GONE, np.int64)
         all_pluses = len(pluses) == len(changes)
         payload = changes.payload if all_pluses else take_rows(changes.payload, pluses)
         rows[pluses] = self._payloads.intern(payload)
@@ -152,45 +117,51 @@ class Upserts(ChangelogReader):
     def _take_in(self, changes: Changes, keys: Ids, rows: Ids) -> Frame:
         said = _says_something(changes.kinds, keys).nonzero()[0]
         keys, times, rows = keys[said], changes.times[said], rows[said]
-        old, disordered = self._held(keys, times)
-        merged = _Entries(
+        old, logged, in_order = self._held(keys, times)
+        merged = Entries(
             np.concatenate([old.key, keys]),
             np.concatenate([old.time, times]),
             np.concatenate([old.row, rows]),
             np.concatenate([old.start, times]),
         )
-        order = _by_key_and_time(merged.key, merged.time)
+        order = by_key_and_time(merged.key, merged.time)
         merged, is_old = merged.take(order), order < len(old.key)
         self._check_deletes(changes, said, merged, order - len(old.key))
         counts = np.ones(len(order), np.bool_)  # the last of each key and time
         counts[:-1] = (merged.key[1:] != merged.key[:-1]) | (merged.time[1:] != merged.time[:-1])
-        now = merged.take(counts)
-        before, after = merged.take(is_old).runs(), now.runs()
-        frame = self._difference(_events(before), _events(after))
-        self._hold(old, disordered, now)
+        now = merged if counts.all() else merged.take(counts)
+        if in_order:
+            runs = now.runs()
+            frame = self._continued(runs, runs.time <= self._time.values[runs.key])
+        else:
+            before = events_of_runs(merged.take(is_old).runs())
+            frame = self._difference(before, events_of_runs(now.runs()))
+        self._hold(old, logged, now)
         return frame
 
-    def _held(self, keys: Ids, times: Times) -> tuple[_Entries, Mask | None]:
-        """The entries of these keys that matter; and which in the log are among them."""
+    def _held(self, keys: Ids, times: Times) -> tuple[Entries, Mask | None, bool]:
+        """The entries of these keys that matter; which in the log are among them; and whether all
+        that comes is later than the last of its key.
+        """
         touched = unique(keys)
         touched = touched[self._row.values[touched] != _NONE]
         last = self._time.values[touched]
-        old = _Entries(touched, last, self._row.values[touched], self._start.values[touched])
+        old = Entries(touched, last, self._row.values[touched], self._start.values[touched])
         back = keys[times <= self._time.values[keys]]
         if not len(back) or not len(self._before):
-            return old, None
+            return old, None, not len(back)
         is_back = np.zeros(len(self._time.values), np.bool_)
         is_back[back] = True
         key, time, row, start, _ = self._before.columns
         found = is_back[key]
-        logged = _Entries(key, time, row, start).take(found)
+        logged = Entries(key, time, row, start).take(found)
         joined = [
             np.concatenate([getattr(logged, name), getattr(old, name)])
             for name in ("key", "time", "row", "start")
         ]
-        return _Entries(*joined), found
+        return Entries(*joined), found, False
 
-    def _check_deletes(self, changes: Changes, said: Ids, merged: _Entries, place: Ids) -> None:
+    def _check_deletes(self, changes: Changes, said: Ids, merged: Entries, place: Ids) -> None:
         """Raises unless each new delete finds a row, or the same delete."""
         if self._absent == "ignore":
             return
@@ -198,7 +169,7 @@ class Upserts(ChangelogReader):
         fine[1:] = (merged.key[1:] == merged.key[:-1]) & (
             (merged.row[:-1] >= 0) | (merged.time[1:] == merged.time[:-1])
         )
-        wrong = (merged.row == _GONE) & (place >= 0) & ~fine
+        wrong = (merged.row == GONE) & (place >= 0) & ~fine
         if np.count_nonzero(wrong):
             i = int(said[place[wrong].min()])
             raise ChangeError(
@@ -207,12 +178,25 @@ class Upserts(ChangelogReader):
                 'begin with a snapshot of the table, or say absent="ignore"',
             )
 
-    def _difference(self, before: _Entries, after: _Entries) -> Frame:
+    def _continued(self, runs: Entries, is_known: Mask) -> Frame:
+        """What the runs say where each key's first, if it is known, has only come to an end."""
+        ends = next_times(runs.key, runs.start)
+        there = runs.row >= 0
+        ended = (there & is_known & (ends < INF)).nonzero()[0]
+        rows = np.concatenate([ended, (there & ~is_known).nonzero()[0]])
+        if not len(rows):
+            return Frame.empty(self.schema)
+        was = np.full(len(rows), BEGIN, np.int64)
+        was[: len(ended)] = INF
+        columns = self._payloads.rows(runs.row[rows]).columns
+        return Frame.made(self.schema, runs.start[rows], ends[rows], columns, was)
+
+    def _difference(self, before: Entries, after: Entries) -> Frame:
         """What makes the events `before` the events `after`; each has its end for a time."""
         n = len(before.key)
         key = np.concatenate([before.key, after.key])
         vs = np.concatenate([before.start, after.start])
-        order = _by_key_and_time(key, vs)
+        order = by_key_and_time(key, vs)
         row = np.concatenate([before.row, after.row])
         end = np.concatenate([before.time, after.time])
         left, right = order[:-1], order[1:]
@@ -231,10 +215,10 @@ class Upserts(ChangelogReader):
         columns = self._payloads.rows(row[rows]).columns
         return Frame.made(self.schema, vs[rows], ends, columns, was)
 
-    def _hold(self, old: _Entries, disordered: Mask | None, now: _Entries) -> None:
+    def _hold(self, old: Entries, logged: Mask | None, now: Entries) -> None:
         """The entries are `now` what they were as `old`."""
-        if disordered is not None:
-            self._before.keep(~disordered)
+        if logged is not None:
+            self._before.keep(~logged)
         ends = now.next_time
         last = ends == INF
         key = now.key[last]
@@ -242,7 +226,7 @@ class Upserts(ChangelogReader):
         self._time.values[key] = now.time[last]
         self._row.values[key] = now.row[last]
         self._start.values[key] = now.start[last]
-        self._gone.add(key[now.row[last] == _GONE])
+        self._gone.add(key[now.row[last] == GONE])
         back = now.take(~last)
         self._before.add(back.key, back.time, back.row, back.start, ends[~last])
         self._keys.use(now.key)
@@ -270,7 +254,7 @@ class Upserts(ChangelogReader):
     def _forget_deleted(self, t: int) -> None:
         (keys,) = self._gone.columns
         keys = unique(keys[keys < len(self._row.values)])
-        keys = keys[self._row.values[keys] == _GONE]
+        keys = keys[self._row.values[keys] == GONE]
         forgotten = self._time.values[keys] < t
         self._gone = Log(1)
         self._gone.add(keys[~forgotten])
@@ -287,7 +271,7 @@ class Upserts(ChangelogReader):
         keys, key_places = self._keys.snapshot()
         rows, row_places = self._payloads.snapshot()
         entries = self._all
-        places = np.append(row_places, _GONE)  # a row of -1 finds the last
+        places = np.append(row_places, GONE)  # a row of -1 finds the last
         return {
             FACTS: facts(stable=self.stable),
             "keys.rows": keys,
@@ -308,24 +292,24 @@ class Upserts(ChangelogReader):
         payloads = self._payloads.restore(part(state, "payloads"), "rows")
         key, time, row, start = read_numbers(state, "entries", "key", "time", "row", "start")
         key = at_places(keys, key, "entries.key")
-        row = at_places(np.append(payloads, _GONE), np.where(row < 0, len(payloads), row), "row")
+        row = at_places(np.append(payloads, GONE), np.where(row < 0, len(payloads), row), "row")
         for column, _ in self._columns:
             column.fit(self._keys.capacity)
         none = np.zeros(0, np.int64)
         order = np.lexsort((time, key))
-        entries = _Entries(key, time, row, start).take(order)
-        self._hold(_Entries(none, none, none, none), None, entries)
+        entries = Entries(key, time, row, start).take(order)
+        self._hold(Entries(none, none, none, none), None, entries)
         try:
             self.validate()
         except Bug as e:
             raise DecodeError("snapshot", str(e), "the state of a reader of upserts") from None
 
     @property
-    def _all(self) -> _Entries:
+    def _all(self) -> Entries:
         """Every entry, by key and time."""
         live = (self._row.values != _NONE).nonzero()[0]
         key, time, row, start, _ = self._before.columns
-        entries = _Entries(
+        entries = Entries(
             np.concatenate([key, live]),
             np.concatenate([time, self._time.values[live]]),
             np.concatenate([row, self._row.values[live]]),
@@ -377,16 +361,3 @@ def _says_something(kinds: np.typing.NDArray[np.int8], keys: Ids) -> Mask:
     if np.count_nonzero(before):
         says[:-1] = ~(before & (kinds[1:] == UPDATE_AFTER) & (keys[1:] == keys[:-1]))
     return says
-
-
-def _events(runs: _Entries) -> _Entries:
-    """Runs of rows that are there, with their ends in place of their times."""
-    ends = np.append(runs.start[1:], INF)
-    ends[:-1][runs.key[1:] != runs.key[:-1]] = INF
-    runs.time = ends[: len(runs.key)]
-    return runs.take(runs.row >= 0)
-
-
-def _by_key_and_time(keys: Ids, times: Times) -> Ids:
-    """The order by key, then time; of equal ones, the order in which they are."""
-    return np.lexsort((times, keys))

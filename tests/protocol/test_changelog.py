@@ -42,7 +42,7 @@ def test_every_word_for_a_kind_is_read_in_every_layout() -> None:
     for t in (pa.int8(), pa.uint8(), pa.int64()):
         changes = Changes.of(batch(op=pa.array(range(4), t), ts=[1] * 4), SCHEMA)
         assert [KINDS[kind] for kind in changes.kinds] == ["+I", "-U", "+U", "-D"]
-    assert changes.is_plus.tolist() == [True, False, True, False]
+        assert changes.is_plus.tolist() == [True, False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,16 @@ def test_a_reader_without_watermarks_stops_before_it_has_taken_all_memory() -> N
 # -- misuse ---------------------------------------------------------------------------------------
 
 
+def test_times_at_the_edges_of_int64_are_in_order_too() -> None:
+    told: list[Batch] = [
+        ([("+I", BEGIN + 1, ("A", 1)), ("+I", INF - 1, ("A", 2)), ("+I", 0, ("B", 1))], BEGIN + 1),
+        ([("+U", 5, ("A", 3)), ("-D", INF - 1, ("B", 1))], 6),
+    ]
+    agree(upserts(), TwinUpserts(SCHEMA), told)
+    told[1] = ([("-D", 5, ("A", 1)), ("-D", INF - 1, ("B", 1))], 6)
+    agree(retractions(), TwinRetractions(SCHEMA), told)
+
+
 def test_what_does_not_fit_is_the_callers_mistake() -> None:
     other = StreamSchema({"k": "string"})
     with pytest.raises(SchemaError):
@@ -213,7 +223,7 @@ def test_what_does_not_fit_is_the_callers_mistake() -> None:
         Revisions(SCHEMA).push(changes([]))
     with pytest.raises(SchemaError, match="'x'"):
         Upserts(SCHEMA, ["x"])
-    for key in ("k", []):
+    for key in ("k", ()):
         with pytest.raises(Misuse, match="list"):
             Upserts(SCHEMA, key)
     with pytest.raises(Misuse, match="absent"):
@@ -233,7 +243,8 @@ class TakesAnyNextForPlain(Retractions):
     def _are_plain(self, payload: Ids, time: Times, plus: Mask, first: Mask) -> Mask:
         is_open = self._open.values[payload] < INF
         is_open[1:] = np.where(first[1:], is_open[1:], plus[:-1])
-        return (plus != is_open) & (self._tangled.values[payload] == 0)
+        plain: Mask = (plus != is_open) & (self._tangled.values[payload] == 0)
+        return plain
 
 
 class ForgetsTooEarly(Upserts):

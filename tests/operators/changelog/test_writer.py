@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gapless.operators.changelog import FinalChanges, Retractions, Revisions, Upserts
 from gapless.protocol.changelog import Changes
-from gapless.protocol.elements import INF, Insert, Stable
+from gapless.protocol.elements import INF, Element, Insert, Stable
 from gapless.protocol.errors import (
     BadData,
     Bug,
@@ -147,7 +147,7 @@ def test_what_is_kept_is_what_is_open_or_may_change() -> None:
     writer = FinalChanges(SCHEMA, ["k"])
     writer.push(frame("ins((old,1),0,inf)"))
     for t in range(300):
-        rows = [Insert((f"new {t}", t), 10 * t, 10 * t + 4), Stable(10 * t + 5)]
+        rows: list[Element] = [Insert((f"new {t}", t), 10 * t, 10 * t + 4), Stable(10 * t + 5)]
         writer.push(Frame.from_elements(SCHEMA, rows))
         assert len(writer) == 1
     assert writer.nbytes < 30_000

@@ -120,9 +120,9 @@ class TwinUpserts(Twin):
             runs = [list(run) for _, run in groupby(sorted(said), key=said.get)]
             starts = [run[0] for run in runs]
             for vs, ve in zip(starts, [*starts[1:], INF], strict=True):
-                row = said[vs]
-                if row is not None:
-                    events.append(Event(row, vs, ve))
+                there = said[vs]
+                if there is not None:
+                    events.append(Event(there, vs, ve))
         return events
 
 
@@ -166,7 +166,8 @@ class TwinRevisions(Twin):
             net[Event(row, vs, ve)] += 1 if kind.startswith("+") else -1
         for payload, vs in {(e.payload, e.vs) for e in net if net[e]}:
             ends = {e.ve: n for e, n in net.items() if (e.payload, e.vs) == (payload, vs) and n}
-            if vs < self.stable and (sum(ends.values()) or min(ends) < self.stable):
+            more: int = sum(ends.values())
+            if vs < self.stable and (more or min(ends) < self.stable):
                 raise Refused
         if any(self.there[e] + n < 0 for e, n in net.items()):
             raise Refused
