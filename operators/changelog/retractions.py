@@ -150,7 +150,7 @@ class Retractions(ChangelogReader):
             at = self._offender(payload, time, plus)
             raise ChangeError(
                 changes.row(int(rows[at])),
-                f"takes a row away at {time[at]} that is not there then",
+                f"takes away at {time[at]} a row that is not there, or that another minus takes",
                 "its plus comes before it in time, and not in a later batch",
             )
         return out
@@ -177,7 +177,7 @@ class Retractions(ChangelogReader):
         self._open_count -= len(opened)
 
     def _offender(self, payload: Ids, time: Times, plus: Mask) -> int:
-        """The last row, up to the first instant at which its payload is there too seldom."""
+        """The last minus in the log, up to the first instant at which there are too many."""
         held, at, sums = self._form.of(unique(payload))
         who = np.concatenate([held, payload])
         when = np.concatenate([at, time])

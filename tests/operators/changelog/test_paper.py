@@ -55,7 +55,7 @@ def test_the_prefixes_s_u_and_w_are_equivalent(at_once: bool) -> None:
 
 
 def test_a_close_that_revises_is_one_too_many_where_closes_are_counted() -> None:
-    with pytest.raises(ChangeError, match=r"row 0: takes a row away at 5"):
+    with pytest.raises(ChangeError, match=r"row 0: takes away at 5 a row"):
         table(Retractions(SCHEMA), W)
 
 
