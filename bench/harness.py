@@ -40,6 +40,7 @@ from gapless.protocol.errors import Bug, Misuse
 
 BENCHES: Mapping[str, str] = MappingProxyType(
     {
+        "changelog": "gapless.bench.changelog",
         "engine": "gapless.bench.engine",
         "journal": "gapless.bench.journal",
         "kernel": "gapless.bench.kernel",
