@@ -249,7 +249,7 @@ class Attachment:
             while (request := await self._read()) is not None and self._refusal is None:
                 kind = request.WhichOneof("message")
                 if kind == "detach":
-                    self._leave()
+                    await self._leave()
                     return
                 if kind != "frame":
                     raise Refusal("INVALID_ARGUMENT", "after the attach come frames")
@@ -291,8 +291,11 @@ class Attachment:
         self._taken = sequence
         self._calls.pushed(stream.definition.name, len(frame), len(message.body))
 
-    def _leave(self) -> None:
-        """It says that it has no more to say: what it has not said no longer holds anything."""
+    async def _leave(self) -> None:
+        """It says that it has no more to say: what it has not said no longer holds anything. The
+        call ends once all that it has said is durable, as nobody would say it again.
+        """
+        await self._stream.durable()
         self._why = pb.Detached.WHY_LEFT
         self._stream.leave(self._session.life, self)
         self._stream.let_go(self._session.life)

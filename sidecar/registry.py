@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 from gapless.failover.whole import is_name
 from gapless.protocol.errors import GaplessError
@@ -122,7 +123,7 @@ class Registry:
 
     async def _make(self, definition: Definition) -> None:
         loop = asyncio.get_running_loop()
-        make = partial(self.directory.define, definition, f"{self.setup.token}-{definition.name}")
+        make = partial(self.directory.define, definition, uuid4().hex)  # each has its own draft
         try:
             await loop.run_in_executor(self._pool, make)
         except FileExistsError:

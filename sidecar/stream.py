@@ -209,6 +209,12 @@ class Stream:
         if problem is not None:  # what is wrong with the journal the next append says
             self.alarm(f"the output is not trimmed: {problem}")
 
+    async def durable(self) -> None:
+        """Waits until all that the merger has put out by now is durable."""
+        wanted = self.rows + self.machine.sizes()["pending rows"]
+        while self.rows < wanted and self.lost is None:
+            await self.room()
+
     async def room(self) -> None:
         """Waits until the merger may have room for what it has not taken in."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -348,13 +354,15 @@ class Stream:
         if self.lost is None:
             self.happens(Drain(ORDER_TERM))
             until = time.monotonic() + self._setup.drain_s
-            while time.monotonic() < until:
-                if self.lost is not None or (self.status is not None and self.status.is_drained):
-                    break
-                await asyncio.sleep(TICK_MS / 1000)
+            while time.monotonic() < until and not self._has_drained:
+                await self.room()
             self.happens(Retire(ORDER_TERM, self.life, "drained"))
         await self._writing.idle()
         await self._reading.idle()
+
+    @property
+    def _has_drained(self) -> bool:
+        return self.lost is not None or (self.status is not None and self.status.is_drained)
 
     # -- the output, on threads that write it -------------------------------------------------
 

@@ -1,0 +1,5 @@
+"""The client of a sidecar, for programs: `from gapless.client import Consumer, Producer`."""
+
+from gapless.sidecar.client import Consumer, Credentials, Delivered, Denied, Producer, table
+
+__all__ = ["Consumer", "Credentials", "Delivered", "Denied", "Producer", "table"]
