@@ -22,6 +22,7 @@ import pyarrow as pa
 from gapless.protocol.elements import BEGIN, Element
 from gapless.protocol.errors import GaplessError, JobError
 from gapless.protocol.frame import Frame
+from gapless.protocol.schema import WAS
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.assembling import Assembler, Delivered
 from gapless.sidecar.connecting import NOBODY, Connection, Credentials, addresses, error_of
@@ -179,7 +180,7 @@ def table(
     token: str | None = None,
     timeout_s: float = TABLE_S,
 ) -> pa.Table:
-    """The current answer of a stream, or that at a time: one row an event, time columns first."""
+    """The current answer of a stream, or that at a time: a row an event, when it lives in front."""
     import grpc
 
     shown = Credentials(token=token) if token is not None else credentials
@@ -198,4 +199,4 @@ def table(
     finally:
         connection.close()
     batches = [frame.batch for frame in frames]
-    return pa.Table.from_batches(batches, schema=assembler.schema.arrow)
+    return pa.Table.from_batches(batches, schema=assembler.schema.arrow).drop_columns([WAS])

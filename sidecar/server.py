@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from gapless.protocol.errors import Misuse
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.access import Access
 from gapless.sidecar.counters import Counters
+from gapless.sidecar.definition import Definition
 from gapless.sidecar.limits import Limits
 from gapless.sidecar.refusals import Refusal
 from gapless.sidecar.registry import Registry
 from gapless.sidecar.service import NAME, Service
-from gapless.sidecar.setup import Retention
+from gapless.sidecar.setup import DRAIN_S, Retention
 
 KEEPALIVE_MS = 10_000
 """A connection on which nothing comes is asked whether it is there, after so long, ..."""
@@ -69,11 +71,15 @@ class Server:
         retention: Retention | None = None,
         access: Access | None = None,
         reflects: bool = True,
+        drain_s: float = DRAIN_S,
+        streams: Sequence[Definition] = (),
     ) -> None:
         """Takes the directory over. Raises `GaplessError` and `OSError`."""
         self.limits = limits or Limits()
         self.counters = Counters()
         self.registry = Registry(data, self.limits, retention or Retention())
+        self.registry.setup.drain_s = drain_s
+        self._defined = tuple(streams)
         self.service = Service(self.registry, access or Access(), self.counters)
         self.health = health.aio.HealthServicer()
         self._server = grpc.aio.server(
@@ -106,8 +112,10 @@ class Server:
         return int(port)
 
     async def start(self) -> None:
-        """Begins to answer."""
+        """Makes the streams that settings name, and begins to answer. Raises `Refusal`."""
         self.registry.start()
+        for definition in self._defined:
+            await self.registry.define(definition)
         await self._server.start()
         self._watching = asyncio.create_task(self._watch(), name="health")
 
