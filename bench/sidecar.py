@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -73,7 +74,7 @@ def _rate(data: Path, feed: Feed) -> float:
 
 
 def _of(feed: Feed, sidecars: str, begin: float, name: str) -> Feed:
-    return Feed(sidecars, feed.frames, feed.rows, feed.frames_per_s, begin, name, feed.encoding)
+    return replace(feed, sidecars=sidecars, begin=begin, name=name)
 
 
 # -- latency --------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ def _struck(
     folder: Path, sidecars: int, strike: Callable[[list[Sidecar], list[Worker]], None]
 ) -> dict[str, float]:
     """What a subscriber has seen of a strike; all but it goes on."""
-    feed = Feed("", int(PACE * SECONDS), 100, PACE)
+    feed = Feed("", int(PACE * SECONDS), 100, PACE, struck_s=STRIKE_S)
     with ExitStack() as stack:
         nodes = [stack.enter_context(Sidecar(folder / str(number))) for number in range(sidecars)]
         addresses = ",".join(node.address for node in nodes)

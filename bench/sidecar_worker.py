@@ -30,6 +30,10 @@ KEYS = 97
 LIFE_FRAMES = 100
 """How many frames an event lives for: what the merger holds of each copy."""
 FLUSH_S = 120.0
+SUBSCRIBE_S = 1.0
+"""Before a feed begins many subscribe to it: by then the stream is there."""
+PAUSE_S_MAX = 10.0
+"""For so long after a strike a silence counts as its pause."""
 MADE_MAX = 4000
 """Frames that are made before the first is pushed: making them is not what is measured."""
 
@@ -47,6 +51,8 @@ class Feed:
     """On the monotonic clock."""
     name: str = "a"
     encoding: str = "arrow"
+    struck_s: float = 0.0
+    """When something is killed, from the begin on: a pause is looked for from there."""
 
     def argument(self, role: str, **more: Any) -> str:
         """For a process of its own."""
@@ -125,8 +131,9 @@ def _paced(feed: Feed, times: Any, stables: Any) -> dict[str, Any]:
     numbers = np.arange(1, feed.frames)
     came = times[np.searchsorted(stables, (numbers + 1) * feed.rows)]
     latencies = (came - (feed.begin + numbers / feed.frames_per_s)) * 1e3
-    steady = times[times >= feed.begin]
-    gaps = np.diff(steady) * 1e3
+    struck = feed.begin + feed.struck_s
+    since = times[max(0, int(np.searchsorted(times, struck)) - 1) :]
+    gaps = np.diff(since[since <= struck + PAUSE_S_MAX]) * 1e3
     return {
         "p50_ms": float(np.percentile(latencies, 50)),
         "p99_ms": float(np.percentile(latencies, 99)),
@@ -153,6 +160,7 @@ async def _read_many(feed: Feed, count: int) -> dict[str, Any]:
 
     async def one(i: int) -> None:
         nonlocal worst_ms, finished
+        await asyncio.sleep(max(0.0, feed.begin - SUBSCRIBE_S - time.monotonic()))
         call = channels[i % len(channels)].unary_stream(
             "/gapless.v1.Sidecar/Subscribe",
             pb.SubscribeRequest.SerializeToString,
@@ -160,7 +168,7 @@ async def _read_many(feed: Feed, count: int) -> dict[str, Any]:
         )(pb.SubscribeRequest(stream=STREAM, edge=pb.EDGE_BEGIN))
         async for delivery in call:
             for each in delivery.frames:
-                if each.HasField("stable"):
+                if each.HasField("stable") and each.stable > feed.rows:
                     due = feed.begin + (each.stable // feed.rows - 1) / feed.frames_per_s
                     worst_ms = max(worst_ms, (time.monotonic() - due) * 1e3)
                     if each.stable >= end:

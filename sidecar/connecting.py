@@ -24,7 +24,7 @@ SIDECARS_MAX = 8
 """That one client uses: two are enough to lose one."""
 RECONNECT_MS = 50
 """Before a connection is tried again, doubled up to the next: a restart takes a second or two."""
-RECONNECT_MS_MAX = 1_000
+RECONNECT_MS_MAX = 250
 ANSWER_S = 10.0
 """How long a question with one answer may take: the deadline of each such call."""
 
