@@ -105,6 +105,7 @@ def _times(document: dict[str, Any], name: str, missing: int | None) -> Times:
     if not isinstance(listed, list):
         raise DecodeError(name, f"is a {type(listed).__name__}", "a list of integers")
     try:
+        _check_kinds(listed, pa.int64())
         times = pa.array(listed, pa.int64())
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
         raise DecodeError(name, f"is no list of 64 bit integers: {e}") from None
@@ -128,6 +129,7 @@ def _column(columns: dict[str, Any], field: pa.Field, rows: int) -> pa.Array:
     try:
         if _is_simple(t):
             ticks = ticks_type(t)
+            _check_kinds(listed, t)
             array = pa.array(listed, t) if ticks is None else pa.array(listed, ticks).view(t)
             array.validate(full=True)  # a time of day within the day, a date64 of whole days, ...
             return array
@@ -158,6 +160,26 @@ def _is_simple(t: pa.DataType) -> bool:
         or types.is_float16(t)
         or types.is_interval(t)
     )
+
+
+def _check_kinds(listed: list[Any], t: pa.DataType) -> None:
+    """Raises `ValueError` where a value is not written as its type says: Arrow would cut off what
+    is behind the point of a number, or take a text for bytes.
+    """
+    types = pa.types
+    if types.is_boolean(t):
+        wanted = {bool}
+    elif types.is_floating(t):
+        wanted = {int, float}
+    elif types.is_integer(t) or types.is_temporal(t):
+        wanted = {int}
+    elif types.is_string(t) or types.is_large_string(t) or types.is_string_view(t):
+        wanted = {str}
+    else:
+        wanted = {bytes}
+    wrong = set(map(type, listed)) - wanted - {type(None)}
+    if wrong:
+        raise ValueError(f"a value is a {wrong.pop().__name__}")
 
 
 def _read(value: Any, t: pa.DataType) -> Any:

@@ -107,7 +107,7 @@ class Stream:
         """Deliveries as bytes, for subscribers at the same place."""
         self._setup = setup
         self._output = output
-        self._retaining = retaining
+        self.retaining = retaining
         self._producers: dict[str, User] = {}
         self._subscribers: dict[str, User] = {}
         self._attempts: dict[Life, int] = {}
@@ -202,8 +202,8 @@ class Stream:
         now_s = time.monotonic()
         if self._gone and now_s - min(self._gone.values()) >= self.limits.absent_s:
             self._let_absent_go(now_s)
-        if self._retaining.is_due(now_s):
-            self._writing.do(self._retaining.trim, self._trimmed)
+        if self.retaining.is_due(now_s):
+            self._writing.do(self.retaining.trim, self._trimmed)
 
     def _trimmed(self, problem: str | None) -> None:
         if problem is not None:  # what is wrong with the journal the next append says
