@@ -167,6 +167,7 @@ def _check_kinds(listed: list[Any], t: pa.DataType) -> None:
     is behind the point of a number, or take a text for bytes.
     """
     types = pa.types
+    wanted: set[type]
     if types.is_boolean(t):
         wanted = {bool}
     elif types.is_floating(t):

@@ -222,6 +222,7 @@ class Attachment:
                 break
             await stream.room()  # no answer: the merger holds too much to take a tail
         stream.fence(life)
+        self._calls.pushed(stream.definition.name, len(attach.tail), attach.tail.nbytes)
         ack = self._ack
         if ack is None:
             raise Refusal("INTERNAL", f"{life} was attached, and the merger does not say so")

@@ -23,6 +23,7 @@ from gapless.sidecar.frames import to_wire
 from gapless.sidecar.limits import Limits
 from gapless.sidecar.server import Server
 from gapless.sidecar.setup import Retention
+from gapless.sidecar.tls import Certificates
 
 SCHEMA = StreamSchema({"src": "string", "n": "int64"})
 PATIENCE_S = 30.0
@@ -32,8 +33,11 @@ PATIENCE_S = 30.0
 class Running:
     """A sidecar in this process; its loop is a thread."""
 
-    def __init__(self, data: Path, port: int = 0, **settings: Any) -> None:
+    def __init__(
+        self, data: Path, port: int = 0, certificates: Certificates | None = None, **settings: Any
+    ) -> None:
         self.data = data
+        self._certificates = certificates
         self.port = port
         self._settings = settings
         self._start()
@@ -44,7 +48,7 @@ class Running:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
-        self._by_force = False
+        self._killed: asyncio.Event
         self.server: Server
         self._thread.start()
         assert self._ready.wait(PATIENCE_S)
@@ -57,17 +61,23 @@ class Running:
     async def _serve(self) -> None:
         try:
             self._loop = asyncio.get_running_loop()
-            self._end = asyncio.Event()
+            self._end, self._killed = asyncio.Event(), asyncio.Event()
             self.server = Server(self.data, **self._settings)
-            self.port = self.server.listen(f"127.0.0.1:{self.port}")
+            tls = None if self._certificates is None else self._certificates.credentials()
+            self.port = self.server.listen(f"127.0.0.1:{self.port}", tls)
             await self.server.start()
         except BaseException as e:
             self._failed = e
             self._ready.set()
             raise
         self._ready.set()
-        await self._end.wait()
-        await (self.server.kill() if self._by_force else self.server.stop())
+        serving = asyncio.create_task(self.server.run(self._end))
+        killed = asyncio.create_task(self._killed.wait())
+        await asyncio.wait({serving, killed}, return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            serving.cancel()
+            await self.server.kill()
+        killed.cancel()
 
     @property
     def address(self) -> str:
@@ -84,9 +94,17 @@ class Running:
     def stop(self, *, by_force: bool = False) -> None:
         if not self._thread.is_alive():
             return
-        self._by_force = by_force
-        self._loop.call_soon_threadsafe(self._end.set)
+        end = self._killed if by_force else self._end
+        try:
+            self._loop.call_soon_threadsafe(end.set)
+        except RuntimeError:
+            pass  # it has just ended by itself
         self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+
+    def ended(self, timeout_s: float) -> None:
+        """Waits until it has ended by itself."""
+        self._thread.join(timeout_s)
         assert not self._thread.is_alive()
 
     def restart(self, *, by_force: bool = True) -> None:
@@ -101,7 +119,7 @@ class Running:
             for stream in self.server.registry.streams.values():
                 stream.machine.validate()
 
-        if self._thread.is_alive():
+        if self._thread.is_alive() and not self.server.registry.is_draining:
             self.on_loop(look)
 
 
@@ -112,9 +130,12 @@ def sidecar(
     limits: Limits | None = None,
     retention: Retention | None = None,
     access: Access | None = None,
+    certificates: Certificates | None = None,
 ) -> Iterator[Running]:
     """A sidecar that is stopped, and sound, in the end."""
-    running = Running(data, limits=limits, retention=retention, access=access)
+    running = Running(
+        data, certificates=certificates, limits=limits, retention=retention, access=access
+    )
     try:
         yield running
         running.validate()

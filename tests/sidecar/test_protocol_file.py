@@ -13,7 +13,7 @@ MADE = ("gapless_pb2.py", "gapless_pb2.pyi")
 
 
 def test_the_committed_code_is_what_the_compiler_makes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "grpc_tools.protoc", "--proto_path", ROOT / "protocol"]
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={ROOT / 'protocol'}"]
     command += [f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", "gapless.proto"]
     subprocess.run(command, check=True)
     for name in MADE:

@@ -217,11 +217,15 @@ WISHES = {
         "not taken",
     ),
     "an unknown deliver": (
-        pb.SubscribeRequest(stream="s", deliver=9),
+        pb.SubscribeRequest(stream="s", deliver=9),  # type: ignore[arg-type]  # as above
         "INVALID_ARGUMENT",
         "deliver 9",
-    ),  # type: ignore[arg-type]  # as above
-    "an unknown start": (pb.SubscribeRequest(stream="s", edge=9), "INVALID_ARGUMENT", "start 9"),  # type: ignore[arg-type]  # as above
+    ),
+    "an unknown start": (
+        pb.SubscribeRequest(stream="s", edge=9),  # type: ignore[arg-type]  # as above
+        "INVALID_ARGUMENT",
+        "start 9",
+    ),
 }
 
 
