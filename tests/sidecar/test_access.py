@@ -114,7 +114,7 @@ def test_a_pattern_ends_in_a_star_or_is_a_name() -> None:
         check(some, "admin")
 
 
-BAD = {
+BAD: dict[str, dict[str, object]] = {
     "no name": {"sha256": "00" * 32},
     "no hash": {"name": "a"},
     "a hash cut short": {"name": "a", "sha256": "00" * 31},
