@@ -6,8 +6,18 @@ Programs in other languages speak gRPC: protocol/gapless.proto, and docs/sidecar
 """
 
 from gapless.sidecar.assembling import Delivered
+from gapless.sidecar.async_client import AsyncConsumer, AsyncProducer
 from gapless.sidecar.connecting import Credentials, Denied
 from gapless.sidecar.consumer import Consumer, table
 from gapless.sidecar.producer import Producer
 
-__all__ = ["Consumer", "Credentials", "Delivered", "Denied", "Producer", "table"]
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "Credentials",
+    "Delivered",
+    "Denied",
+    "Producer",
+    "table",
+]

@@ -12,7 +12,7 @@ frames wait for it here, and the rest is not asked for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, Full, Queue
 from types import TracebackType
 from typing import Any, Self
@@ -55,15 +55,18 @@ class Consumer:
         missing_s: float = MISSING_S,
         credentials: Credentials = NOBODY,
         token: str | None = None,
+        arrived: Callable[[], None] = lambda: None,
     ) -> None:
         """`start`: "now" (first a reset: the table as of now), "begin", a time, or the token of an
         earlier consumer. `deliver`: "changes", or "final": each event once, when nothing about it
-        can change any more. `filter`: as `len > 100 and src in ("A", "B")`.
+        can change any more. `filter`: as `len > 100 and src in ("A", "B")`. `arrived` is called by
+        another thread whenever there is something to take.
         """
         shown = Credentials(token=token) if token is not None else credentials
         wish = Wish(stream, deliver, start, tuple(columns), filter, name)
         connections = [Connection(address, shown) for address in addresses(sidecars)]
         self._frames: Queue[Delivered | BaseException | None] = Queue(FRAMES_MAX)
+        self._arrived = arrived
         self._closed = threading.Event()
         self._last: Delivered | None = None
         self._reading: Reading | Merging = (
@@ -98,13 +101,13 @@ class Consumer:
     def next_delivered(self, timeout_s: float | None = None) -> Delivered | None:
         """The next frame with all that comes with it; as `next`."""
         try:
-            taken = self._frames.get(timeout=timeout_s)
+            taken = self._frames.get(timeout_s != 0, timeout_s)
         except Empty:
             return None
         if isinstance(taken, Delivered):
             self._last = taken
             return taken
-        self._put(taken)  # the end, for whoever asks again
+        self._frames.put(taken)  # the end, for whoever asks again: nothing comes behind it
         if taken is None:
             raise StopIteration
         raise taken
@@ -166,6 +169,7 @@ class Consumer:
                 self._frames.put(what, timeout=PUT_S)
             except Full:
                 continue
+            self._arrived()
             return
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
@@ -74,11 +74,13 @@ class Producer:
         encoding: str = "arrow",
         credentials: Credentials = NOBODY,
         token: str | None = None,
+        heard: Callable[[], None] = lambda: None,
     ) -> None:
         """`sidecars`: "HOST:PORT", several with commas between them. `name`: whose copy it is; two
         copies have two names, and of one name the later incarnation counts. `key`, `insert_only`:
         what all copies of the stream are known to be. `join_at`: it tells every event with `ve`
         from then on. `incarnation`: the time, by default. `token` is short for credentials of it.
+        `heard` is called by another thread whenever there may be room again, or an end.
         """
         self.schema = schema if isinstance(schema, StreamSchema) else StreamSchema(schema)
         if encoding not in _ENCODINGS:
@@ -92,6 +94,7 @@ class Producer:
         shown = Credentials(token=token) if token is not None else credentials
         self._machine = Pushing(life_of(name, number), names, self.schema, join_at)
         self._changed = threading.Condition()
+        self._on_heard = heard
         self._error: GaplessError | None = None
         self._is_closed = threading.Event()
         self._rows: list[Insert | Adjust] = []
@@ -112,6 +115,14 @@ class Producer:
         with self._changed:
             self._push_rows(timeout_s)
             self._push(frame, timeout_s)
+
+    def try_push(self, frame: Frame | pa.RecordBatch) -> bool:
+        """As `push`, where that would not wait; else False, and nothing of it is pushed."""
+        with self._changed:
+            if self._error is None and not self._machine.has_room:
+                return False
+            self.push(frame)
+            return True
 
     def insert(self, start: int, end: int | None = None, /, **payload: Any) -> None:
         """Says that there is an event from `start` up to `end`; None: it has no end yet. It is
@@ -270,6 +281,7 @@ class Producer:
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
+        self._on_heard()
 
     def _tick(self) -> None:
         while not self._is_closed.wait(TICK_S):
@@ -378,6 +390,7 @@ class _Line:
         with producer._changed:
             producer._do(producer._machine.heard(ack, _now_ms()))
             producer._changed.notify_all()
+        producer._on_heard()
 
     def _ended(self, error: Any, why: pb.Detached | None) -> None:
         producer = self._producer

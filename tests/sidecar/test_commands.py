@@ -1,4 +1,4 @@
-"""The commands, as processes: a sidecar that is stopped, one that is killed, a person's push and tail."""
+"""The commands, as processes: a sidecar that is stopped or killed, a person's push and tail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def process(data: Path, listen: str = "127.0.0.1:0") -> Iterator[tuple[Any, str]
         yield started, json.loads(said)["listen"]
     finally:
         started.kill()
-        started.communicate()
+        started.wait()
+        assert started.stdout is not None
+        started.stdout.close()
 
 
 def gapless(*arguments: str, stdin: str | None = None) -> Any:
