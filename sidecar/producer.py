@@ -369,6 +369,7 @@ class _Line:
             with producer._changed:
                 producer._machine.lost(address, _now_ms())
                 producer._changed.notify_all()
+            producer._on_heard()
 
     def _heard(self, reply: pb.PushReply) -> None:
         producer = self._producer

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError as ProtobufError
 
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import GaplessError
@@ -69,19 +70,19 @@ class Service:
         """For a gRPC server."""
         methods = {
             "Push": grpc.stream_stream_rpc_method_handler(
-                self.push, pb.PushRequest.FromString, _as_it_is
+                self.push, _parser(pb.PushRequest), _as_it_is
             ),
             "Subscribe": grpc.unary_stream_rpc_method_handler(
-                self.subscribe, pb.SubscribeRequest.FromString, _as_it_is
+                self.subscribe, _parser(pb.SubscribeRequest), _as_it_is
             ),
             "Table": grpc.unary_stream_rpc_method_handler(
-                self.table, pb.TableRequest.FromString, _as_it_is
+                self.table, _parser(pb.TableRequest), _as_it_is
             ),
             "Status": grpc.unary_unary_rpc_method_handler(
-                self.status, pb.StatusRequest.FromString, pb.StatusReply.SerializeToString
+                self.status, _parser(pb.StatusRequest), pb.StatusReply.SerializeToString
             ),
             "Drain": grpc.unary_unary_rpc_method_handler(
-                self.drain, pb.DrainRequest.FromString, pb.DrainReply.SerializeToString
+                self.drain, _parser(pb.DrainRequest), pb.DrainReply.SerializeToString
             ),
         }
         return grpc.method_handlers_generic_handler(NAME, methods)
@@ -94,7 +95,7 @@ class Service:
 
         async def read() -> pb.PushRequest | None:
             message = await context.read()
-            return None if message is grpc.aio.EOF else message
+            return None if message is grpc.aio.EOF else _checked(message)
 
         async def call() -> None:
             caller = _Caller(self._grant(context), self.counters)
@@ -106,6 +107,7 @@ class Service:
         """A subscriber's stream."""
 
         async def call() -> None:
+            _checked(request)
             stream = await self._readable(request.stream, context)
             view = view_of(stream, request, self.registry.setup.limits.columns_max)
             subscription = Subscription(stream, view, deliver_of(request), start_of(request))
@@ -120,6 +122,7 @@ class Service:
         """The answer as of a time."""
 
         async def call() -> None:
+            _checked(request)
             stream = await self._readable(request.stream, context)
             view = view_of(stream, request, self.registry.setup.limits.columns_max)
             at = request.at if request.HasField("at") else None
@@ -142,6 +145,7 @@ class Service:
 
         async def call() -> None:
             grant = self._grant(context)
+            _checked(request)
             if request.stream:
                 if not grant.allows("push", request.stream):
                     check(grant, "subscribe", request.stream)
@@ -240,6 +244,32 @@ def stream_status(stream: Stream) -> pb.StreamStatus:
             )
         )
     return status
+
+
+class _Malformed:
+    """What came instead of a message."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+
+def _parser(kind: Any) -> Callable[[bytes], Any]:
+    """Reads a message; where it is none gRPC would answer with a traceback in our log."""
+
+    def parse(data: bytes) -> Any:
+        try:
+            return kind.FromString(data)
+        except ProtobufError as e:
+            return _Malformed(f"a message that is no {kind.DESCRIPTOR.name}: {e}")
+
+    return parse
+
+
+def _checked(message: Any) -> Any:
+    """The message. Raises `Refusal` where it is none."""
+    if isinstance(message, _Malformed):
+        raise Refusal("INVALID_ARGUMENT", message.what)
+    return message
 
 
 def _as_it_is(data: bytes) -> bytes:
