@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gapless.client import Consumer, Producer
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
+from gapless.sidecar.client import Consumer, Producer
 
 SCHEMA = StreamSchema({"src": "int32", "n": "int64"})
 STREAM = "bench"
