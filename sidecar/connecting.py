@@ -18,7 +18,7 @@ from gapless.protocol.errors import (
     Trimmed,
 )
 from gapless.sidecar.limits import Limits
-from gapless.sidecar.server import channel_options
+from gapless.sidecar.options import channel_options
 
 SIDECARS_MAX = 8
 """That one client uses: two are enough to lose one."""
@@ -54,6 +54,11 @@ class Credentials:
     certificate: str | Path | None = None
     key: str | Path | None = None
 
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What each call says of who makes it."""
+        return () if self.token is None else (("authorization", f"Bearer {self.token}"),)
+
 
 NOBODY = Credentials()
 
@@ -75,22 +80,12 @@ class Connection:
 
     def __init__(self, address: str, shown: Credentials) -> None:
         self.address = address
-        self._metadata = (
-            () if shown.token is None else (("authorization", f"Bearer {shown.token}"),)
-        )
-        options = [
-            *channel_options(Limits().frame_bytes_max),
-            ("grpc.max_receive_message_length", -1),
-            ("grpc.initial_reconnect_backoff_ms", RECONNECT_MS),
-            ("grpc.min_reconnect_backoff_ms", RECONNECT_MS),
-            ("grpc.max_reconnect_backoff_ms", RECONNECT_MS_MAX),
-            ("grpc.use_local_subchannel_pool", 1),
-        ]
+        self._metadata = shown.metadata
+        options = client_options(address, shown)
         if shown.ca is None:
-            _check_plain(address, shown)
             self.channel = grpc.insecure_channel(address, options)
         else:
-            self.channel = grpc.secure_channel(address, _tls(shown), options)
+            self.channel = grpc.secure_channel(address, tls_credentials(shown), options)
 
     def stream_stream(self, method: str, requests: Any, serialize: Any, parse: Any) -> Any:
         """A call with many messages both ways. Raises `Closed`, as all here."""
@@ -145,7 +140,22 @@ def _bytes(message: Any) -> bytes:
     return data
 
 
+def client_options(address: str, shown: Credentials) -> list[tuple[str, int]]:
+    """Of a channel to an address. Raises `Misuse` where what is shown may not be sent there."""
+    _check_plain(address, shown)
+    return [
+        *channel_options(Limits().frame_bytes_max),
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.initial_reconnect_backoff_ms", RECONNECT_MS),
+        ("grpc.min_reconnect_backoff_ms", RECONNECT_MS),
+        ("grpc.max_reconnect_backoff_ms", RECONNECT_MS_MAX),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+
+
 def _check_plain(address: str, shown: Credentials) -> None:
+    if shown.ca is not None:
+        return
     host = address.rpartition(":")[0].strip("[]")
     is_here = host in ("localhost", "::1") or host.startswith("127.")
     if shown.token is not None and not is_here:
@@ -154,7 +164,9 @@ def _check_plain(address: str, shown: Credentials) -> None:
         raise Misuse("a client certificate needs TLS: give ca=, too")
 
 
-def _tls(shown: Credentials) -> Any:
+def tls_credentials(shown: Credentials) -> Any:
+    """What TLS needs of that. Raises `Misuse`."""
+
     def read(path: str | Path | None) -> bytes | None:
         return None if path is None else Path(path).read_bytes()
 

@@ -15,6 +15,7 @@ from gapless.protocol.errors import Fenced
 from gapless.sidecar.access import Access
 from gapless.sidecar.http import Http
 from gapless.sidecar.metrics import Metrics
+from gapless.sidecar.peering import Peer
 from gapless.sidecar.server import Server
 from gapless.sidecar.settings import Settings
 from gapless.sidecar.tls import Certificates
@@ -41,6 +42,7 @@ async def serve(settings: Settings, started: Callable[[int, int | None], None]) 
         reflects=settings.reflection,
         drain_s=settings.drain_s,
         streams=settings.streams,
+        peer=Peer.of_settings(settings.peer, settings.peer_ca, settings.peer_token_file),
     )
     credentials = None
     if settings.tls_certificate:

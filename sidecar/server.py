@@ -26,15 +26,13 @@ from gapless.sidecar.access import Access
 from gapless.sidecar.counters import Counters
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.limits import Limits
+from gapless.sidecar.options import channel_options
+from gapless.sidecar.peering import Peer
 from gapless.sidecar.refusals import Refusal
 from gapless.sidecar.registry import Registry
 from gapless.sidecar.service import NAME, Service
 from gapless.sidecar.setup import DRAIN_S, Retention
 
-KEEPALIVE_MS = 10_000
-"""A connection on which nothing comes is asked whether it is there, after so long, ..."""
-KEEPALIVE_ANSWER_MS = 5_000
-"""... and is closed where it does not answer within that."""
 PINGS_MIN_MS = 5_000
 """A client may ask the same of us, no more often: more is an attack."""
 HEADER_BYTES_MAX = 16 << 10
@@ -45,19 +43,6 @@ GRACE_S = 2.0
 """For calls that are under way when the server stops, once their streams have ended."""
 
 _log = logging.getLogger("gapless.sidecar")
-
-
-def channel_options(frame_bytes_max: int) -> list[tuple[str, int]]:
-    """Of both ends of every connection."""
-    room = frame_bytes_max + (64 << 10)  # what is around a body
-    return [
-        ("grpc.max_receive_message_length", room),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-        ("grpc.keepalive_timeout_ms", KEEPALIVE_ANSWER_MS),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-    ]
 
 
 class Server:
@@ -73,12 +58,14 @@ class Server:
         reflects: bool = True,
         drain_s: float = DRAIN_S,
         streams: Sequence[Definition] = (),
+        peer: Peer | None = None,
     ) -> None:
         """Takes the directory over. Raises `GaplessError` and `OSError`."""
         self.limits = limits or Limits()
         self.counters = Counters()
         self.registry = Registry(data, self.limits, retention or Retention())
         self.registry.setup.drain_s = drain_s
+        self.registry.setup.peer = peer
         self._defined = tuple(streams)
         self.service = Service(self.registry, access or Access(), self.counters)
         self.health = health.aio.HealthServicer()

@@ -63,6 +63,12 @@ class Settings:
     """Seconds of stream time that are kept of each output; 0 for all."""
     retain_bytes: int = 0
     """Bytes that are kept of each output; 0 for all."""
+    peer: str = ""
+    """HOST:PORT of a sidecar with the same streams, from which this one catches up."""
+    peer_ca: str = ""
+    """File with the certificates of those who sign the peer's: TLS."""
+    peer_token_file: str = ""
+    """File with the token that the peer is shown; it may subscribe."""
     drain_s: int = 10
     """How long streams may take to close when the sidecar is stopped."""
     limits: Limits = field(default_factory=Limits)
@@ -70,7 +76,7 @@ class Settings:
     streams: tuple[Definition, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("listen", "http"):
+        for name in ("listen", "http", "peer"):
             address = getattr(self, name)
             if (address or name == "listen") and not _is_address(address):
                 raise Misuse(f"{name} = {address!r}: HOST:PORT, as 127.0.0.1:7070")

@@ -15,6 +15,7 @@ from gapless.journal.segment import SEGMENT_BYTES
 from gapless.journal.writer import BASE_BYTES
 from gapless.protocol.errors import Misuse
 from gapless.sidecar.limits import Limits
+from gapless.sidecar.peering import Peer
 
 DRAIN_S = 10.0
 """How long a stream may take to make durable what it holds and to close."""
@@ -85,6 +86,8 @@ class Setup:
     now_ms: Callable[[], int] = now_ms
     wall_ms: Callable[[], int] = wall_ms
     drain_s: float = DRAIN_S
+    peer: Peer | None = None
+    """A sidecar with the same streams, from which this one catches up."""
     fenced: str | None = None
     """Why this sidecar's directory is not its own any more."""
     _lives: count[int] = field(default_factory=lambda: count(1))

@@ -49,6 +49,7 @@ from gapless.protocol.frame import Frame
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.hands import Hands
 from gapless.sidecar.limits import Limits
+from gapless.sidecar.peering import Peering
 from gapless.sidecar.refusals import Refusal
 from gapless.sidecar.retaining import Retaining
 from gapless.sidecar.setup import Setup
@@ -132,6 +133,11 @@ class Stream:
                 lambda: self._read_table(effect), self.happens
             ),
         }
+        self._peering: Peering | None = None
+        if setup.peer is not None:
+            peering = Peering(setup.peer, definition.name, self.happens, self.alarm)
+            self._peering = peering
+            self._does |= {ask.ReadPeer: peering.read, ask.ClosePeer: lambda _: peering.close()}
         self._writing: Hands
         self._reading: Hands
 
@@ -154,7 +160,7 @@ class Stream:
         )
         live, rows = output.recover()
         merge = LMerge(definition.schema, definition.case)
-        start = MergerStart(0, ())
+        start = MergerStart(0, () if setup.peer is None else (setup.peer.address,))
         machine = Merger(life, start, output.epoch, merge, live, rows, TIMING)
         return Stream(
             definition, setup, output, machine, rows, Retaining(disk, setup, definition.schema)
@@ -340,6 +346,8 @@ class Stream:
         for future in self._room:
             if not future.done():
                 future.set_result(None)
+        if self._peering is not None:
+            self._peering.close()
         self._writing.end()
         self._reading.end()
         self._setup.at_lost(self.definition.name, reason)

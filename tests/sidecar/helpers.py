@@ -21,6 +21,7 @@ from gapless.sidecar.consumer import Consumer
 from gapless.sidecar.definition import schema_to_wire
 from gapless.sidecar.frames import to_wire
 from gapless.sidecar.limits import Limits
+from gapless.sidecar.peering import Peer
 from gapless.sidecar.server import Server
 from gapless.sidecar.setup import Retention
 from gapless.sidecar.tls import Certificates
@@ -131,10 +132,16 @@ def sidecar(
     retention: Retention | None = None,
     access: Access | None = None,
     certificates: Certificates | None = None,
+    peer: Peer | None = None,
 ) -> Iterator[Running]:
     """A sidecar that is stopped, and sound, in the end."""
     running = Running(
-        data, certificates=certificates, limits=limits, retention=retention, access=access
+        data,
+        certificates=certificates,
+        limits=limits,
+        retention=retention,
+        access=access,
+        peer=peer,
     )
     try:
         yield running

@@ -55,6 +55,12 @@ def sidecar(  # each setting is a flag, and the two that have a type of their ow
     retain_bytes: Annotated[
         int | None, typer.Option(metavar="BYTES", help="Of each output. [all]")
     ] = None,
+    peer: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="One with the same streams, to catch up from."),
+    ] = None,
+    peer_ca: Annotated[str | None, typer.Option(metavar="FILE")] = None,
+    peer_token_file: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     drain_s: Annotated[
         int | None, typer.Option(metavar="SECONDS", help="To close streams in at the end. [10]")
     ] = None,
@@ -85,6 +91,9 @@ def sidecar(  # each setting is a flag, and the two that have a type of their ow
         "tls_client_ca": tls_client_ca,
         "retain_s": retain_s,
         "retain_bytes": retain_bytes,
+        "peer": peer,
+        "peer_ca": peer_ca,
+        "peer_token_file": peer_token_file,
         "drain_s": drain_s,
         **_limits(limit or []),
     }
