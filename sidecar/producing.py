@@ -167,6 +167,7 @@ class Attachment:
             raise Refusal("INVALID_ARGUMENT", "the first message of a push is its attach")
         attach = request.attach
         self._calls.check_push(attach.stream)
+        self._registry.check_open()
         life = life_of(attach.producer, attach.incarnation)
         join_at = attach.join_at if attach.HasField("join_at") else BEGIN
         definition = Definition.of_attach(attach)

@@ -90,7 +90,7 @@ class Registry:
         stream = self.streams.get(name)
         if stream is not None:
             return stream
-        self._check_open()
+        self.check_open()
         if not is_name(name, NAME_CHARS_MAX):
             raise Refusal("INVALID_ARGUMENT", f"{name!r:.70} is no name of a stream")
         if name not in self._names:
@@ -107,7 +107,7 @@ class Registry:
 
     async def define(self, definition: Definition) -> Stream:
         """The stream of this definition, which is made where it is not there. Raises `Refusal`."""
-        self._check_open()
+        self.check_open()
         name = definition.name
         if name not in self._names:
             if len(self._names) >= self.setup.limits.streams_max:
@@ -145,7 +145,7 @@ class Registry:
             _log.warning("stream %s does not open: %s", name, e)
             refused = e if isinstance(e, Refusal) else Refusal("UNAVAILABLE", f"stream {name}: {e}")
             raise refused from None
-        self._check_open()
+        self.check_open()
         self.streams[name] = stream
         stream.start(self._pool)
         return stream
@@ -154,7 +154,8 @@ class Registry:
         definition = self.directory.definition(name)
         return Stream.opened(definition, self.setup, self.directory.output(name))
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises `Refusal` where nothing new is begun any more."""
         if self.is_draining:
             raise Refusal("UNAVAILABLE", "the sidecar stops: try again, or another one")
         if self.setup.fenced is not None:

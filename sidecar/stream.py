@@ -183,8 +183,11 @@ class Stream:
             return
         self._is_turning = True
         try:
-            while self._events:
+            while self._events and self.lost is None:
                 self._turn(self._events.popleft())
+        except Exception as e:  # noqa: BLE001  # it ends this life; the journal is read back anew
+            _log.error("stream %s breaks down", self.definition.name, exc_info=e)
+            self.end(f"it broke down: {type(e).__name__}: {e}")
         finally:
             self._is_turning = False
 

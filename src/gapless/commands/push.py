@@ -57,8 +57,9 @@ def push(
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
-    """Push one copy of a stream to a sidecar, and leave once it is durable there.
+    """Push one copy of a recorded stream to a sidecar.
 
+    It leaves once all is durable there.
     A token, where one is asked for, is read from GAPLESS_TOKEN.
     """
     from gapless.client import Credentials, Producer

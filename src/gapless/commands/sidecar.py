@@ -75,7 +75,7 @@ def sidecar(  # each setting is a flag, and the two that have a type of their ow
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Merge copies of streams that any program pushes; serve each as one stream without a gap.
+    """Merge copies of streams, and serve each as one without a gap.
 
     A setting counts by flag, else by environment (GAPLESS_SIDECAR_LISTEN, ...), else by --config.
     SIGTERM makes all durable and ends. docs/sidecar.md is the manual.

@@ -43,9 +43,10 @@ def tail(
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a stream as it becomes durable: inserts, adjusts and stable times, a line each.
+    """Print what comes out of a sidecar's stream, or its table.
 
-    A token, where one is asked for, is read from GAPLESS_TOKEN. Several sidecars are merged.
+    Inserts, adjusts and stable times are a line each, as they become durable. A token, where one is
+    asked for, is read from GAPLESS_TOKEN. Several sidecars are merged.
     """
     from gapless.client import Consumer, Credentials
 
