@@ -29,6 +29,8 @@ def rows_over_a_restart(tmp_path: Path) -> list[int]:
     with sidecar(tmp_path) as one:
         producer = Producer(one.address, "s", "a", SCHEMA)
         consumer = Consumer(one.address, "s", start="begin")
+        producer.push(frame_of("stable(0)"))
+        assert producer.flush()  # so that what follows goes frame by frame
         for first, behind in ((1, 6), (6, 11)):
             for t in range(first, behind):
                 producer.push(frame_of(f"ins((A,{t}),{t},{t + 1}) stable({t})"))
