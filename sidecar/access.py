@@ -7,7 +7,9 @@
     subscribe = ["*"]
     admin = false                    Status of all streams, Drain
 
-Without any token everybody who can connect may do everything; so a sidecar without tokens and
+With mutual TLS a grant may be of a certificate instead: `certificate` is its common name.
+
+Without any grant everybody who can connect may do everything; so a sidecar without tokens and
 without client certificates listens on loopback only (settings.py). A secret is compared by its
 hash, in a time that does not depend on what it is.
 """
@@ -36,7 +38,10 @@ class Grant:
     """What the holder of one secret may do."""
 
     name: str
-    sha256: bytes
+    sha256: bytes = b""
+    """Of the secret; empty where a certificate is shown."""
+    certificate: str = ""
+    """The common name of the certificate; empty where a secret is shown."""
     push: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
     admin: bool = False
@@ -49,8 +54,8 @@ class Grant:
         return any(_fits(pattern, stream) for pattern in patterns)
 
 
-EVERYBODY = Grant("everybody", b"", ("*",), ("*",), admin=True)
-"""Where there are no tokens."""
+EVERYBODY = Grant("everybody", push=("*",), subscribe=("*",), admin=True)
+"""Where there are no grants."""
 
 
 class Access:
@@ -66,10 +71,15 @@ class Access:
         """Whether no token is asked for."""
         return not self._grants
 
-    def grant(self, metadata: Mapping[str, str]) -> Grant:
-        """Who calls. Raises `Refusal` where that is nobody we know."""
+    def grant(self, metadata: Mapping[str, str], certificate: str = "") -> Grant:
+        """Who calls; `certificate` is the common name that TLS has verified. Raises `Refusal` where
+        that is nobody we know.
+        """
         if self.is_open:
             return EVERYBODY
+        for grant in self._grants:
+            if certificate and grant.certificate == certificate:
+                return grant
         said = metadata.get("authorization", "")
         if not said.lower().startswith(_SCHEME):
             raise Refusal(
@@ -79,7 +89,7 @@ class Access:
         hashed = hashlib.sha256(secret.encode()).digest()
         found: Grant | None = None
         for grant in self._grants:
-            if hmac.compare_digest(grant.sha256, hashed):
+            if grant.sha256 and hmac.compare_digest(grant.sha256, hashed):
                 found = grant
         if found is None:
             raise Refusal("UNAUTHENTICATED", "nobody knows this token")
@@ -96,11 +106,12 @@ def check(grant: Grant, right: Right, stream: str = "") -> None:
 
 def parse_grant(document: Mapping[str, object]) -> Grant:
     """A grant as a settings file has it. Raises `Misuse`."""
-    known = {"name", "sha256", "push", "subscribe", "admin"}
+    known = {"name", "sha256", "certificate", "push", "subscribe", "admin"}
     unknown = set(document) - known
     if unknown:
         raise Misuse(f"token: {min(unknown)!r} is no setting; there are {', '.join(sorted(known))}")
     name, digest = document.get("name", ""), document.get("sha256", "")
+    certificate = document.get("certificate", "")
     admin = document.get("admin", False)
     if not isinstance(name, str) or not name:
         raise Misuse("token: it needs a name, for those who read the log")
@@ -108,13 +119,16 @@ def parse_grant(document: Mapping[str, object]) -> Grant:
         hashed = bytes.fromhex(digest) if isinstance(digest, str) else b""
     except ValueError:
         hashed = b""
-    if len(hashed) != hashlib.sha256().digest_size:
+    if not isinstance(certificate, str) or bool(certificate) == bool(digest):
+        raise Misuse(f"token {name}: it has a sha256, or a certificate's common name")
+    if digest and len(hashed) != hashlib.sha256().digest_size:
         raise Misuse(f"token {name}: sha256 is 64 hexadecimal digits: printf %s SECRET | sha256sum")
     if not isinstance(admin, bool):
         raise Misuse(f"token {name}: admin is true or false")
     return Grant(
         name,
         hashed,
+        certificate,
         _patterns(document, name, "push"),
         _patterns(document, name, "subscribe"),
         admin,

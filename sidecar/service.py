@@ -205,7 +205,8 @@ class Service:
             for key, value in context.invocation_metadata() or ()
             if isinstance(value, str)
         }
-        return self._access.grant(metadata)
+        names = context.auth_context().get("x509_common_name", ())
+        return self._access.grant(metadata, names[0].decode(errors="replace") if names else "")
 
     async def _readable(self, name: str, context: Any) -> Stream:
         check(self._grant(context), "subscribe", name)

@@ -118,6 +118,7 @@ BAD: dict[str, dict[str, object]] = {
     "no name": {"sha256": "00" * 32},
     "no hash": {"name": "a"},
     "a hash cut short": {"name": "a", "sha256": "00" * 31},
+    "a hash and a certificate": {"name": "a", "sha256": "00" * 32, "certificate": "a"},
     "a star inside": {"name": "a", "sha256": "00" * 32, "push": ["a*b"]},
     "a right that is none": {"name": "a", "sha256": "00" * 32, "write": ["a"]},
     "names that are no list": {"name": "a", "sha256": "00" * 32, "push": "a"},
@@ -175,6 +176,23 @@ def test_with_mutual_tls_only_known_clients_are_let_in(tmp_path: Path) -> None:
         assert not answers(one, shown(None))
         assert not answers(one, shown("unknown"))
         assert not answers(one, shown("expired"))
+
+
+def test_a_certificate_may_stand_for_a_token(tmp_path: Path) -> None:
+    certificates = secured(tmp_path / "tls", mutual=True)
+    access = Access([parse_grant({"name": "c", "certificate": "client", "push": ["s"]})])
+    with sidecar(tmp_path / "data", certificates=certificates, access=access) as one:
+        with Producer(one.address, "s", "a", SCHEMA, credentials=shown("client")) as a:
+            a.push(frame_of("stable(3)"))
+        with (
+            Consumer(one.address, "s", credentials=shown("client")) as consumer,
+            pytest.raises(Denied, match="may not subscribe 's'"),
+        ):
+            consumer.next(PATIENCE_S)
+        other = Consumer(one.address, "s", credentials=shown("sidecar"))
+        with pytest.raises(Denied, match="a token is asked for"):
+            other.next(PATIENCE_S)
+        other.close()
 
 
 def serial(one: Running) -> bytes:
