@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,21 @@ import pytest
 from gapless.failover import messages as said
 from gapless.failover.output import OutputJournal
 from gapless.protocol.elements import Insert
-from gapless.protocol.errors import Trimmed
+from gapless.protocol.errors import DiskFull, Trimmed
 from gapless.sidecar.consumer import Consumer
 from gapless.sidecar.producer import Producer
 from gapless.sidecar.producing import Attachment
 from gapless.sidecar.reading import Reading
 from gapless.sidecar.stream import Stream
-from tests.sidecar.helpers import PATIENCE_S, SCHEMA, Running, frame_of, sidecar
+from tests.sidecar.helpers import (
+    PATIENCE_S,
+    SCHEMA,
+    Running,
+    frame_of,
+    read_until,
+    sidecar,
+    table_of,
+)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -128,3 +137,30 @@ def test_a_merger_that_breaks_down_is_read_back_and_goes_on(
         a.push(frame_of("ins((B,8),12,20) stable(13)"))
         assert a.wait_durable(13, PATIENCE_S)
         assert broken
+
+
+def test_while_the_disk_is_full_nothing_is_delivered_and_nothing_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused = OutputJournal.append, threading.Event()
+    has_room = threading.Event()
+
+    def append(self: OutputJournal, frame: Any) -> None:
+        if not has_room.is_set():
+            refused.set()
+            raise DiskFull("no room")
+        real(self, frame)
+
+    with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        a.push(frame_of("ins((A,7),6,20) stable(10)"))
+        assert a.wait_durable(10)
+        monkeypatch.setattr(OutputJournal, "append", append)
+        a.push(frame_of("ins((B,8),12,20) stable(13)"))
+        assert refused.wait(PATIENCE_S)
+        assert a.durable_stable == 10
+        with Consumer(one.address, "s", start="begin") as consumer:
+            assert read_until(consumer, 10) == table_of("ins((A,7),6,20)")
+            has_room.set()
+            assert a.wait_durable(13)
+            frame = consumer.next(PATIENCE_S)
+            assert frame == frame_of("ins((B,8),12,20) stable(13)")

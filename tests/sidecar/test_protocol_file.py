@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import gapless.sidecar.gapless_pb2 as pb
+from tests.sidecar.helpers import Caller, attach, said, sidecar
 
 ROOT = Path(__file__).parents[2]
 MADE = ("gapless_pb2.py", "gapless_pb2.pyi")
@@ -38,3 +39,17 @@ def test_a_field_that_is_there_never_changes() -> None:
 def test_fields_to_come_are_passed_over() -> None:
     later = pb.Ack(sequence=7).SerializeToString() + b"\xf8\x07\x01"  # field 127, which none is
     assert pb.Ack.FromString(later).sequence == 7
+
+
+def test_a_producer_of_a_later_minor_version_is_understood(tmp_path: Path) -> None:
+    field = b"\xfa\x07\x02hi"  # number 127, two bytes: of a version to come
+
+    def later(message: pb.PushRequest) -> bytes:
+        return message.SerializeToString() + field
+
+    with sidecar(tmp_path) as one, Caller(one.address) as caller:
+        call = caller.channel.stream_stream(
+            "/gapless.v1.Sidecar/Push", later, pb.PushReply.FromString
+        )
+        replies = list(call(iter([attach(), said("ins((A,7),6,20) stable(10)")]), timeout=30))
+    assert replies[-1].ack.sequence == 1
