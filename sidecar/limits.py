@@ -31,6 +31,10 @@ class Limits:
     """Of one message: 65,536 rows of 256 bytes. Larger frames are cut by who sends them."""
     tail_bytes_max: int = 256 << 20
     """Of what a producer tells when it attaches, which is merged at once."""
+    state_bytes_max: int = 4 << 30
+    """Of all mergers together; beyond it no more producers are taken. One merger holds its inputs
+    back at 1 GiB (failover/merger.py).
+    """
     columns_max: int = 256
     """That a subscriber names, and that a schema without Arrow has."""
     producer_bytes_per_s: int = 1 << 30

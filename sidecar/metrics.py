@@ -79,6 +79,7 @@ class Metrics:
         subscribers = gauge("subscribers", "Subscribers")
         divergences = gauge("divergences", "Events of which copies differ")
         detached = gauge("detached_producers", "Producers that were not believed")
+        held = gauge("state_bytes", "What the merger holds")
         state = gauge("pending_rows", "Rows that are merged and not durable yet")
         keys = gauge("live_keys", "Events that the merger holds")
         copies = gauge("producer_stable", "How far a copy is stable", "producer")
@@ -89,6 +90,7 @@ class Metrics:
             producers.add_metric([name], stream.producers)
             subscribers.add_metric([name], stream.subscribers)
             state.add_metric([name], sizes["pending rows"])
+            held.add_metric([name], stream.machine.state_bytes)
             keys.add_metric([name], sizes["live keys"])
             if stream.status is not None:
                 divergences.add_metric([name], stream.status.divergences)
@@ -104,6 +106,7 @@ class Metrics:
             divergences,
             detached,
             state,
+            held,
             keys,
             copies,
         )

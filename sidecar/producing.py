@@ -168,6 +168,7 @@ class Attachment:
         attach = request.attach
         self._calls.check_push(attach.stream)
         self._registry.check_open()
+        self._registry.check_room()
         life = life_of(attach.producer, attach.incarnation)
         join_at = attach.join_at if attach.HasField("join_at") else BEGIN
         definition = Definition.of_attach(attach)

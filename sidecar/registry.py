@@ -161,6 +161,21 @@ class Registry:
         if self.setup.fenced is not None:
             raise Refusal("UNAVAILABLE", f"another sidecar has the directory: {self.setup.fenced}")
 
+    def check_room(self) -> None:
+        """Raises `Refusal` where the mergers hold too much for one more producer."""
+        held, limit = self.state_bytes, self.setup.limits.state_bytes_max
+        if held > limit:
+            raise Refusal(
+                "RESOURCE_EXHAUSTED",
+                f"the mergers hold {held} bytes, {limit} are the most with which one more producer "
+                "is taken: try again later, or raise state_bytes_max",
+            )
+
+    @property
+    def state_bytes(self) -> int:
+        """What all mergers hold."""
+        return sum(stream.machine.state_bytes for stream in self.streams.values())
+
     def _lost(self, name: str, _: str) -> None:
         self.streams.pop(name, None)
         self._lost_at[name] = time.monotonic()

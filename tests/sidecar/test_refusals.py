@@ -257,3 +257,15 @@ def test_who_is_behind_what_was_trimmed_is_told_so(tmp_path: Path) -> None:
                 lambda: list(caller.subscribe(pb.SubscribeRequest(stream="s", token=token)))
             )
         assert error.code().name == "OUT_OF_RANGE"
+
+
+def test_while_the_mergers_hold_too_much_no_more_producers_are_taken(tmp_path: Path) -> None:
+    limits = Limits(state_bytes_max=1)
+    with sidecar(tmp_path, limits=limits) as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        a.push(frame_of("ins((A,7),6,20) stable(3)"))
+        assert a.flush()
+        code, sentence = refused(one, attach(producer="b"))
+        assert code == "RESOURCE_EXHAUSTED"
+        assert "state_bytes_max" in sentence
+        a.push(frame_of("ins((B,8),12,20) stable(10)"))
+        assert a.wait_durable(10)
