@@ -46,6 +46,7 @@ BENCHES: Mapping[str, str] = MappingProxyType(
         "kernel": "gapless.bench.kernel",
         "merge": "gapless.bench.merge",
         "runtime": "gapless.bench.runtime",
+        "sidecar": "gapless.bench.sidecar",
     }
 )
 """Every bench: the name a person types, and the module that measures it."""
