@@ -118,13 +118,14 @@ class RowError(BadData):
 class ChangeError(BadData):
     """A row of a changelog that does not fit what was said before. Its batch was not applied.
 
-    `row` is its place in the batch, from 0; `reason` what is wrong with it.
+    `row` is its place in the batch, from 0; `reason` what is wrong with it, `advice` what to do.
     """
 
     def __init__(self, row: int, reason: str, advice: str) -> None:
         super().__init__(f"row {row}: {reason} ({advice})")
         self.row = row
         self.reason = reason
+        self.advice = advice
 
 
 class JournalError(BadData):

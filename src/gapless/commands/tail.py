@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.push import TOKEN_VARIABLE, Ca, Sidecars
+from gapless.commands.push import TOKEN_VARIABLE, Ca, ChangelogForm, Sidecars
 from gapless.commands.terminal import AsJson, output, print_json, print_line
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import JobError, Misuse
 
 if TYPE_CHECKING:
     from gapless.client import Consumer, Credentials
+    from gapless.commands.changelog_lines import ChangeLines
 
 ROWS_SHOWN_MAX = 1_000
 """Of a table, to a person; --json has all."""
@@ -40,18 +41,35 @@ def tail(
     frames: Annotated[
         int, typer.Option(metavar="N", help="End after so many frames; 0: never.")
     ] = 0,
+    changelog: Annotated[
+        ChangelogForm | None,
+        typer.Option(help="As a changelog: each change once, in order, when it is final."),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(metavar="A,B", help="Changelog: a key, so that updates are told as such."),
+    ] = "",
+    eager: Annotated[
+        bool,
+        typer.Option("--eager", help="Changelog: whole lifetimes at once, and their revisions."),
+    ] = False,
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what comes out of a sidecar's stream, or its table.
 
-    Inserts, adjusts and stable times are a line each, as they become durable. A token, where one is
-    asked for, is read from GAPLESS_TOKEN. Several sidecars are merged.
+    Inserts, adjusts and stable times are a line each, as they become durable. With --changelog each
+    change is; as JSON it is a line that push --changelog reads. A token, where one is asked for, is
+    read from GAPLESS_TOKEN. Several sidecars are merged.
     """
     from gapless.client import Consumer, Credentials
 
     shown = Credentials(token=os.environ.get(TOKEN_VARIABLE), ca=ca)
     chosen = [name.strip() for name in columns.split(",") if name.strip()]
+    if changelog is None and (by or eager):
+        raise Misuse("--by and --eager are of a --changelog")
+    if changelog is not None and (table or final):
+        raise Misuse("--changelog tells every change: leave out --table and --final")
     if table:
         _print_table(stream, sidecar, chosen, where, shown, as_json=as_json)
         return
@@ -65,7 +83,35 @@ def tail(
         name="tail",
         credentials=shown,
     ) as consumer:
-        _print_frames(consumer, frames, as_json=as_json)
+        if changelog is None:
+            _print_frames(consumer, frames, as_json=as_json)
+            return
+        from gapless.commands.changelog_lines import ChangeLines
+
+        key = tuple(name.strip() for name in by.split(",") if name.strip())
+        lines = ChangeLines(changelog.value, key, eager=eager, as_json=as_json)
+        _print_changes(consumer, lines, frames, as_json=as_json)
+
+
+def _print_changes(
+    consumer: Consumer, lines: ChangeLines, frames_max: int, *, as_json: bool
+) -> None:
+    from gapless.protocol.elements import format_time
+
+    for number, frame in enumerate(consumer, 1):
+        if consumer.is_reset:
+            if as_json and number > 1:
+                raise JobError(
+                    f"the stream was told anew from {format_time(consumer.since)} on, which a "
+                    "changelog cannot say: begin again with an empty table"
+                )
+            lines.reset()
+            if not as_json:
+                print_line(f"-- the table since {format_time(consumer.since)}:")
+        for line in lines.of(frame):
+            print_line(line)
+        if number == frames_max:
+            return
 
 
 def _print_frames(consumer: Consumer, frames_max: int, *, as_json: bool) -> None:
