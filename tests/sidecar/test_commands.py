@@ -37,9 +37,9 @@ def process(data: Path, listen: str = "127.0.0.1:0") -> Iterator[tuple[Any, str]
         started.stdout.close()
 
 
-def gapless(*arguments: str, stdin: str | None = None) -> Any:
+def gapless(*arguments: str | Path, stdin: str | None = None) -> Any:
     done = subprocess.run(
-        [*GAPLESS, *arguments], input=stdin, capture_output=True, text=True, check=False
+        [*GAPLESS, *map(str, arguments)], input=stdin, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -73,6 +73,7 @@ def tail(
     if table:
         _print_table(stream, sidecar, chosen, where, shown, as_json=as_json)
         return
+    lines = None if changelog is None else _lines(changelog.value, by, eager, as_json)
     with Consumer(
         sidecar,
         stream,
@@ -83,14 +84,17 @@ def tail(
         name="tail",
         credentials=shown,
     ) as consumer:
-        if changelog is None:
+        if lines is None:
             _print_frames(consumer, frames, as_json=as_json)
             return
-        from gapless.commands.changelog_lines import ChangeLines
-
-        key = tuple(name.strip() for name in by.split(",") if name.strip())
-        lines = ChangeLines(changelog.value, key, eager=eager, as_json=as_json)
         _print_changes(consumer, lines, frames, as_json=as_json)
+
+
+def _lines(form: str, by: str, eager: bool, as_json: bool) -> ChangeLines:
+    from gapless.commands.changelog_lines import ChangeLines
+
+    key = tuple(name.strip() for name in by.split(",") if name.strip())
+    return ChangeLines(form, key, eager=eager, as_json=as_json)
 
 
 def _print_changes(
