@@ -6,9 +6,15 @@ import re
 import zlib
 from pathlib import Path
 
+import pyarrow as pa
+
+import gapless as gl
+from gapless.protocol.elements import INF
 from gapless.sidecar import gapless_pb2 as pb
+from gapless.sidecar.consumer import Consumer
 from gapless.sidecar.frames import from_wire
 from gapless.sidecar.limits import Limits
+from gapless.sidecar.producer import Producer
 from gapless.sidecar.refusals import Code
 from gapless.sidecar.settings import Settings
 from tests.sidecar.helpers import SCHEMA, Caller, frame_of, sidecar
@@ -48,3 +54,20 @@ def test_every_setting_limit_and_code_is_in_the_manual() -> None:
     codes = [f"`{code}`" for code in Code.__args__ if code != "INTERNAL"]  # type: ignore[attr-defined]  # of a Literal
     missing = [n for n in [*names, *limits, *codes] if n not in MANUAL and n not in structured]
     assert missing == []
+
+
+def test_the_changelog_of_the_manual_is_pushed_and_read(tmp_path: Path) -> None:
+    section = MANUAL.partition("## Changelogs")[2].partition("## Two sidecars")[0]
+    program = "".join(block.split("```")[0] for block in section.split("```python\n")[1:])
+    types = {"op": pa.string(), "ts": pa.int64(), "id": pa.string(), "load": pa.int32()}
+    rows = [("+I", 1, "a", 10), ("+I", 2, "b", 20), ("+U", 5, "a", 11), ("-D", 9, "b", None)]
+    columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), types.values(), strict=True)]
+    log = pa.RecordBatch.from_arrays(columns, names=list(types))
+    taken: list[pa.RecordBatch] = []
+    names = {"gl": gl, "Producer": Producer, "Consumer": Consumer, "sink": taken.append}
+    with sidecar(tmp_path) as one:
+        here = program.replace("127.0.0.1:7070", one.address)
+        exec(here, {**names, "log": [(log, 5), (log.slice(0, 0), INF)]})  # noqa: S102  # our own text
+    said = [(row["op"], row["ts"], row["id"]) for batch in taken for row in batch.to_pylist()]
+    whole = [("+I", 1, "a"), ("+I", 2, "b"), ("-U", 5, "a"), ("+U", 5, "a"), ("-D", 9, "b")]
+    assert said == whole
