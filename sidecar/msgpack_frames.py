@@ -9,10 +9,10 @@
 One msgpack map, a list a column, as many values in each as there are rows. Times are integers in
 the stream's unit. A payload value is written as its Arrow type says: integers and floats as such,
 bool, string as str, binary as bin, timestamps, dates and durations as an integer of their unit,
-decimals as their text, a struct as the list of its fields' values. nil is null. docs/sidecar.md has
-it byte by byte.
+decimals as their text, a struct as the list of its fields' values, an interval as that of its
+months, days and nanoseconds. nil is null. docs/sidecar.md has it byte by byte.
 
-It is read by columns: Python looks at single values only of decimals and structs.
+It is read by columns: Python looks at single values only of decimals, structs and intervals.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decode(data: bytes, schema: StreamSchema, rows_max: int = ROWS_MAX) -> Frame
     document = _unpack(data)
     unknown = set(document) - _KEYS
     if unknown:
-        raise DecodeError("msgpack frame", f"has {min(unknown)!r}", ", ".join(sorted(_KEYS)))
+        raise DecodeError("msgpack frame", f"has {_first(unknown)}", ", ".join(sorted(_KEYS)))
     starts = _times(document, "vs", None)
     rows = len(starts)
     if rows > rows_max:
@@ -72,12 +72,17 @@ def decode(data: bytes, schema: StreamSchema, rows_max: int = ROWS_MAX) -> Frame
         raise DecodeError("columns", f"is a {type(columns).__name__}", "a map of lists")
     strangers = set(columns) - set(schema.names)
     if strangers:
-        raise DecodeError("columns", f"has {min(strangers)!r}", ", ".join(schema.names))
+        raise DecodeError("columns", f"has {_first(strangers)}", ", ".join(schema.names))
     payload = [_column(columns, field, rows) for field in schema.payload]
     try:
         return Frame.from_columns(schema, starts, ends, payload, was)
     except FrameError as e:
         raise DecodeError("rows", str(e)) from None
+
+
+def _first(keys: set[Any]) -> str:
+    """One of them, always the same: a stranger's keys may be texts and bytes."""
+    return f"{min(map(repr, keys)):.40}"
 
 
 def _unpack(data: bytes) -> dict[str, Any]:
@@ -195,6 +200,10 @@ def _read(value: Any, t: pa.DataType) -> Any:
         if not isinstance(value, list) or len(value) != t.num_fields:
             raise ValueError(f"{value!r:.40} is no list of {t.num_fields} values")
         return tuple(_read(v, field.type) for v, field in zip(value, t, strict=True))
+    if pa.types.is_interval(t):
+        if not isinstance(value, list) or list(map(type, value)) != [int] * 3:
+            raise ValueError(f"{value!r:.40} is no list of months, days and nanoseconds")
+        return pa.MonthDayNano(value)
     return value
 
 

@@ -42,6 +42,7 @@ REFUSED = (
     "(lambda: True)()",
     "n if n else n",
     "n in 5",
+    "n > 1or n < 0",
     "n is 5",
     "src in (n,)",
     "n ** 9 > 1",

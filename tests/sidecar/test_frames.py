@@ -32,9 +32,11 @@ WIDE = StreamSchema(
             pa.field("where", pa.struct([("lat", pa.float64()), ("lon", pa.float64())])),
             pa.field("tag", pa.dictionary(pa.int32(), pa.string())),
             pa.field("small", pa.float16()),
+            pa.field("pause", pa.month_day_nano_interval()),
         ]
     )
 )
+LATER = (1, 2, 3)
 ENCODINGS = [pb.ENCODING_ARROW, pb.ENCODING_MSGPACK]
 
 times = st.integers(BEGIN + 1, INF - 1)
@@ -64,8 +66,17 @@ def test_every_frame_comes_back(
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_every_type_comes_back(encoding: pb.Encoding) -> None:
     payload: list[tuple[Any, ...]] = [
-        (True, 1_718_000_000_000_000, Decimal("-1.50"), b"\0\xff", (1.5, None), "a", 0.5),
-        (None, None, None, None, None, None, None),
+        (
+            True,
+            1_718_000_000_000_000,
+            Decimal("-1.50"),
+            b"\0\xff",
+            (1.5, None),
+            "a",
+            0.5,
+            (1, 2, 3),
+        ),
+        (None,) * len(WIDE.names),
     ]
     frame = Frame.from_elements(WIDE, [Insert(p, 6, 20) for p in payload])
     assert from_wire(to_wire(frame, encoding), WIDE) == frame
@@ -103,6 +114,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "an end before the start": ({"ve": [5]}, "rows"),
     "a time too large": ({"vs": [2**64 - 1]}, "vs"),
     "a key that nobody knows": ({"rows": []}, "msgpack frame"),
+    "keys of two kinds that nobody knows": ({"rows": [], b"x": []}, "msgpack frame"),
+    "columns of two kinds that nobody knows": ({"columns": {"x": [], b"y": []}}, "columns"),
     "no columns": ({"columns": []}, "columns"),
     "a column too few": ({"columns": {"src": ["A"]}}, "column 'n'"),
     "a column too many": ({"columns": {"src": ["A"], "n": [7], "x": [1]}}, "columns"),
@@ -119,6 +132,14 @@ def test_a_msgpack_frame_that_is_wrong_says_where(what: str) -> None:
     with pytest.raises(DecodeError) as caught:
         msgpack_frames.decode(msgpack.packb(WHOLE | change), SCHEMA)
     assert caught.value.field == where
+
+
+@pytest.mark.parametrize("pause", [[1, 2], [1, 2, True], [1, 2, 2**63], [2**31, 0, 0], "1 day", 5])
+def test_an_interval_that_is_none_is_refused(pause: Any) -> None:
+    schema = StreamSchema({"pause": pa.month_day_nano_interval()})
+    body = msgpack.packb({"vs": [6], "ve": [20], "columns": {"pause": [pause]}})
+    with pytest.raises(DecodeError):
+        msgpack_frames.decode(body, schema)
 
 
 def outcome(message: pb.Frame) -> str:
