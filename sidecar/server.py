@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from gapless.protocol.errors import Misuse
+from gapless.sidecar import answering
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.access import Access
 from gapless.sidecar.counters import Counters
@@ -69,15 +69,15 @@ class Server:
         self._defined = tuple(streams)
         self.service = Service(self.registry, access or Access(), self.counters)
         self.health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(
-            options=[
+        self._server = answering.server(
+            [
                 *channel_options(self.limits.frame_bytes_max),
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_metadata_size", HEADER_BYTES_MAX),
                 ("grpc.http2.min_ping_interval_without_data_ms", PINGS_MIN_MS),
             ]
         )
-        self._server.add_generic_rpc_handlers((self.service.handlers(),))
+        answering.register(self._server, NAME, self.service.methods())
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         if reflects:
             names = [NAME, health.SERVICE_NAME, reflection.SERVICE_NAME]
@@ -132,11 +132,14 @@ class Server:
             await asyncio.sleep(HEALTH_S)
 
     async def run(self, stop: asyncio.Event) -> str:
-        """Serves until somebody sets `stop`, calls Drain or takes the directory; says why."""
+        """Serves until somebody sets `stop`, calls Drain or takes the directory, or gRPC ends by
+        itself; says why.
+        """
         waits = {
             asyncio.create_task(stop.wait()): "it was asked to stop",
             asyncio.create_task(self.service.drain_asked.wait()): "Drain was called",
             asyncio.create_task(self.registry.ended.wait()): "",
+            asyncio.create_task(self._broken()): "gRPC broke down: nobody can call any more",
         }
         done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for task in pending:
@@ -146,6 +149,14 @@ class Server:
             reason = self.registry.setup.fenced or "its streams have ended"
         await self.stop()
         return reason
+
+    async def _broken(self) -> None:
+        """Returns once gRPC itself has ended."""
+        ended = asyncio.ensure_future(self._server.wait_for_termination())
+        try:
+            await asyncio.shield(ended)  # who cancels that cancels what stopping waits for
+        except Exception as e:  # noqa: BLE001  # whatever it is, it serves no more
+            _log.error("gRPC broke down: %s: %s", type(e).__name__, e)
 
     async def stop(self) -> None:
         """Drains: sends producers away, makes all durable, closes journals, ends all calls."""

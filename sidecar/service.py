@@ -66,9 +66,9 @@ class Service:
         """Set where an administrator has called Drain."""
         self._access = access
 
-    def handlers(self) -> Any:
+    def methods(self) -> dict[str, Any]:
         """For a gRPC server."""
-        methods = {
+        return {
             "Push": grpc.stream_stream_rpc_method_handler(
                 self.push, _parser(pb.PushRequest), _as_it_is
             ),
@@ -85,7 +85,6 @@ class Service:
                 self.drain, _parser(pb.DrainRequest), pb.DrainReply.SerializeToString
             ),
         }
-        return grpc.method_handlers_generic_handler(NAME, methods)
 
     # -- calls --------------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ def test_what_a_msgpack_producer_writes_by_hand_is_understood() -> None:
 
 WHOLE: dict[str, Any] = {"vs": [6], "ve": [20], "columns": {"src": ["A"], "n": [7]}}
 
-BAD: dict[str, tuple[dict[str, Any], str]] = {
+BAD: dict[str, tuple[dict[Any, Any], str]] = {
     "a start that is nil": ({"vs": [None]}, "vs"),
     "no starts": ({"vs": None}, "vs"),
     "times that are text": ({"ve": ["x"]}, "ve"),

@@ -106,7 +106,7 @@ def push(
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
-    """Push one copy of a stream to a sidecar: recorded, as text, or as a changelog.
+    """Push one copy of a stream, or of a changelog, to a sidecar.
 
     It leaves once all is durable there. A changelog's watermark is its largest time so far, less
     the lateness. A token, where one is asked for, is read from GAPLESS_TOKEN.
