@@ -40,11 +40,13 @@ from gapless.protocol.errors import Bug, Misuse
 
 BENCHES: Mapping[str, str] = MappingProxyType(
     {
+        "changelog": "gapless.bench.changelog",
         "engine": "gapless.bench.engine",
         "journal": "gapless.bench.journal",
         "kernel": "gapless.bench.kernel",
         "merge": "gapless.bench.merge",
         "runtime": "gapless.bench.runtime",
+        "sidecar": "gapless.bench.sidecar",
     }
 )
 """Every bench: the name a person types, and the module that measures it."""

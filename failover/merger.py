@@ -427,6 +427,11 @@ class Merger:
 
     # -- looking at it ------------------------------------------------------------------------
 
+    @property
+    def state_bytes(self) -> int:
+        """Of the LMerge."""
+        return self._merge.nbytes
+
     def sizes(self) -> dict[str, int]:
         """What it keeps, in numbers: nothing, but for who waits, once the output has ended."""
         return {

@@ -204,6 +204,13 @@ class OutputReader:
         self._last: tuple[int, Frame] | None = None  # behind which offset, and what was given
         self._peer: _Peer | None = None
 
+    def is_recent(self, token: Token) -> bool:
+        """Whether what is behind a token was written so lately that no disk is asked for it."""
+        if self._recent is None:
+            return False
+        with self._guard:
+            return self._recent.has(token.offset)
+
     def read(self, token: Token) -> Frame | None:
         """The rows behind a token and what is promised after them; None where nothing is new.
 

@@ -22,6 +22,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
 sys.path.insert(0, str(ROOT / "src"))
 
-with atheris.instrument_imports(include=["gapless.protocol"]):
+with atheris.instrument_imports(include=["gapless.protocol", "gapless.sidecar"]):
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -54,6 +55,9 @@ with atheris.instrument_imports(include=["gapless.protocol"]):
     from gapless.protocol.ipc_guard import read_schema
     from gapless.protocol.punctuation import Punctuation
     from gapless.protocol.schema import StreamSchema
+    from gapless.sidecar import gapless_pb2 as pb
+    from gapless.sidecar.filters import parse_filter
+    from gapless.sidecar.frames import from_wire, to_wire
 
 SECONDS = 60
 KEPT = ROOT / "fuzz-corpus"
@@ -201,6 +205,38 @@ def _text(data: bytes) -> None:
     assert text.parse(text.format(elements), schema) == elements
 
 
+def _wires(encoding: pb.Encoding) -> Iterable[bytes]:
+    for choice, (schema, row) in enumerate(ROWS):
+        rows: list[Element] = [Insert(row, 1, INF), Adjust(row, 1, INF, 9), Insert(row, 2, 3)]
+        frame = Frame.from_elements(schema, rows)
+        yield bytes([choice]) + to_wire(frame, encoding).body
+
+
+def _wire(data: bytes, encoding: pb.Encoding) -> None:
+    """A body that a sidecar's peer sends: what is taken can be sent on, and is the same then."""
+    if not data:
+        return
+    schema, _ = ROWS[data[0] % len(ROWS)]
+    frame = from_wire(pb.Frame(encoding=encoding, body=data[1:], stable=5), schema)
+    frame.batch.validate(full=True)
+    for way in (pb.ENCODING_ARROW, pb.ENCODING_MSGPACK):
+        again = pb.Frame.FromString(to_wire(frame, way).SerializeToString())
+        assert from_wire(again, schema) == frame
+
+
+def _filters() -> Iterable[bytes]:
+    for choice, written in enumerate(("p > 3 and not (p in (1, 2))", 'p == "A" or q is None')):
+        yield bytes([choice]) + written.encode()
+
+
+def _filter(data: bytes) -> None:
+    if not data:
+        return
+    schema, _ = ROWS[data[0] % len(ROWS)]
+    tree = parse_filter(data[1:].decode(errors="surrogateescape"), schema)
+    assert tree.type(schema.payload) == pa.bool_()
+
+
 class Target(NamedTuple):
     """What is fed with bytes, and valid bytes to begin with."""
 
@@ -215,6 +251,13 @@ TARGETS = {
     "expression": Target(_tree, _trees),
     "punctuation": Target(_mark, _marks),
     "text": Target(_text, _texts),
+    "arrow-body": Target(
+        partial(_wire, encoding=pb.ENCODING_ARROW), partial(_wires, pb.ENCODING_ARROW)
+    ),
+    "msgpack-body": Target(
+        partial(_wire, encoding=pb.ENCODING_MSGPACK), partial(_wires, pb.ENCODING_MSGPACK)
+    ),
+    "filter": Target(_filter, _filters),
 }
 
 

@@ -37,13 +37,23 @@ class EventCounts:
         self._schema = schema
         self._payloads = Payloads(schema.payload)
         self._events = KeyTable(_EVENT)
-        self._payload = Column(0)  # by id, as are all columns
+        self.payload = Column(0)  # by id, as are all columns
         self.vs = Column(INF)  # INF where the id is free
         self.ve = Column(INF)
         self.count = Column(0)
 
     def apply(self, frame: Frame) -> None:
         """Takes the rows in; a frame that adjusts what is not there raises and changes nothing."""
+        absent = self.take_in(frame)
+        if absent is not None:
+            element = frame.slice(absent, 1).elements()[0]
+            rule = "an adjust changes an event that is there, and this one is not"
+            raise StreamViolation(format_element(element), rule)
+
+    def take_in(self, frame: Frame) -> int | None:
+        """The same for who knows better what to say: gives the row that adjusts what is not there,
+        and then nothing was changed; None where all is well.
+        """
         gained, lost = (frame.ve > frame.vs).nonzero()[0], (~frame.is_insert).nonzero()[0]
         rows = np.concatenate([gained, lost])
         by = np.repeat(np.array([1, -1]), [len(gained), len(lost)])
@@ -56,10 +66,7 @@ class EventCounts:
         if absent.any():
             np.subtract.at(count, ids, by)
         self._free(np.unique(ids[count[ids] == 0]))
-        if absent.any():
-            element = frame.slice(int(rows[int(absent.argmax())]), 1).elements()[0]
-            rule = "an adjust changes an event that is there, and this one is not"
-            raise StreamViolation(format_element(element), rule)
+        return int(rows[int(absent.argmax())]) if absent.any() else None
 
     def _intern(self, payloads: Ids, vs: Times, ve: Times) -> Ids:
         """The ids of events, as yet without a count where they are new."""
@@ -81,8 +88,12 @@ class EventCounts:
         ids = np.repeat(ids, self.count.values[ids])
         if not len(ids):
             return Frame.empty(self._schema)
-        payload = self._payloads.rows(self._payload.values[ids])
+        payload = self._payloads.rows(self.payload.values[ids])
         return Frame.from_columns(self._schema, self.vs.values[ids], self.ve.values[ids], payload)
+
+    def payloads_of(self, ids: Ids) -> pa.RecordBatch:
+        """The payload of each event."""
+        return self._payloads.rows(self.payload.values[ids])
 
     def forget(self, ids: Ids) -> None:
         """Drops events, however often they are there."""
@@ -93,7 +104,7 @@ class EventCounts:
         if not len(ids):
             return
         self._events.release(ids)
-        self._payloads.drop(self._payload.values[ids])
+        self._payloads.drop(self.payload.values[ids])
         for column, free in zip(self._key_columns, (0, INF, INF), strict=True):
             column.values[ids] = free
             column.fit(self._events.capacity)
@@ -101,7 +112,7 @@ class EventCounts:
 
     @property
     def _key_columns(self) -> tuple[Column, Column, Column]:
-        return self._payload, self.vs, self.ve
+        return self.payload, self.vs, self.ve
 
     def snapshot(self) -> State:
         """The payloads, and the events with their counts."""
@@ -110,7 +121,7 @@ class EventCounts:
         return {
             "payloads": rows,
             "events": numbers(
-                payload=places[self._payload.values[ids]],
+                payload=places[self.payload.values[ids]],
                 vs=self.vs.values[ids],
                 ve=self.ve.values[ids],
                 count=self.count.values[ids],
@@ -146,4 +157,4 @@ class EventCounts:
             raise Bug("an event is held no times, or a free id some times")
         if (self.vs.values[live] >= self.ve.values[live]).any():
             raise Bug("an event ends before it has started")
-        self._payloads.validate(self._payload.values[live])
+        self._payloads.validate(self.payload.values[live])

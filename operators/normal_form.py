@@ -210,6 +210,11 @@ class NormalForm:
         ids = self._boundaries.find(keys)
         return np.where(ids < 0, 0, self._sum.values[ids])
 
+    def of(self, payloads: Ids) -> tuple[Ids, Times, Ids]:
+        """The boundaries of these payloads, each named once: payload, time, starts minus ends."""
+        _, ids = self._of_payload.probe(payloads)
+        return self._payload.values[ids], self._time.values[ids], self._sum.values[ids]
+
     def validate(self, stable: int) -> None:
         """Raises `Bug` where an invariant is broken; all below `stable` is settled."""
         self._boundaries.validate()

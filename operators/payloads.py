@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
-from gapless.kernels.keys import Ids
+from gapless.kernels.keys import Ids, Mask
 from gapless.operators.numbers import unique
 from gapless.operators.state import State, table
 from gapless.protocol.errors import Bug, DecodeError
@@ -32,9 +32,17 @@ class Payloads:
 
     def intern(self, payload: pa.RecordBatch) -> Ids:
         """The id of each row. Each must then be used: what never is stays for good."""
-        ids, _ = self._table.intern(payload)
+        return self.intern_new(payload)[0]
+
+    def intern_new(self, payload: pa.RecordBatch) -> tuple[Ids, Mask]:
+        """The same, and where a row was not there yet: its id may have been another's before."""
+        ids, new = self._table.intern(payload)
         self._uses.fit(self._table.capacity)
-        return ids
+        return ids, new
+
+    def find(self, payload: pa.RecordBatch) -> Ids:
+        """The id of each row, -1 where it has none."""
+        return self._table.find(payload)
 
     def use(self, ids: Ids) -> None:
         """One use more for each mention of an id."""
@@ -49,9 +57,19 @@ class Payloads:
             self._table.release(unused)
             self._uses.fit(self._table.capacity)
 
+    def uses(self, ids: Ids) -> Ids:
+        """How often each is used."""
+        uses: Ids = self._uses.values[ids]
+        return uses
+
     def rows(self, ids: Ids) -> pa.RecordBatch:
         """The payloads of these ids."""
         return self._table.rows(ids)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a payload."""
+        return self._table.schema
 
     def __len__(self) -> int:
         return len(self._table)

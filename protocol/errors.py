@@ -16,6 +16,7 @@ class and four kinds below it:
           Truncated          bytes that are right as far as they go, and too few: a torn tail
         StreamViolation    an element that breaks a promise the stream made: names element and rule
         RowError           a row that a query cannot process: shows the row and the reason
+        ChangeError        a row of a changelog that makes no sense after those before it
         JournalError       a journal that does not read back
           Trimmed            a part of it that retention has taken away: read from where it begins
         CheckpointError    a checkpoint that does not read back: start from another, or replay
@@ -112,6 +113,19 @@ class RowError(BadData):
         self.where = where
         self.row = row
         self.reason = reason
+
+
+class ChangeError(BadData):
+    """A row of a changelog that does not fit what was said before. Its batch was not applied.
+
+    `row` is its place in the batch, from 0; `reason` what is wrong with it, `advice` what to do.
+    """
+
+    def __init__(self, row: int, reason: str, advice: str) -> None:
+        super().__init__(f"row {row}: {reason} ({advice})")
+        self.row = row
+        self.reason = reason
+        self.advice = advice
 
 
 class JournalError(BadData):

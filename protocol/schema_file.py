@@ -52,6 +52,11 @@ def parse_schema_text(text: str, kind: str) -> pa.Schema:
     return schema
 
 
+def parse_type(column: str, written: str) -> pa.DataType:
+    """The type that a column is said to have, as in a file. Raises `SchemaError`."""
+    return _type(column, written)
+
+
 def _json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_once)
 

@@ -25,6 +25,7 @@ __version__ = version("gapless")
 
 _HOMES = {
     "DetachedInput": "gapless.merge.membership",
+    "ChangeError": "gapless.protocol.errors",
     "CheckpointError": "gapless.protocol.errors",
     "DecodeError": "gapless.protocol.errors",
     "ExpressionError": "gapless.protocol.errors",
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
     from gapless.protocol.errors import (
         BadData,
         Bug,
+        ChangeError,
         CheckpointError,
         DecodeError,
         DiskFull,
@@ -163,6 +165,7 @@ __all__ = [
     "Adjust",
     "BadData",
     "Bug",
+    "ChangeError",
     "CheckpointError",
     "DecodeError",
     "DetachedInput",

@@ -29,9 +29,12 @@ from gapless.commands.ingest import ingest
 from gapless.commands.journal import journal
 from gapless.commands.merge import merge
 from gapless.commands.prepare import prepare
+from gapless.commands.push import push
 from gapless.commands.run import run
+from gapless.commands.sidecar import sidecar
 from gapless.commands.status import status
 from gapless.commands.stop import stop
+from gapless.commands.tail import tail
 from gapless.commands.terminal import ExitCode
 from gapless.protocol.errors import GaplessError
 
@@ -52,6 +55,9 @@ app.command()(run)
 app.command()(status)
 app.command()(stop)
 app.command()(cutover)
+app.command()(sidecar)
+app.command()(push)
+app.command()(tail)
 app.add_typer(chaos, name="chaos")
 app.add_typer(generate, name="generate")
 app.add_typer(journal, name="journal")

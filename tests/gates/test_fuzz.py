@@ -34,5 +34,6 @@ def test_every_fuzz_target_takes_the_seeds_that_it_starts_from() -> None:
     )
     assert run.returncode == 0, run.stderr
     said = dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
-    targets = ("frame", "schema", "document", "expression", "punctuation", "text")
+    parts = ("frame", "schema", "document", "expression", "punctuation", "text")
+    targets = (*parts, "arrow-body", "msgpack-body", "filter")
     assert said == dict.fromkeys(targets, "True")

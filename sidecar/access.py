@@ -1,0 +1,152 @@
+"""Access: who may push to which stream, who may read it, who may look and drain.
+
+    [[token]]                        a caller says   authorization: Bearer <secret>
+    sha256 = "9f86d0..."             of the secret: the file itself gives nobody access
+    name = "spark"
+    push = ["talkers", "flows-*"]    names of streams, or how they begin
+    subscribe = ["*"]
+    admin = false                    Status of all streams, Drain
+
+With mutual TLS a grant may be of a certificate instead: `certificate` is its common name.
+
+Without any grant everybody who can connect may do everything; so a sidecar without tokens and
+without client certificates listens on loopback only (settings.py). A secret is compared by its
+hash, in a time that does not depend on what it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gapless.protocol.errors import Misuse
+from gapless.sidecar.refusals import Refusal
+
+Right = Literal["push", "subscribe", "admin"]
+TOKENS_MAX = 1_000
+"""Of one sidecar: each call looks at all of them."""
+SECRET_CHARS_MAX = 4_096
+"""Of a secret: what a header holds."""
+_SCHEME = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the holder of one secret may do."""
+
+    name: str
+    sha256: bytes = b""
+    """Of the secret; empty where a certificate is shown."""
+    certificate: str = ""
+    """The common name of the certificate; empty where a secret is shown."""
+    push: tuple[str, ...] = ()
+    subscribe: tuple[str, ...] = ()
+    admin: bool = False
+
+    def allows(self, right: Right, stream: str) -> bool:
+        """Whether it has a right on a stream."""
+        if right == "admin":
+            return self.admin
+        patterns = self.push if right == "push" else self.subscribe
+        return any(_fits(pattern, stream) for pattern in patterns)
+
+
+EVERYBODY = Grant("everybody", push=("*",), subscribe=("*",), admin=True)
+"""Where there are no grants."""
+
+
+class Access:
+    """All tokens of a sidecar."""
+
+    def __init__(self, grants: Sequence[Grant] = ()) -> None:
+        if len(grants) > TOKENS_MAX:
+            raise Misuse(f"{len(grants)} tokens: {TOKENS_MAX} are the most")
+        self._grants = tuple(grants)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no token is asked for."""
+        return not self._grants
+
+    def grant(self, metadata: Mapping[str, str], certificate: str = "") -> Grant:
+        """Who calls; `certificate` is the common name that TLS has verified. Raises `Refusal` where
+        that is nobody we know.
+        """
+        if self.is_open:
+            return EVERYBODY
+        for grant in self._grants:
+            if certificate and grant.certificate == certificate:
+                return grant
+        said = metadata.get("authorization", "")
+        if not said.lower().startswith(_SCHEME):
+            raise Refusal(
+                "UNAUTHENTICATED", "a token is asked for: send `authorization: Bearer <token>`"
+            )
+        secret = said[len(_SCHEME) :][:SECRET_CHARS_MAX]
+        hashed = hashlib.sha256(secret.encode()).digest()
+        found: Grant | None = None
+        for grant in self._grants:
+            if grant.sha256 and hmac.compare_digest(grant.sha256, hashed):
+                found = grant
+        if found is None:
+            raise Refusal("UNAUTHENTICATED", "nobody knows this token")
+        return found
+
+
+def check(grant: Grant, right: Right, stream: str = "") -> None:
+    """Raises `Refusal` where a caller may not."""
+    if grant.allows(right, stream):
+        return
+    what = "look at all streams, or drain" if right == "admin" else f"{right} {stream!r:.70}"
+    raise Refusal("PERMISSION_DENIED", f"the token {grant.name!r} may not {what}")
+
+
+def parse_grant(document: Mapping[str, object]) -> Grant:
+    """A grant as a settings file has it. Raises `Misuse`."""
+    known = {"name", "sha256", "certificate", "push", "subscribe", "admin"}
+    unknown = set(document) - known
+    if unknown:
+        raise Misuse(f"token: {min(unknown)!r} is no setting; there are {', '.join(sorted(known))}")
+    name, digest = document.get("name", ""), document.get("sha256", "")
+    certificate = document.get("certificate", "")
+    admin = document.get("admin", False)
+    if not isinstance(name, str) or not name:
+        raise Misuse("token: it needs a name, for those who read the log")
+    try:
+        hashed = bytes.fromhex(digest) if isinstance(digest, str) else b""
+    except ValueError:
+        hashed = b""
+    if not isinstance(certificate, str) or bool(certificate) == bool(digest):
+        raise Misuse(f"token {name}: it has a sha256, or a certificate's common name")
+    if digest and len(hashed) != hashlib.sha256().digest_size:
+        raise Misuse(f"token {name}: sha256 is 64 hexadecimal digits: printf %s SECRET | sha256sum")
+    if not isinstance(admin, bool):
+        raise Misuse(f"token {name}: admin is true or false")
+    return Grant(
+        name,
+        hashed,
+        certificate,
+        _patterns(document, name, "push"),
+        _patterns(document, name, "subscribe"),
+        admin,
+    )
+
+
+def _patterns(document: Mapping[str, object], name: str, right: str) -> tuple[str, ...]:
+    listed = document.get(right, [])
+    if not isinstance(listed, list) or not all(isinstance(p, str) for p in listed):
+        raise Misuse(f"token {name}: {right} is a list of names of streams, a * may end each")
+    patterns = tuple(str(p) for p in listed)
+    wrong = [p for p in patterns if "*" in p[:-1] or not p]
+    if wrong:
+        raise Misuse(f"token {name}: {wrong[0]!r}: a * stands at the end of a name only")
+    return patterns
+
+
+def _fits(pattern: str, stream: str) -> bool:
+    if pattern.endswith("*"):
+        return stream.startswith(pattern[:-1])
+    return pattern == stream

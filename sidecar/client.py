@@ -1,0 +1,23 @@
+"""The client of a sidecar: push one copy of a stream, read the one that comes of all copies.
+
+    from gapless.client import Consumer, Producer, table
+
+Programs in other languages speak gRPC: protocol/gapless.proto, and docs/sidecar.md byte by byte.
+"""
+
+from gapless.sidecar.assembling import Delivered
+from gapless.sidecar.async_client import AsyncConsumer, AsyncProducer
+from gapless.sidecar.connecting import Credentials, Denied
+from gapless.sidecar.consumer import Consumer, table
+from gapless.sidecar.producer import Producer
+
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "Credentials",
+    "Delivered",
+    "Denied",
+    "Producer",
+    "table",
+]

@@ -1,0 +1,93 @@
+"""The HTTP side: /metrics, /healthz and /readyz, for those who watch processes.
+
+    GET /healthz    200 as long as the loop turns: who restarts processes asks this
+    GET /readyz     200 where the data path is whole, else 503 and why: who sends traffic asks this
+    GET /metrics    the numbers (metrics.py)
+
+Each connection asks once and is closed. There is nothing here that changes anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from gapless.protocol.errors import Misuse
+from gapless.sidecar.metrics import CONTENT_TYPE, Metrics
+
+REQUEST_BYTES_MAX = 8 << 10
+"""Of a request with its headers: a longer one is none of ours."""
+REQUEST_S = 5.0
+"""How long it may take to come."""
+CONNECTIONS_MAX = 64
+"""At once; more are closed unheard."""
+_TEXT = "text/plain; charset=utf-8"
+_WORDS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
+
+
+class Http:
+    """Answers on one address."""
+
+    def __init__(self, metrics: Metrics, problem: Callable[[], str | None]) -> None:
+        self._metrics = metrics
+        self._problem = problem
+        self._server: asyncio.Server | None = None
+        self._open = 0
+
+    async def listen(self, address: str) -> int:
+        """Begins to answer; the port. Raises `Misuse`."""
+        host, _, port = address.rpartition(":")
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, host.strip("[]"), int(port), limit=REQUEST_BYTES_MAX
+            )
+        except OSError as e:
+            raise Misuse(f"cannot listen on {address}: {e}") from None
+        taken: int = self._server.sockets[0].getsockname()[1]
+        return taken
+
+    def close(self) -> None:
+        """Answers no more."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open <= CONNECTIONS_MAX:
+                async with asyncio.timeout(REQUEST_S):
+                    writer.write(self._answer(await reader.readuntil(b"\r\n\r\n")))
+                    await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            return  # whoever it was has not asked anything
+        finally:
+            self._open -= 1
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def _answer(self, request: bytes) -> bytes:
+        method, _, rest = request.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method not in (b"GET", b"HEAD"):
+            return _response(405, b"only GET\n", _TEXT)
+        if path == b"/healthz":
+            return _response(200, b"ok\n", _TEXT)
+        if path == b"/readyz":
+            problem = self._problem()
+            if problem is None:
+                return _response(200, b"ready\n", _TEXT)
+            return _response(503, f"{problem}\n".encode(), _TEXT)
+        if path == b"/metrics":
+            return _response(200, self._metrics.text(), CONTENT_TYPE)
+        return _response(404, b"/metrics, /healthz, /readyz\n", _TEXT)
+
+
+def _response(status: int, body: bytes, kind: str) -> bytes:
+    words = _WORDS.get(status, "Service Unavailable")
+    head = (
+        f"HTTP/1.1 {status} {words}\r\nContent-Type: {kind}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,51 @@
+"""Limits: what one sidecar takes on, each number with its reason. Settings may lower or raise them.
+
+Whatever a peer does, one of these stops it, and only it: a producer that floods is read no faster
+than its rate, one that sends too much at once is refused, a subscriber that never reads is a cursor
+on the journal and keeps one delivery.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from gapless.protocol.errors import Misuse
+
+CREDITS = 8
+"""Frames sent and not acknowledged: those of a replica's link (failover/link.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All bounds of a sidecar."""
+
+    streams_max: int = 1_000
+    """Named streams: each has a merger in memory and files on disk."""
+    producers_max: int = 64
+    """Attached to one stream: copies are counted in ones, each costs a column of live keys."""
+    subscribers_max: int = 1_000
+    """Of one stream: as many as a merger serves (failover/serving.py)."""
+    calls_max: int = 4_000
+    """Calls of one kind under way, of all peers together."""
+    frame_bytes_max: int = 16 << 20
+    """Of one message: 65,536 rows of 256 bytes. Larger frames are cut by who sends them."""
+    tail_bytes_max: int = 256 << 20
+    """Of what a producer tells when it attaches, which is merged at once."""
+    state_bytes_max: int = 4 << 30
+    """Of all mergers together; beyond it no more producers are taken. One merger holds its inputs
+    back at 1 GiB (failover/merger.py).
+    """
+    columns_max: int = 256
+    """That a subscriber names, and that a schema without Arrow has."""
+    producer_bytes_per_s: int = 1 << 30
+    """Of one producer; it is read no faster."""
+    producer_frames_per_s: int = 20_000
+    """Of one producer; it is read no faster. A frame costs a tenth of a millisecond."""
+    absent_s: int = 600
+    """A producer that is away for longer is let go: what it has said no longer counts for it."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int or value < 1:
+                raise Misuse(f"{field.name} {value!r}: a whole number, 1 or more")

@@ -1,0 +1,417 @@
+"""A producer: pushes one copy of a stream to one or more sidecars, whatever becomes of them.
+
+    with Producer("127.0.0.1:7070", "talkers", "a", {"src": "string", "n": "int64"}) as p:
+        for row in rows:
+            p.insert(row.start, row.end, src=row.src, n=row.n)
+        p.stable(now)
+
+What to send, when, and what to say again is decided by a pure machine (pushing.py). Here are its
+threads: one a sidecar that connects, sends and hears, one for time, and those of the program, which
+wait where the sidecars hold them back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+import pyarrow as pa
+
+from gapless.failover.effects import Effect, Send
+from gapless.failover.messages import Ack, Attach, Data
+from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert
+from gapless.protocol.errors import GaplessError, JobError, Misuse, StreamViolation
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+from gapless.sidecar import gapless_pb2 as pb
+from gapless.sidecar.connecting import (
+    AGAIN,
+    NOBODY,
+    RECONNECT_MS,
+    RECONNECT_MS_MAX,
+    Closed,
+    Connection,
+    Credentials,
+    addresses,
+    code_of,
+    error_of,
+)
+from gapless.sidecar.definition import schema_to_wire
+from gapless.sidecar.frames import cut, to_wire
+from gapless.sidecar.producing import incarnation_of, life_of
+from gapless.sidecar.pushing import Pushing
+
+TICK_S = 0.05
+"""Between two looks at the time."""
+CONNECT_S = 1.0
+"""How long a connection is waited for before somebody looks whether the producer was closed."""
+GATHER_ROWS = 1_000
+"""Rows that `insert` and `adjust` gather: as one frame they cost little more than one row does."""
+CLOSE_S = 10.0
+"""How long `close` waits for the sidecars to have all."""
+_END = None
+
+
+class Producer:
+    """One copy of a stream. Its methods may be called by several threads."""
+
+    def __init__(
+        self,
+        sidecars: str | Sequence[str],
+        stream: str,
+        name: str,
+        schema: StreamSchema | pa.Schema | Mapping[str, Any],
+        *,
+        key: bool = False,
+        insert_only: bool = False,
+        join_at: int = BEGIN,
+        incarnation: int | None = None,
+        encoding: str = "arrow",
+        credentials: Credentials = NOBODY,
+        token: str | None = None,
+        heard: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`sidecars`: "HOST:PORT", several with commas between them. `name`: whose copy it is; two
+        copies have two names, and of one name the later incarnation counts. `key`, `insert_only`:
+        what all copies of the stream are known to be. `join_at`: it tells every event with `ve`
+        from then on. `incarnation`: the time, by default. `token` is short for credentials of it.
+        `heard` is called by another thread whenever there may be room again, or an end.
+        """
+        self.schema = schema if isinstance(schema, StreamSchema) else StreamSchema(schema)
+        if encoding not in _ENCODINGS:
+            raise Misuse(f"encoding {encoding!r}: {', '.join(_ENCODINGS)}")
+        self._encoding = _ENCODINGS[encoding]
+        self._stream = stream
+        self._properties = pb.Properties(key=key, insert_only=insert_only)
+        self._insert_only = insert_only
+        number = time.time_ns() // 1_000 if incarnation is None else incarnation
+        names = addresses(sidecars)
+        shown = Credentials(token=token) if token is not None else credentials
+        self._machine = Pushing(life_of(name, number), names, self.schema, join_at)
+        self._changed = threading.Condition()
+        self._on_heard = heard
+        self._error: GaplessError | None = None
+        self._is_closed = threading.Event()
+        self._rows: list[Insert | Adjust] = []
+        self._lines = {address: _Line(self, Connection(address, shown)) for address in names}
+        for line in self._lines.values():
+            line.start()
+        threading.Thread(target=self._tick, name=f"producer {name}", daemon=True).start()
+
+    # -- for the program ----------------------------------------------------------------------
+
+    def push(self, frame: Frame | pa.RecordBatch, timeout_s: float | None = None) -> None:
+        """Pushes a frame. Waits while the sidecars hold as much as they may; raises `JobError`
+        after so long. Raises what has ended the producer: `Fenced`, `StreamViolation`, `Denied`.
+        """
+        frame = frame if isinstance(frame, Frame) else Frame(frame, None, self.schema)
+        if frame.schema != self.schema:
+            raise Misuse(f"a frame of {frame.schema}: this producer's are of {self.schema}")
+        with self._changed:
+            self._push_rows(timeout_s)
+            self._push(frame, timeout_s)
+
+    def try_push(self, frame: Frame | pa.RecordBatch) -> bool:
+        """As `push`, where that would not wait; else False, and nothing of it is pushed."""
+        with self._changed:
+            if self._error is None and not self._machine.has_room:
+                return False
+            self.push(frame)
+            return True
+
+    def insert(self, start: int, end: int | None = None, /, **payload: Any) -> None:
+        """Says that there is an event from `start` up to `end`; None: it has no end yet. It is
+        pushed with others, at the latest by `stable` or `flush`.
+        """
+        self._gather(Insert(self._values(payload), start, INF if end is None else end))
+
+    def adjust(self, start: int, was: int | None, end: int | None, /, **payload: Any) -> None:
+        """Says that an event ends at `end`, and not where it `was`; `end == start` removes it."""
+        old, new = (INF if t is None else t for t in (was, end))
+        self._gather(Adjust(self._values(payload), start, old, new))
+
+    def stable(self, t: int, timeout_s: float | None = None) -> None:
+        """Promises that nothing before `t` changes any more. INF ends the stream."""
+        with self._changed:
+            self._push_rows(timeout_s)
+            self._push(Frame.empty(self.schema, t), timeout_s)
+
+    def flush(self, timeout_s: float = CLOSE_S) -> bool:
+        """Pushes what has gathered; whether the sidecars took in all of it within a time."""
+        with self._changed:
+            self._push_rows(timeout_s)
+            return self._wait(lambda: self._machine.all_acked, timeout_s)
+
+    def wait_durable(self, t: int, timeout_s: float = CLOSE_S) -> bool:
+        """Whether the output is durable up to `t` within a time: a program that restarts need not
+        tell what ends before it.
+        """
+        with self._changed:
+            return self._wait(lambda: self._machine.settled.durable >= t, timeout_s)
+
+    @property
+    def durable_stable(self) -> int:
+        """The output of all sidecars is durable up to here."""
+        with self._changed:
+            return self._machine.settled.durable
+
+    @property
+    def feedback(self) -> int:
+        """Events that end before it for good need not be made: the output has settled them."""
+        with self._changed:
+            return self._machine.settled.feedback
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Pushes what has gathered, waits until it was taken in, and leaves: what this copy has not
+        said holds nothing up any more. Raises what has ended the producer.
+        """
+        if self._is_closed.is_set():
+            return
+        try:
+            done = self.flush(timeout_s)
+        finally:
+            self._is_closed.set()
+            for line in self._lines.values():
+                line.leave()
+        if not done:
+            raise JobError(
+                f"not all that was pushed to {self._stream} was taken in within {timeout_s:g} s"
+            )
+
+    def abandon(self) -> None:
+        """Ends at once, as a process that dies does."""
+        self._is_closed.set()
+        for line in self._lines.values():
+            line.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        with self._changed:
+            self._machine.validate()
+
+    # -- pushing ------------------------------------------------------------------------------
+
+    def _values(self, payload: dict[str, Any]) -> tuple[Any, ...]:
+        if set(payload) != set(self.schema.names):
+            raise Misuse(
+                f"columns {sorted(payload)}: the stream has {', '.join(self.schema.names)}"
+            )
+        return tuple(payload[name] for name in self.schema.names)
+
+    def _gather(self, row: Insert | Adjust) -> None:
+        with self._changed:
+            self._rows.append(row)
+            if len(self._rows) >= GATHER_ROWS:
+                self._push_rows(None)
+
+    def _push_rows(self, timeout_s: float | None) -> None:
+        rows: list[Element] = list(self._rows)
+        if rows:
+            self._rows.clear()
+            self._push(Frame.from_elements(self.schema, rows), timeout_s)
+
+    def _push(self, frame: Frame, timeout_s: float | None) -> None:
+        machine = self._machine
+        if not self._wait(lambda: machine.has_room, timeout_s):
+            raise JobError(f"the sidecars of {self._stream} have had no room for {timeout_s:g} s")
+        if self._insert_only and len(frame):
+            settled = machine.settled.feedback
+            if settled > BEGIN and int(frame.ve.min()) < settled:
+                frame = frame.take(frame.ve >= settled, frame.stable)
+        for piece in cut(frame):
+            self._do(machine.push(piece, _now_ms()))
+
+    def _wait(self, until: Any, timeout_s: float | None) -> bool:
+        """Waits until something is so; raises where the producer has ended."""
+
+        def over() -> bool:
+            return self._error is not None or self._is_closed.is_set() or bool(until())
+
+        self._changed.wait_for(over, timeout_s)
+        if self._error is not None:
+            raise self._error
+        if self._is_closed.is_set():
+            raise Misuse("the producer is closed")
+        return bool(until())
+
+    # -- for the lines, under the lock --------------------------------------------------------
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                message = effect.message
+                if isinstance(message, Attach | Data):
+                    self._lines[effect.to].send(message)
+
+    def _attach(self, message: Attach) -> list[pb.PushRequest]:
+        life = message.session.life
+        tail = [piece for piece in cut(message.tail) if piece]
+        attach = pb.Attach(
+            stream=self._stream,
+            producer=life.slot,
+            incarnation=incarnation_of(life),
+            schema=schema_to_wire(self.schema),
+            properties=self._properties,
+            join_at=None if message.join_at == BEGIN else message.join_at,
+            tail_frames=len(tail),
+        )
+        frames = [pb.PushRequest(frame=to_wire(piece, self._encoding)) for piece in tail]
+        return [pb.PushRequest(attach=attach), *frames]
+
+    def _fail(self, error: GaplessError) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+        self._on_heard()
+
+    def _tick(self) -> None:
+        while not self._is_closed.wait(TICK_S):
+            with self._changed:
+                self._do(self._machine.tick(_now_ms()))
+
+
+class _Line:
+    """The calls to one sidecar, one after the other, on a thread of their own."""
+
+    def __init__(self, producer: Producer, connection: Connection) -> None:
+        self.connection = connection
+        self._producer = producer
+        self._requests: SimpleQueue[pb.PushRequest | None] = SimpleQueue()
+        self._session: Any = None
+        self._epoch = 0
+        self._backoff_ms = RECONNECT_MS
+        self._thread = threading.Thread(
+            target=self._run, name=f"push {connection.address}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begins to connect."""
+        self._thread.start()
+
+    def send(self, message: Attach | Data) -> None:
+        """Sends over the present call."""
+        if isinstance(message, Attach):
+            self._session = message.session
+            for request in self._producer._attach(message):
+                self._requests.put(request)
+        else:
+            wire = to_wire(message.frame, self._producer._encoding, message.sequence)
+            self._requests.put(pb.PushRequest(frame=wire))
+
+    def leave(self) -> None:
+        """Says that there is nothing more to say, waits until all is durable there, and ends."""
+        self._requests.put(pb.PushRequest(detach=pb.Detach(reason="closed")))
+        self._requests.put(_END)
+        self._thread.join(CLOSE_S)
+        self.connection.close()
+
+    def _run(self) -> None:
+        try:
+            self._live()
+        except Closed:
+            return
+
+    def _live(self) -> None:
+        producer = self._producer
+        closed = producer._is_closed
+        while not closed.is_set():
+            if not self.connection.wait(CONNECT_S):
+                continue
+            if closed.is_set():
+                return
+            self._call()
+            closed.wait(self._backoff_ms / 1000)
+            self._backoff_ms = min(2 * self._backoff_ms, RECONNECT_MS_MAX)
+
+    def _call(self) -> None:
+        """One call, until it ends."""
+        producer, address = self._producer, self.connection.address
+        requests = self._requests = SimpleQueue()
+        call = self.connection.stream_stream(
+            "Push",
+            iter(requests.get, _END),
+            pb.PushRequest.SerializeToString,
+            pb.PushReply.FromString,
+        )
+        with producer._changed:
+            producer._do(producer._machine.reached(address, _now_ms()))
+        why: pb.Detached | None = None
+        try:
+            for reply in call:
+                if reply.WhichOneof("message") == "detached":
+                    why = reply.detached
+                else:
+                    self._heard(reply)
+        except grpc.RpcError as e:
+            self._ended(e, why)
+        finally:
+            call.cancel()
+            requests.put(_END)
+            with producer._changed:
+                producer._machine.lost(address, _now_ms())
+                producer._changed.notify_all()
+            producer._on_heard()
+
+    def _heard(self, reply: pb.PushReply) -> None:
+        producer = self._producer
+        if reply.WhichOneof("message") == "attached":
+            said = reply.attached
+            self._epoch = said.epoch
+            self._backoff_ms = RECONNECT_MS
+            ack = Ack(self._session, said.epoch, 0, said.durable_stable, said.feedback)
+        else:
+            told = reply.ack
+            ack = Ack(
+                self._session,
+                self._epoch,
+                told.sequence,
+                told.durable_stable,
+                told.feedback,
+                told.throttled,
+            )
+        with producer._changed:
+            producer._do(producer._machine.heard(ack, _now_ms()))
+            producer._changed.notify_all()
+        producer._on_heard()
+
+    def _ended(self, error: Any, why: pb.Detached | None) -> None:
+        producer = self._producer
+        if producer._is_closed.is_set():
+            return
+        code = code_of(error)
+        if why is not None and why.why == pb.Detached.WHY_ABSENT:
+            with producer._changed:
+                producer._machine.be_born_again()
+        elif why is not None and why.why == pb.Detached.WHY_BAD_CONTENT and code != "DATA_LOSS":
+            producer._fail(StreamViolation(f"{self.connection.address}", why.reason))
+        elif code not in AGAIN:
+            producer._fail(error_of(error, self.connection.address))
+
+
+_ENCODINGS: dict[str, pb.Encoding] = {
+    "arrow": pb.ENCODING_ARROW,
+    "msgpack": pb.ENCODING_MSGPACK,
+}
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,221 @@
+"""The registry: all streams of a sidecar, each opened once, by name.
+
+    name --> definition on disk --> open (reads its journal back) --> a Stream, being turned
+                                      all who ask meanwhile wait for the same one
+
+A stream that was lost is opened again for the next who asks, after a while. When the directory
+itself was taken over by another sidecar nothing is opened any more: this process is to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from gapless.failover.whole import is_name
+from gapless.protocol.errors import GaplessError
+from gapless.sidecar.definition import NAME_CHARS_MAX, Definition
+from gapless.sidecar.directory import Directory
+from gapless.sidecar.limits import Limits
+from gapless.sidecar.refusals import Refusal
+from gapless.sidecar.setup import Retention, Setup, process_token
+from gapless.sidecar.stream import TICK_MS, Stream
+
+THREADS = 4
+"""For the disk, shared by all streams: a sync waits for the device and not for a core."""
+OPENING_MAX = 4
+"""Streams that are opened at once when a sidecar starts."""
+REOPEN_S = 1.0
+"""Before a stream that was lost is opened again: what was wrong with its disk may pass."""
+
+_log = logging.getLogger("gapless.sidecar")
+
+
+class Registry:
+    """All streams. Used on the loop's thread."""
+
+    def __init__(self, path: str | Path, limits: Limits, retention: Retention) -> None:
+        """Takes the directory over: another sidecar that has it is over. Raises `GaplessError` and
+        `OSError`.
+        """
+        self.directory = Directory(path)
+        token = process_token()
+        self.setup = Setup(
+            self.directory.name(),
+            self.directory.next_term(token),
+            limits,
+            retention,
+            self._lost,
+            token,
+        )
+        self.streams: dict[str, Stream] = {}
+        """Those that are open."""
+        self.is_draining = False
+        self.is_open = False
+        """Whether all streams that were there at the start have been tried."""
+        self.ended = asyncio.Event()
+        """Set once the directory is another's, or all is drained."""
+        self._names = set(self.directory.names())
+        self._opening: dict[str, asyncio.Task[Stream]] = {}
+        self._lost_at: dict[str, float] = {}
+        self._pool = ThreadPoolExecutor(THREADS, "sidecar")
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def name(self) -> str:
+        """The sidecar's."""
+        return self.setup.slot
+
+    @property
+    def names(self) -> list[str]:
+        """Of all streams, open or not."""
+        return sorted(self._names)
+
+    def start(self) -> None:
+        """Begins: ticks, and opens what is there."""
+        self._tasks = [
+            asyncio.create_task(self._tick(), name="ticks"),
+            asyncio.create_task(self._open_all(), name="open"),
+        ]
+
+    # -- streams ------------------------------------------------------------------------------
+
+    async def stream(self, name: str) -> Stream:
+        """An open stream. Raises `Refusal`."""
+        stream = self.streams.get(name)
+        if stream is not None:
+            return stream
+        self.check_open()
+        if not is_name(name, NAME_CHARS_MAX):
+            raise Refusal("INVALID_ARGUMENT", f"{name!r:.70} is no name of a stream")
+        if name not in self._names:
+            raise Refusal(
+                "NOT_FOUND",
+                f"there is no stream {name}: it comes to be when a producer pushes to it first",
+            )
+        task = self._opening.get(name)
+        if task is None:
+            task = asyncio.create_task(self._open(name), name=f"open {name}")
+            self._opening[name] = task
+            task.add_done_callback(lambda _: self._opening.pop(name, None))
+        return await asyncio.shield(task)
+
+    async def define(self, definition: Definition) -> Stream:
+        """The stream of this definition, which is made where it is not there. Raises `Refusal`."""
+        self.check_open()
+        name = definition.name
+        if name not in self._names:
+            if len(self._names) >= self.setup.limits.streams_max:
+                raise Refusal(
+                    "RESOURCE_EXHAUSTED",
+                    f"there are {len(self._names)} streams: push to one of them, or raise "
+                    "streams_max",
+                )
+            await self._make(definition)
+        stream = await self.stream(name)
+        stream.definition.check_same(definition)
+        return stream
+
+    async def _make(self, definition: Definition) -> None:
+        loop = asyncio.get_running_loop()
+        make = partial(self.directory.define, definition, uuid4().hex)  # each has its own draft
+        try:
+            await loop.run_in_executor(self._pool, make)
+        except FileExistsError:
+            pass  # somebody was faster; what it said is compared
+        except OSError as e:
+            raise Refusal("UNAVAILABLE", f"stream {definition.name} cannot be made: {e}") from None
+        self._names.add(definition.name)
+
+    async def _open(self, name: str) -> Stream:
+        wait_s = self._lost_at.get(name, -REOPEN_S) + REOPEN_S - time.monotonic()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        try:
+            stream = await asyncio.get_running_loop().run_in_executor(
+                self._pool, self._read_back, name
+            )
+        except (GaplessError, OSError) as e:
+            self._lost_at[name] = time.monotonic()
+            _log.warning("stream %s does not open: %s", name, e)
+            refused = e if isinstance(e, Refusal) else Refusal("UNAVAILABLE", f"stream {name}: {e}")
+            raise refused from None
+        self.check_open()
+        self.streams[name] = stream
+        stream.start(self._pool)
+        return stream
+
+    def _read_back(self, name: str) -> Stream:
+        definition = self.directory.definition(name)
+        return Stream.opened(definition, self.setup, self.directory.output(name))
+
+    def check_open(self) -> None:
+        """Raises `Refusal` where nothing new is begun any more."""
+        if self.is_draining:
+            raise Refusal("UNAVAILABLE", "the sidecar stops: try again, or another one")
+        if self.setup.fenced is not None:
+            raise Refusal("UNAVAILABLE", f"another sidecar has the directory: {self.setup.fenced}")
+
+    def check_room(self) -> None:
+        """Raises `Refusal` where the mergers hold too much for one more producer."""
+        held, limit = self.state_bytes, self.setup.limits.state_bytes_max
+        if held > limit:
+            raise Refusal(
+                "RESOURCE_EXHAUSTED",
+                f"the mergers hold {held} bytes, {limit} are the most with which one more producer "
+                "is taken: try again later, or raise state_bytes_max",
+            )
+
+    @property
+    def state_bytes(self) -> int:
+        """What all mergers hold."""
+        return sum(stream.machine.state_bytes for stream in self.streams.values())
+
+    def _lost(self, name: str, _: str) -> None:
+        self.streams.pop(name, None)
+        self._lost_at[name] = time.monotonic()
+        if self.setup.fenced is not None:
+            self.ended.set()
+
+    # -- while it lives -----------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_MS / 1000)
+            for stream in list(self.streams.values()):
+                stream.tick()
+
+    async def _open_all(self) -> None:
+        """So that a restart is over before anybody asks."""
+        slots = asyncio.Semaphore(OPENING_MAX)
+
+        async def one(name: str) -> None:
+            async with slots:
+                try:
+                    await self.stream(name)
+                except Refusal as e:
+                    _log.warning("stream %s: %s", name, e)
+
+        await asyncio.gather(*map(one, self.names))
+        self.is_open = True
+
+    async def drain(self) -> int:
+        """Closes all journals; how many. Producers and new calls were sent away before."""
+        self.is_draining = True
+        streams = list(self.streams.values())
+        await asyncio.gather(*(stream.drain() for stream in streams))
+        self.ended.set()
+        return len(streams)
+
+    async def close(self) -> None:
+        """Ends at once: what is not durable is lost here, and told again by producers."""
+        for task in [*self._tasks, *self._opening.values()]:
+            task.cancel()
+        for stream in list(self.streams.values()):
+            stream.end("closed", draining=True)
+        self._pool.shutdown(wait=True)

@@ -1,0 +1,152 @@
+"""`gapless sidecar`: merges copies of streams that any program pushes, and serves what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.terminal import AsJson, print_json, print_line
+from gapless.protocol.errors import Misuse
+
+if TYPE_CHECKING:
+    from gapless.sidecar.settings import Told
+
+CONFIG_VARIABLE = "GAPLESS_SIDECAR_CONFIG"
+"""The environment's word for --config."""
+
+
+def sidecar(  # each setting is a flag, and the two that have a type of their own
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="gRPC. [127.0.0.1:7070]")
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help='Metrics and health; "" for none. [127.0.0.1:7071]'),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings, tokens and streams, as TOML.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where all is kept. [gapless-sidecar]")
+    ] = None,
+    reflection: Annotated[
+        bool | None, typer.Option(help="Tell anybody what calls there are. [yes]")
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option(
+            "--insecure/--secure", help="Listen beyond this machine without TLS, or to anybody."
+        ),
+    ] = None,
+    tls_certificate: Annotated[str | None, typer.Option(metavar="FILE")] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE")] = None,
+    tls_client_ca: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Clients show a certificate signed by it.")
+    ] = None,
+    retain_s: Annotated[
+        int | None, typer.Option(metavar="SECONDS", help="Of stream time, of each output. [all]")
+    ] = None,
+    retain_bytes: Annotated[
+        int | None, typer.Option(metavar="BYTES", help="Of each output. [all]")
+    ] = None,
+    peer: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="One with the same streams, to catch up from."),
+    ] = None,
+    peer_ca: Annotated[str | None, typer.Option(metavar="FILE")] = None,
+    peer_token_file: Annotated[str | None, typer.Option(metavar="FILE")] = None,
+    drain_s: Annotated[
+        int | None, typer.Option(metavar="SECONDS", help="To close streams in at the end. [10]")
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=NUMBER", help="A limit, such as streams_max=10; all: --show-config."
+        ),
+    ] = None,
+    show_config: Annotated[
+        bool, typer.Option("--show-config", help="Print each setting, and where it is from.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Merge copies of streams, and serve each as one without a gap.
+
+    A setting counts by flag, else by environment (GAPLESS_SIDECAR_LISTEN, ...), else by --config.
+    SIGTERM makes all durable and ends. docs/sidecar.md is the manual.
+    """
+    flags: dict[str, Any] = {
+        "listen": listen,
+        "http": http,
+        "data": data,
+        "reflection": reflection,
+        "insecure": insecure,
+        "tls_certificate": tls_certificate,
+        "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
+        "retain_s": retain_s,
+        "retain_bytes": retain_bytes,
+        "peer": peer,
+        "peer_ca": peer_ca,
+        "peer_token_file": peer_token_file,
+        "drain_s": drain_s,
+        **_limits(limit or []),
+    }
+    from gapless.sidecar.settings import load
+
+    told = load(flags, os.environ, config or os.environ.get(CONFIG_VARIABLE))
+    if show_config:
+        _show(told, as_json=as_json)
+        return
+    _run(told, as_json=as_json)
+
+
+def _limits(given: list[str]) -> dict[str, str]:
+    limits = {}
+    for each in given:
+        name, equals, number = each.partition("=")
+        if not equals:
+            raise Misuse(f"--limit {each!r}: NAME=NUMBER")
+        limits[name.strip()] = number.strip()
+    return limits
+
+
+def _show(told: Told, *, as_json: bool) -> None:
+    from gapless.sidecar.settings import shown
+
+    rows = shown(told)
+    if as_json:
+        print_json([{"name": name, "value": value, "from": origin} for name, value, origin in rows])
+        return
+    width = max(len(name) for name, _, _ in rows)
+    for name, value, origin in rows:
+        print_line(f"{name:{width}}  {value or '-'}  ({origin})")
+
+
+def _run(told: Told, *, as_json: bool) -> None:
+    from gapless.sidecar.running import serve
+
+    logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
+    settings = told.settings
+    host, http_host = (address.rpartition(":")[0] for address in (settings.listen, settings.http))
+
+    def started(port: int, http_port: int | None) -> None:
+        grpc_at = f"{host}:{port}"
+        http_at = "" if http_port is None else f"{http_host}:{http_port}"
+        if as_json:
+            print_json({"listen": grpc_at, "http": http_at, "data": settings.data})
+            sys.stdout.flush()
+        else:
+            beside = f", metrics at http://{http_at}/metrics" if http_at else ""
+            print_line(f"listening at {grpc_at}{beside}, streams in {settings.data}")
+
+    reason = asyncio.run(serve(settings, started))
+    if as_json:
+        print_json({"ended": reason})
+    else:
+        print_line(f"ended: {reason}")

@@ -1,0 +1,175 @@
+"""`gapless tail`: what comes out of a sidecar's stream, for a person at a shell."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.commands.push import TOKEN_VARIABLE, Ca, ChangelogForm, Sidecars
+from gapless.commands.terminal import AsJson, output, print_json, print_line
+from gapless.protocol.errors import JobError, Misuse
+
+if TYPE_CHECKING:
+    from gapless.client import Consumer, Credentials
+    from gapless.commands.changelog_lines import ChangeLines
+
+ROWS_SHOWN_MAX = 1_000
+"""Of a table, to a person; --json has all."""
+
+
+def tail(
+    stream: Annotated[str, typer.Argument(metavar="STREAM")],
+    sidecar: Sidecars = "127.0.0.1:7070",
+    table: Annotated[
+        bool, typer.Option("--table", help="Show the current answer, and end.")
+    ] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="Each event once, when nothing about it can change.")
+    ] = False,
+    start: Annotated[
+        str, typer.Option(metavar="WHERE", help="now, begin, a time, or a token.")
+    ] = "now",
+    columns: Annotated[
+        str, typer.Option(metavar="A,B", help="Of the payload; all by default.")
+    ] = "",
+    where: Annotated[
+        str, typer.Option(metavar="FILTER", help='As: n > 100 and src in ("A", "B")')
+    ] = "",
+    frames: Annotated[
+        int, typer.Option(metavar="N", help="End after so many frames; 0: never.")
+    ] = 0,
+    changelog: Annotated[
+        ChangelogForm | None,
+        typer.Option(help="As a changelog: each change once, in order, when it is final."),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(metavar="A,B", help="Changelog: a key, so that updates are told as such."),
+    ] = "",
+    eager: Annotated[
+        bool,
+        typer.Option("--eager", help="Changelog: whole lifetimes at once, and their revisions."),
+    ] = False,
+    ca: Ca = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what comes out of a sidecar's stream, or its table.
+
+    Inserts, adjusts and stable times are a line each, as they become durable. With --changelog each
+    change is; as JSON it is a line that push --changelog reads. A token, where one is asked for, is
+    read from GAPLESS_TOKEN. Several sidecars are merged.
+    """
+    from gapless.client import Consumer, Credentials
+
+    shown = Credentials(token=os.environ.get(TOKEN_VARIABLE), ca=ca)
+    chosen = [name.strip() for name in columns.split(",") if name.strip()]
+    if changelog is None and (by or eager):
+        raise Misuse("--by and --eager are of a --changelog")
+    if changelog is not None and (table or final):
+        raise Misuse("--changelog tells every change: leave out --table and --final")
+    if table:
+        _print_table(stream, sidecar, chosen, where, shown, as_json=as_json)
+        return
+    lines = None if changelog is None else _lines(changelog.value, by, eager, as_json)
+    with Consumer(
+        sidecar,
+        stream,
+        deliver="final" if final else "changes",
+        start=int(start) if start.lstrip("-").isdecimal() else start,
+        columns=chosen,
+        filter=where,
+        name="tail",
+        credentials=shown,
+    ) as consumer:
+        if lines is None:
+            _print_frames(consumer, frames, as_json=as_json)
+            return
+        _print_changes(consumer, lines, frames, as_json=as_json)
+
+
+def _lines(form: str, by: str, eager: bool, as_json: bool) -> ChangeLines:
+    from gapless.commands.changelog_lines import ChangeLines
+
+    key = tuple(name.strip() for name in by.split(",") if name.strip())
+    return ChangeLines(form, key, eager=eager, as_json=as_json)
+
+
+def _print_changes(
+    consumer: Consumer, lines: ChangeLines, frames_max: int, *, as_json: bool
+) -> None:
+    from gapless.protocol.elements import format_time
+
+    for number, frame in enumerate(consumer, 1):
+        if consumer.is_reset:
+            if as_json and number > 1:
+                raise JobError(
+                    f"the stream was told anew from {format_time(consumer.since)} on, which a "
+                    "changelog cannot say: begin again with an empty table"
+                )
+            lines.reset()
+            if not as_json:
+                print_line(f"-- the table since {format_time(consumer.since)}:")
+        for line in lines.of(frame):
+            print_line(line)
+        if number == frames_max:
+            return
+
+
+def _print_frames(consumer: Consumer, frames_max: int, *, as_json: bool) -> None:
+    from gapless.protocol.elements import format_time
+    from gapless.protocol.text import format_element
+
+    for number, frame in enumerate(consumer, 1):
+        elements = [format_element(e) for e in frame.elements()]
+        if as_json:
+            print_json(
+                {
+                    "reset": consumer.is_reset,
+                    "since": format_time(consumer.since),
+                    "elements": elements,
+                    "token": consumer.token,
+                }
+            )
+        else:
+            if consumer.is_reset:
+                print_line(f"-- the table since {format_time(consumer.since)}:")
+            for element in elements:
+                print_line(element)
+        if number == frames_max:
+            return
+
+
+def _print_table(
+    stream: str,
+    sidecar: str,
+    columns: list[str],
+    where: str,
+    shown: Credentials,
+    *,
+    as_json: bool,
+) -> None:
+    from rich.table import Table
+
+    from gapless.client import table
+    from gapless.protocol.errors import GaplessError
+
+    addresses = [address for address in sidecar.split(",") if address.strip()]
+    if not addresses:
+        raise Misuse("--sidecar: HOST:PORT")
+    answer: Any = None
+    for i, address in enumerate(addresses):
+        with suppress(*(() if i == len(addresses) - 1 else (GaplessError,))):
+            answer = table(address, stream, columns=columns, filter=where, credentials=shown)
+            break
+    if as_json:
+        print_json([{k: str(v) for k, v in row.items()} for row in answer.to_pylist()])
+        return
+    grid = Table(*answer.schema.names, box=None)
+    for row in answer.slice(0, ROWS_SHOWN_MAX).to_pylist():
+        grid.add_row(*map(str, row.values()))
+    output().print(grid)
+    if answer.num_rows > ROWS_SHOWN_MAX:
+        print_line(f"... and {answer.num_rows - ROWS_SHOWN_MAX:,} rows more: --json has them all")

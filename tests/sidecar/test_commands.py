@@ -1,0 +1,111 @@
+"""The commands, as processes: a sidecar that is stopped or killed, a person's push and tail."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gapless.sidecar.consumer import Consumer
+from gapless.sidecar.producer import Producer
+from tests.sidecar.helpers import PATIENCE_S, SCHEMA, frame_of, read_until, table_of
+
+GAPLESS = [sys.executable, "-c", "from gapless.cli import main; main()"]
+
+
+@contextmanager
+def process(data: Path, listen: str = "127.0.0.1:0") -> Iterator[tuple[Any, str]]:
+    """A sidecar of its own process, and its address."""
+    started = subprocess.Popen(
+        [*GAPLESS, "sidecar", "--listen", listen, "--http", "", "--data", str(data), "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert started.stdout is not None
+        said = "".join(iter(started.stdout.readline, "}\n")) + "}"
+        yield started, json.loads(said)["listen"]
+    finally:
+        started.kill()
+        started.wait()
+        assert started.stdout is not None
+        started.stdout.close()
+
+
+def gapless(*arguments: str | Path, stdin: str | None = None) -> Any:
+    done = subprocess.run(
+        [*GAPLESS, *map(str, arguments)], input=stdin, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_person_pushes_a_file_and_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "flows.txt"
+    file.write_text("ins((A,7),6,20) ins((B,8),9,12) stable(10)\nadj((A,7),6,20,30) stable(13)\n")
+    with process(tmp_path / "data") as (_, address):
+        at = ("--sidecar", address)
+        pushed = gapless(
+            "push", str(file), "--stream", "s", "--name", "a", "--schema", "src:string,n:int64", *at
+        )
+        assert pushed == "2 frames, 3 rows pushed to s as a\n"
+        read = gapless("tail", "s", "--start", "begin", "--frames", "1", *at).splitlines()
+        assert set(read) >= {"ins((B,8),9,12)", "stable(13)"}
+        table = json.loads(gapless("tail", "s", "--table", "--json", *at))
+        assert table == [{"_vs": "6", "_ve": "30", "src": "A", "n": "7"}]
+        frame = json.loads(gapless("tail", "s", "--frames", "1", "--json", *at))
+        assert frame["reset"]
+        assert frame["elements"] == ["ins((A,7),6,30)", "stable(13)"]
+
+
+def test_sigterm_makes_all_durable_and_ends_well(tmp_path: Path) -> None:
+    with process(tmp_path) as (started, address):
+        with Producer(address, "s", "a", SCHEMA) as a:
+            a.push(frame_of("ins((A,7),6,20) stable(10)"))
+            assert a.flush()
+        started.send_signal(signal.SIGTERM)
+        said, _ = started.communicate()
+        assert started.returncode == 0
+        assert json.loads(said)["ended"] == "it was asked to stop"
+    with process(tmp_path) as (_, address), Consumer(address, "s", start="begin") as consumer:
+        assert read_until(consumer, 10) == table_of("ins((A,7),6,20)")
+
+
+def test_a_killed_process_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    with process(tmp_path) as (started, address):
+        producer = Producer(address, "s", "a", SCHEMA)
+        consumer = Consumer(address, "s", start="begin")
+        for t in range(1, 51):
+            producer.push(frame_of(f"ins((A,{t}),{t},{t + 5}) stable({t})"))
+        started.kill()
+        started.wait()
+        with process(tmp_path, listen=address):
+            for t in range(51, 101):
+                producer.push(frame_of(f"ins((A,{t}),{t},{t + 5}) stable({t})"))
+            rows = []
+            stable = 0
+            while stable < 100:
+                frame = consumer.next(PATIENCE_S)
+                assert frame is not None
+                rows += frame.payload.column(1).to_pylist()
+                stable = frame.stable or stable
+            assert sorted(rows) == list(range(1, 101))
+            producer.close()
+            consumer.close()
+
+
+def test_a_setting_that_means_nothing_is_one_sentence_and_exit_2(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*GAPLESS, "sidecar", "--listen", "0.0.0.0:0", "--data", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("gapless: 0.0.0.0:0 can be reached from other machines")
+    assert len(done.stderr.splitlines()) == 1

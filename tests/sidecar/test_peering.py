@@ -1,0 +1,63 @@
+"""A sidecar that producers did not wait for reads what it lacks from its peer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapless.sidecar.consumer import Consumer
+from gapless.sidecar.peering import Peer
+from gapless.sidecar.producer import Producer
+from tests.sidecar.helpers import SCHEMA, frame_of, read_until, sidecar, table_of
+
+BEFORE = "ins((A,7),6,20) stable(10)"
+BETWEEN = "ins((B,8),12,20) stable(20)"
+AFTER = "ins((C,9),22,30) stable(25)"
+WHOLE = "ins((A,7),6,20) ins((B,8),12,20) ins((C,9),22,30) stable(25)"
+
+
+def test_what_nobody_tells_any_more_comes_from_the_peer(tmp_path: Path) -> None:
+    with (
+        sidecar(tmp_path / "1") as one,
+        sidecar(tmp_path / "2", peer=Peer(one.address)) as other,
+        Producer(f"{one.address},{other.address}", "s", "a", SCHEMA) as a,
+    ):
+        a.push(frame_of(BEFORE))
+        assert a.wait_durable(10)
+        other.stop(by_force=True)
+        with Producer(one.address, "s", "b", SCHEMA) as b:
+            b.push(frame_of(f"{BEFORE.replace('stable(10)', '')} {BETWEEN}"))
+            assert b.wait_durable(20)
+        a.abandon()
+        other.restart()
+        with Producer(other.address, "s", "c", SCHEMA, join_at=20) as c:
+            c.push(frame_of(AFTER))
+            with Consumer(other.address, "s", start="begin") as consumer:
+                assert read_until(consumer, 25) == table_of(WHOLE)
+
+
+def test_without_a_peer_it_says_what_it_waits_for(tmp_path: Path) -> None:
+    with sidecar(tmp_path) as one:
+        with Producer(one.address, "s", "a", SCHEMA) as a:
+            a.push(frame_of(BEFORE))
+            assert a.wait_durable(10)
+        with Producer(one.address, "s", "c", SCHEMA, join_at=20) as c:
+            c.push(frame_of(AFTER))
+            assert c.flush()
+            waiting = one.on_loop(
+                lambda: one.server.registry.streams["s"].machine._merge.waiting_for
+            )
+            assert waiting is not None
+
+
+def test_a_new_sidecar_begins_with_all_that_its_peer_has(tmp_path: Path) -> None:
+    with sidecar(tmp_path / "1") as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        a.push(frame_of(BEFORE))
+        a.push(frame_of(BETWEEN))
+        assert a.wait_durable(20)
+        with (
+            sidecar(tmp_path / "2", peer=Peer(one.address)) as other,
+            Producer(other.address, "s", "c", SCHEMA, join_at=20) as c,
+        ):
+            c.push(frame_of(AFTER))
+            with Consumer(other.address, "s", start="begin") as consumer:
+                assert read_until(consumer, 25) == table_of(WHOLE)
