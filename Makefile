@@ -5,7 +5,8 @@
 
 PYTHON ?= python3
 NAME ?= --all
-WORKERS ?= 2
+# Of the tests: one more than two cores, as who waits for Ray or Spark leaves one idle.
+WORKERS ?= 3
 SECONDS ?= 60
 
 VENV := .venv
