@@ -43,7 +43,7 @@ from gapless.sidecar.connecting import (
 )
 from gapless.sidecar.definition import schema_to_wire
 from gapless.sidecar.frames import cut, to_wire
-from gapless.sidecar.producing import incarnation_of, life_of
+from gapless.sidecar.lives import incarnation_of, life_of
 from gapless.sidecar.pushing import Pushing
 
 TICK_S = 0.05

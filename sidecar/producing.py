@@ -18,22 +18,20 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gapless.failover import messages as said
-from gapless.failover.messages import Life, Session
-from gapless.failover.whole import is_name
+from gapless.failover.messages import Session
 from gapless.protocol.elements import BEGIN
-from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.frame import Frame
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar.definition import NAME_CHARS_MAX, Definition
+from gapless.sidecar.definition import Definition
 from gapless.sidecar.frames import from_wire
 from gapless.sidecar.limits import CREDITS
+from gapless.sidecar.lives import life_of
 from gapless.sidecar.pace import Pace
 from gapless.sidecar.refusals import Refusal, refusal_of
 from gapless.sidecar.registry import Registry
 from gapless.sidecar.stream import Stream
 
-_U32 = 1 << 32
 FIRST_MESSAGE_S = 10.0
 """How long a call may be silent before it attaches: nothing is kept for strangers."""
 
@@ -50,22 +48,6 @@ class Calls(Protocol):
 
     def pushed(self, stream: str, rows: int, size: int) -> None:
         """Counts a frame that was taken in."""
-
-
-def life_of(producer: str, incarnation: int) -> Life:
-    """The life that an incarnation of a producer is. Raises `Refusal`."""
-    if not is_name(producer, NAME_CHARS_MAX):
-        raise Refusal(
-            "INVALID_ARGUMENT",
-            f"producer {producer!r:.70}: a name has letters, digits, dots, dashes, underscores, "
-            f"and {NAME_CHARS_MAX} characters at most",
-        )
-    return Life(producer, Incarnation(*divmod(incarnation, _U32)))
-
-
-def incarnation_of(life: Life) -> int:
-    """The inverse."""
-    return life.incarnation.term * _U32 + life.incarnation.counter
 
 
 class Attachment:

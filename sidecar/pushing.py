@@ -21,9 +21,9 @@ from gapless.failover.sending import Sending
 from gapless.failover.tail import Tail
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN
-from gapless.protocol.envelope import Incarnation
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
+from gapless.sidecar.lives import life_after
 
 TAIL_ROWS_MAX = 1_000_000
 """Rows that some sidecar has not made durable; beyond it a push waits."""
@@ -128,8 +128,7 @@ class Pushing(Sending):
 
     def be_born_again(self) -> None:
         """Goes on as a later incarnation: the one before was let go. All is told again."""
-        term, counter = self.life.incarnation
-        self.life = Life(self.life.slot, Incarnation(term, counter + 1))
+        self.life = life_after(self.life)
         durable = {name: link.durable for name, link in self.links.items()}
         self.links = {}
         self._assign(tuple(durable))

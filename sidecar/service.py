@@ -24,7 +24,8 @@ from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.access import Access, Grant, check
 from gapless.sidecar.counters import Counters
 from gapless.sidecar.definition import schema_to_wire
-from gapless.sidecar.producing import Attachment, incarnation_of
+from gapless.sidecar.lives import incarnation_of
+from gapless.sidecar.producing import Attachment
 from gapless.sidecar.refusals import Refusal, refusal_of
 from gapless.sidecar.registry import Registry
 from gapless.sidecar.serving import Subscription, deliver_of, start_of, view_of

@@ -49,6 +49,7 @@ from gapless.protocol.frame import Frame
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.hands import Hands
 from gapless.sidecar.limits import Limits
+from gapless.sidecar.lives import life_after
 from gapless.sidecar.peering import Peering
 from gapless.sidecar.refusals import Refusal
 from gapless.sidecar.retaining import Retaining
@@ -64,7 +65,6 @@ KEPT_READS_MAX = 16
 """Frames behind the same place that are kept for the next who asks: those of one append."""
 ENCODED_MAX = 64
 """Encoded deliveries that are kept for the next subscriber at the same place."""
-_U32_MAX = 2**32 - 1
 ORDER_TERM = 1
 """Of all orders: there is no supervisor but this process."""
 
@@ -120,7 +120,6 @@ class Stream:
         self._readers: OrderedDict[str, OutputReader] = OrderedDict()
         self._nearest: OutputReader = output.reader()
         self._reads: OrderedDict[tuple[int, int], Frame | None] = OrderedDict()
-        self._trimmed_at = time.monotonic()
         self._does: dict[type, Callable[[Any], None]] = {
             ask.Send: self._send,
             ask.Exit: lambda effect: self.end(effect.reason),
@@ -290,9 +289,7 @@ class Stream:
 
     def let_go(self, life: Life) -> None:
         """What a life has said counts no more, and it may not come back."""
-        term, counter = life.incarnation
-        later = Incarnation(term, counter + 1) if counter < _U32_MAX else Incarnation(term + 1, 0)
-        self.fence(Life(life.slot, later))
+        self.fence(life_after(life))
 
     def _let_absent_go(self, now_s: float) -> None:
         for life, at in list(self._gone.items()):

@@ -57,6 +57,11 @@ FIRSTS = {
     ),
     "a stream that is a path": (attach(stream="../etc"), "INVALID_ARGUMENT", "a name has"),
     "a producer that is a path": (attach(producer="a/b"), "INVALID_ARGUMENT", "a name has"),
+    "an incarnation after which there is none": (
+        attach(incarnation=2**64 - 1),
+        "INVALID_ARGUMENT",
+        "take the time",
+    ),
     "a frame": (said("stable(3)"), "INVALID_ARGUMENT", "first message of a push is its attach"),
     "no such stream": (
         pb.PushRequest(attach=pb.Attach(stream="nowhere", producer="a", incarnation=1)),
