@@ -121,5 +121,5 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expr:
 def _constant(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError):  # the latter of what cannot be in a set
         raise ExpressionError(f"a list has constants: {ast.unparse(node)!r:.100}") from None
