@@ -78,6 +78,7 @@ def _check_pair(certificate: Path, key: Path) -> None:
     import ssl
 
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key, password="")  # without one OpenSSL asks a person
     except ssl.SSLError as e:
         raise ValueError(f"{certificate} and {key} are no pair: {e}") from None

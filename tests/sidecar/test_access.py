@@ -221,6 +221,11 @@ def test_files_that_are_no_pair_are_refused_at_the_start() -> None:
         Certificates(str(TLS / "nowhere.pem"), str(TLS / "nowhere.key"))
 
 
+def test_a_key_behind_a_password_is_refused_and_nobody_is_asked_for_it() -> None:
+    with pytest.raises(Misuse, match="no pair"):
+        Certificates(str(TLS / "sidecar.pem"), str(TLS / "locked.key"))
+
+
 def test_a_token_is_never_sent_in_the_clear_to_another_machine() -> None:
     with pytest.raises(Misuse, match="in the clear"):
         Connection("example.org:7070", Credentials(token="secret"))

@@ -22,3 +22,4 @@ signed renewed authority 3 36500
 signed client authority 4 36500
 signed expired authority 5 -1
 signed unknown stranger 6 36500
+openssl pkey -in sidecar.key -aes256 -passout pass:locked -out locked.key
