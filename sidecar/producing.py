@@ -171,7 +171,7 @@ class Attachment:
             )
         stream.join(life, self)
         self._stream = stream
-        self._session = Session(life, stream.life.slot, stream.next_attempt(life))
+        self._session = Session(life, stream.life.slot, stream.next_attempt())
         try:
             await self._attached(said.Attach(self._session, join_at, tail))
         except BaseException:

@@ -23,6 +23,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from itertools import count
 from typing import Any, Protocol
 
 from gapless.failover import effects as ask
@@ -111,8 +112,8 @@ class Stream:
         self.retaining = retaining
         self._producers: dict[str, User] = {}
         self._subscribers: dict[str, User] = {}
-        self._attempts: dict[Life, int] = {}
-        self._gone: dict[Life, float] = {}  # lives without a call, and since when
+        self._attempts = count(1)
+        self._gone: dict[Life, float] = {}  # inputs without a call, and since when
         self._absent: dict[str, Life] = {}  # by slot, the life that was let go for that
         self._events: deque[Event] = deque()
         self._is_turning = False
@@ -248,10 +249,9 @@ class Stream:
 
     # -- who uses it --------------------------------------------------------------------------
 
-    def next_attempt(self, life: Life) -> int:
-        """Which attachment of this life it is: each is a session of its own."""
-        self._attempts[life] = self._attempts.get(life, 0) + 1
-        return self._attempts[life]
+    def next_attempt(self) -> int:
+        """Which attachment it is, of all: each is a session of its own."""
+        return next(self._attempts)
 
     def join(self, life: Life, attachment: User) -> None:
         """An attachment of this life hears the merger from now on. One before it is over."""
@@ -272,15 +272,14 @@ class Stream:
     def fence(self, life: Life) -> None:
         """Lives before this one in its slot feed the output no more."""
         self.happens(Fence(ORDER_TERM, life))
-        for old in [old for old in self._attempts if old.slot == life.slot and old < life]:
-            del self._attempts[old]
         self._gone = {old: at for old, at in self._gone.items() if not self.machine.is_fenced(old)}
 
     def leave(self, life: Life, attachment: User) -> None:
         """An attachment hears no more. What its producer has said counts on, for a while."""
         if self._producers.get(str(life)) is attachment:
             del self._producers[str(life)]
-            self._gone[life] = time.monotonic()
+            if life in self.machine.attached:  # else it was refused or fenced: nothing of it counts
+                self._gone[life] = time.monotonic()
 
     def send_producers_away(self, refusal: Refusal) -> None:
         """Ends all attachments; subscribers read on."""

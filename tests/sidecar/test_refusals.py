@@ -12,6 +12,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.consumer import Consumer
 from gapless.sidecar.limits import Limits
+from gapless.sidecar.lives import incarnation_of
 from gapless.sidecar.producer import Producer
 from gapless.sidecar.setup import Retention
 from tests.sidecar.helpers import (
@@ -148,6 +149,17 @@ def test_a_stale_incarnation_is_refused(one: Running) -> None:
     got, sentence = refused(one, attach(producer="b", incarnation=4))
     assert got == "FAILED_PRECONDITION"
     assert "later incarnation" in sentence
+
+
+def test_of_a_producer_that_is_no_input_nothing_is_kept(one: Running) -> None:
+    stream = one.server.registry.streams["s"]
+    refused(one, attach(producer="bad"), said("stable(9)"), said("ins((X,1),5,20)", sequence=2))
+    with Caller(one.address) as caller:
+        caller.push(attach(producer="b", incarnation=5))
+        refused(one, attach(producer="b", incarnation=4))
+        caller.push(attach(producer="b", incarnation=6))
+    gone = one.on_loop(lambda: list(stream._gone))
+    assert [incarnation_of(life) for life in gone] == [6]
 
 
 def test_what_ended_a_push_is_said_before_its_status(one: Running) -> None:
