@@ -34,7 +34,7 @@ FRAMES_MAX = 8
 MISSING_S = 30.0
 """How long a stream that nobody has pushed to yet is waited for."""
 PUT_S = 0.1
-"""Between two looks, of a thread with nowhere to put a frame, whether it is to end."""
+"""Between two looks whether it is closed, of who has nowhere to put a frame or none to take."""
 TABLE_S = 60.0
 """How long an answer may take: the output has to be stable that far."""
 
@@ -94,16 +94,26 @@ class Consumer:
         return BEGIN if self._last is None else self._last.since
 
     def next(self, timeout_s: float | None = None) -> Frame | None:
-        """The next frame; None after so long without one. Raises `StopIteration` at the end."""
+        """The next frame; None after so long without one. Raises `StopIteration` at the end, and
+        once it was closed.
+        """
         delivered = self.next_delivered(timeout_s)
         return None if delivered is None else delivered.frame
 
     def next_delivered(self, timeout_s: float | None = None) -> Delivered | None:
         """The next frame with all that comes with it; as `next`."""
-        try:
-            taken = self._frames.get(timeout_s != 0, timeout_s)
-        except Empty:
-            return None
+        while True:
+            try:
+                return self._take(PUT_S if timeout_s is None else timeout_s)
+            except Empty:
+                if self._closed.is_set():
+                    raise StopIteration from None
+                if timeout_s is not None:
+                    return None
+
+    def _take(self, timeout_s: float) -> Delivered:
+        """Raises `Empty`, and what the stream ended with."""
+        taken = self._frames.get(timeout_s != 0, timeout_s)
         if isinstance(taken, Delivered):
             self._last = taken
             return taken
@@ -135,6 +145,7 @@ class Consumer:
         """Reads no more."""
         self._closed.set()
         self._reading.close()
+        self._arrived()  # who waits finds that nothing comes any more
 
     def __enter__(self) -> Self:
         return self

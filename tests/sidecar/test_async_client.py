@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Fenced
-from gapless.sidecar.client import AsyncConsumer, AsyncProducer
-from tests.sidecar.helpers import SCHEMA, frame_of, sidecar
+from gapless.sidecar.client import AsyncConsumer, AsyncProducer, Consumer
+from tests.sidecar.helpers import PATIENCE_S, SCHEMA, frame_of, sidecar
 
 
 def test_a_stream_is_pushed_and_read_with_await(tmp_path: Path) -> None:
@@ -33,6 +34,24 @@ def test_a_stream_is_pushed_and_read_with_await(tmp_path: Path) -> None:
 
     with sidecar(tmp_path) as one:
         assert asyncio.run(both(one.address)) == list(range(1, 51))
+
+
+def test_who_waits_for_a_frame_when_a_consumer_is_closed_is_told_that_none_comes(
+    tmp_path: Path,
+) -> None:
+    async def close_while_waiting(address: str) -> bool:
+        async with AsyncConsumer(address, "s", start="begin") as consumer:
+            waits = asyncio.create_task(consumer.next_delivered())
+            await asyncio.sleep(0)
+            await consumer.close()
+            return await waits is None
+
+    with sidecar(tmp_path) as one, ThreadPoolExecutor(1) as pool:
+        assert asyncio.run(asyncio.wait_for(close_while_waiting(one.address), PATIENCE_S))
+        consumer = Consumer(one.address, "s", start="begin")
+        taken = pool.submit(list, consumer)
+        consumer.close()
+        assert taken.result(PATIENCE_S) == []
 
 
 def test_what_ends_a_producer_is_raised_where_it_is_awaited(tmp_path: Path) -> None:
