@@ -225,6 +225,14 @@ class _Side:
             self._changed.notify_all()
 
     def _run(self) -> None:
+        try:
+            self._live()
+        except GaplessError as e:
+            self._merging.fail(e)
+        except Exception as e:  # noqa: BLE001  # the program hears of it, and does not wait for ever
+            self._merging.fail(JobError(f"merging broke down: {type(e).__name__}: {e}"))
+
+    def _live(self) -> None:
         merging = self._merging
         while not merging.is_closed():
             question = self._next()

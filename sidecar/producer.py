@@ -329,6 +329,10 @@ class _Line:
             self._live()
         except Closed:
             return
+        except GaplessError as e:
+            self._producer._fail(e)
+        except Exception as e:  # noqa: BLE001  # the program hears of it, and does not wait for ever
+            self._producer._fail(JobError(f"pushing broke down: {type(e).__name__}: {e}"))
 
     def _live(self) -> None:
         producer = self._producer
@@ -339,6 +343,8 @@ class _Line:
             if closed.is_set():
                 return
             self._call()
+            if producer._error is not None:
+                return  # nothing that is asked again would be answered otherwise
             closed.wait(self._backoff_ms / 1000)
             self._backoff_ms = min(2 * self._backoff_ms, RECONNECT_MS_MAX)
 
