@@ -18,7 +18,7 @@ from gapless.protocol.errors import (
     Trimmed,
 )
 from gapless.sidecar.limits import Limits
-from gapless.sidecar.options import channel_options
+from gapless.sidecar.options import channel_options, is_loopback
 
 SIDECARS_MAX = 8
 """That one client uses: two are enough to lose one."""
@@ -156,9 +156,7 @@ def client_options(address: str, shown: Credentials) -> list[tuple[str, int]]:
 def _check_plain(address: str, shown: Credentials) -> None:
     if shown.ca is not None:
         return
-    host = address.rpartition(":")[0].strip("[]")
-    is_here = host in ("localhost", "::1") or host.startswith("127.")
-    if shown.token is not None and not is_here:
+    if shown.token is not None and not is_loopback(address):
         raise Misuse(f"the token would be sent to {address} in the clear: give ca=, for TLS")
     if shown.certificate is not None:
         raise Misuse("a client certificate needs TLS: give ca=, too")

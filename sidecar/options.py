@@ -1,6 +1,8 @@
-"""Options that both ends of every connection have: how large a message is, and keepalive."""
+"""What both ends of every connection know: how large a message is, keepalive, and what is here."""
 
 from __future__ import annotations
+
+import ipaddress
 
 KEEPALIVE_MS = 10_000
 """A connection on which nothing comes is asked whether it is there, after so long, ..."""
@@ -19,3 +21,16 @@ def channel_options(frame_bytes_max: int) -> list[tuple[str, int]]:
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
     ]
+
+
+def is_loopback(address: str) -> bool:
+    """Whether HOST:PORT is of this machine, for sure: a name may be anybody's, whatever it begins
+    with.
+    """
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

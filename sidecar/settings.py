@@ -15,7 +15,6 @@ that it is meant: `insecure = true`.
 
 from __future__ import annotations
 
-import ipaddress
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -30,6 +29,7 @@ from gapless.protocol.schema_file import parse_type
 from gapless.sidecar.access import Grant, parse_grant
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.limits import Limits
+from gapless.sidecar.options import is_loopback
 from gapless.sidecar.setup import Retention
 
 PREFIX = "GAPLESS_SIDECAR_"
@@ -173,17 +173,6 @@ def shown(told: Told) -> list[tuple[str, str, str]]:
 
 
 _STRUCTURED = frozenset({"limits", "tokens", "streams"})
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach it."""
-    host = address.rpartition(":")[0].strip("[]")
-    if host.startswith("unix") or host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_address(address: object) -> bool:

@@ -226,6 +226,7 @@ def test_a_key_behind_a_password_is_refused_and_nobody_is_asked_for_it() -> None
         Certificates(str(TLS / "sidecar.pem"), str(TLS / "locked.key"))
 
 
-def test_a_token_is_never_sent_in_the_clear_to_another_machine() -> None:
+@pytest.mark.parametrize("address", ["example.org:7070", "127.0.0.1.example.org:7070"])
+def test_a_token_is_never_sent_in_the_clear_to_another_machine(address: str) -> None:
     with pytest.raises(Misuse, match="in the clear"):
-        Connection("example.org:7070", Credentials(token="secret"))
+        Connection(address, Credentials(token="secret"))

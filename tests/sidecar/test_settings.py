@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gapless.protocol.errors import Misuse
-from gapless.sidecar.settings import Settings, is_loopback, load, shown
+from gapless.sidecar.options import is_loopback
+from gapless.sidecar.settings import Settings, load, shown
 
 FILE = """
 listen = "127.0.0.1:1"
@@ -124,6 +125,8 @@ def test_beyond_this_machine_nothing_is_open_by_accident() -> None:
         ("[::]:1", False),
         ("example.org:1", False),
         ("localhost.example.org:1", False),
+        ("127.0.0.1.example.org:1", False),
+        ("unix.example.org:1", False),
     ],
 )
 def test_what_can_be_reached_from_elsewhere_is_told(address: str, *, is_here: bool) -> None:
