@@ -40,15 +40,23 @@ class Peer:
     shown: Credentials = NOBODY
 
     @staticmethod
-    def of_settings(address: str, ca: str, token_file: str) -> Peer | None:
-        """As settings say; None where they name none. Raises `Misuse`."""
+    def of_settings(
+        address: str, ca: str, token_file: str, certificate: str, key: str
+    ) -> Peer | None:
+        """As settings say; None where they name none. Raises `Misuse`, also where what is shown
+        does not read or may not be sent there.
+        """
         if not address:
             return None
         try:
             token = Path(token_file).read_text().strip() if token_file else None
         except (OSError, UnicodeError) as e:
             raise Misuse(f"peer_token_file: {e}") from None
-        return Peer(address, Credentials(token, ca or None))
+        shown = Credentials(token, ca or None, certificate or None, key or None)
+        client_options(address, shown)
+        if shown.ca is not None:
+            tls_credentials(shown)
+        return Peer(address, shown)
 
     def channel(self) -> Any:
         """A channel of the loop that runs."""

@@ -42,7 +42,13 @@ async def serve(settings: Settings, started: Callable[[int, int | None], None]) 
         reflects=settings.reflection,
         drain_s=settings.drain_s,
         streams=settings.streams,
-        peer=Peer.of_settings(settings.peer, settings.peer_ca, settings.peer_token_file),
+        peer=Peer.of_settings(
+            settings.peer,
+            settings.peer_ca,
+            settings.peer_token_file,
+            settings.peer_certificate,
+            settings.peer_key,
+        ),
     )
     credentials = None
     if settings.tls_certificate:

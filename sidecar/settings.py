@@ -69,6 +69,10 @@ class Settings:
     """File with the certificates of those who sign the peer's: TLS."""
     peer_token_file: str = ""
     """File with the token that the peer is shown; it may subscribe."""
+    peer_certificate: str = ""
+    """File with the certificate that the peer is shown, where it asks for one (mutual TLS)."""
+    peer_key: str = ""
+    """File with its key."""
     drain_s: int = 10
     """How long streams may take to close when the sidecar is stopped."""
     limits: Limits = field(default_factory=Limits)
@@ -82,6 +86,8 @@ class Settings:
                 raise Misuse(f"{name} = {address!r}: HOST:PORT, as 127.0.0.1:7070")
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise Misuse("tls_certificate and tls_key come together")
+        if bool(self.peer_certificate) != bool(self.peer_key):
+            raise Misuse("peer_certificate and peer_key come together")
         if self.tls_client_ca and not self.tls_certificate:
             raise Misuse("tls_client_ca needs tls_certificate: clients show theirs over TLS only")
         if not self.data:

@@ -61,6 +61,10 @@ def sidecar(  # each setting is a flag, and the two that have a type of their ow
     ] = None,
     peer_ca: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     peer_token_file: Annotated[str | None, typer.Option(metavar="FILE")] = None,
+    peer_certificate: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Shown to a peer that asks for one.")
+    ] = None,
+    peer_key: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     drain_s: Annotated[
         int | None, typer.Option(metavar="SECONDS", help="To close streams in at the end. [10]")
     ] = None,
@@ -94,6 +98,8 @@ def sidecar(  # each setting is a flag, and the two that have a type of their ow
         "peer": peer,
         "peer_ca": peer_ca,
         "peer_token_file": peer_token_file,
+        "peer_certificate": peer_certificate,
+        "peer_key": peer_key,
         "drain_s": drain_s,
         **_limits(limit or []),
     }
