@@ -83,7 +83,9 @@ class Access:
         said = metadata.get("authorization", "")
         if not said.lower().startswith(_SCHEME):
             raise Refusal(
-                "UNAUTHENTICATED", "a token is asked for: send `authorization: Bearer <token>`"
+                "UNAUTHENTICATED",
+                "a token is asked for: token= of a Producer or Consumer, GAPLESS_TOKEN at a shell, "
+                "else `authorization: Bearer <token>`",
             )
         secret = said[len(_SCHEME) :][:SECRET_CHARS_MAX]
         hashed = hashlib.sha256(secret.encode()).digest()

@@ -60,10 +60,13 @@ class Server:
         streams: Sequence[Definition] = (),
         peer: Peer | None = None,
     ) -> None:
-        """Takes the directory over. Raises `GaplessError` and `OSError`."""
+        """Takes the directory over. Raises `GaplessError`: `Misuse` where it cannot write there."""
         self.limits = limits or Limits()
         self.counters = Counters()
-        self.registry = Registry(data, self.limits, retention or Retention())
+        try:
+            self.registry = Registry(data, self.limits, retention or Retention())
+        except OSError as e:
+            raise Misuse(f"data = {str(data)!r}: cannot be written to: {e.strerror or e}") from None
         self.registry.setup.drain_s = drain_s
         self.registry.setup.peer = peer
         self._defined = tuple(streams)
@@ -94,8 +97,10 @@ class Server:
                 port = self._server.add_insecure_port(address)
             else:
                 port = self._server.add_secure_port(address, credentials)
-        except RuntimeError as e:
-            raise Misuse(f"cannot listen on {address}: {e}") from None
+        except RuntimeError:  # gRPC has written its reason to stderr, and does not hand it out
+            raise Misuse(
+                f"cannot listen on {address}: another program does, or it is none of this machine"
+            ) from None
         return int(port)
 
     async def start(self) -> None:

@@ -109,3 +109,34 @@ def test_a_setting_that_means_nothing_is_one_sentence_and_exit_2(tmp_path: Path)
     assert done.returncode == 2
     assert done.stderr.startswith("gapless: 0.0.0.0:0 can be reached from other machines")
     assert len(done.stderr.splitlines()) == 1
+
+
+def refused(*arguments: str | Path) -> str:
+    """What a command says that cannot do it: one sentence, and exit code 2."""
+    done = subprocess.run(
+        [*GAPLESS, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    *above, said = done.stderr.splitlines()
+    assert "Traceback" not in "".join(above)
+    return said
+
+
+def test_a_directory_that_cannot_be_one_is_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("no directory")
+    said = refused("sidecar", "--listen", "127.0.0.1:0", "--http", "", "--data", file)
+    assert said == f"gapless: data = {str(file)!r}: cannot be written to: Not a directory"
+
+
+def test_an_address_that_another_program_has_is_a_sentence(tmp_path: Path) -> None:
+    with process(tmp_path / "first") as (_, taken):
+        said = refused("sidecar", "--listen", taken, "--http", "", "--data", tmp_path / "second")
+    assert said.startswith(f"gapless: cannot listen on {taken}: another program does")
+
+
+def test_push_says_which_option_a_file_wants_that_is_no_recording(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"op": "+I", "ts": 1, "id": "a"}\n')
+    said = refused("push", log, "--stream", "s", "--name", "a")
+    assert said.endswith("text? give --schema; rows that come and go? --changelog")

@@ -205,7 +205,7 @@ def _shown(log: ChangelogFile, name: str) -> Iterator[Frame]:
 def _recorded(file: Path) -> tuple[StreamSchema, Iterator[Frame]]:
     from gapless.commands.recorded import Recording
 
-    recording = Recording(file)
+    recording = Recording(file, hint="text? give --schema; rows that come and go? --changelog")
 
     def frames() -> Iterator[Frame]:
         with percent_bar(f"push {file.name}") as show:

@@ -47,8 +47,16 @@ _MESSAGE_PREFIX = struct.Struct("<II")
 class Recording:
     """A recorded stream. `frames()` may be called once."""
 
-    def __init__(self, path: Path, schema: StreamSchema | None = None) -> None:
-        """Opens the file and reads its schema, which must be `schema` if that is given."""
+    def __init__(
+        self,
+        path: Path,
+        schema: StreamSchema | None = None,
+        *,
+        hint: str = "a script? leave out --files",
+    ) -> None:
+        """Opens the file and reads its schema, which must be `schema` if that is given. `hint`:
+        what to do with a file that is no recording.
+        """
         self.path = path
         self.bytes_total = 0
         self.bytes_read = 0
@@ -74,9 +82,7 @@ class Recording:
                 self._reader = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(self._source)
                 self.schema = StreamSchema.of_batch(self._reader.schema)
         except (pa.ArrowException, OSError) as e:
-            raise BadData(
-                f"{path}: neither envelopes nor Arrow IPC ({e}); a script? leave out --files"
-            ) from None
+            raise BadData(f"{path}: neither envelopes nor Arrow IPC ({e}); {hint}") from None
         except GaplessError as e:
             raise BadData(f"{path}: {e}") from None
         if schema is not None and self.schema != schema:
