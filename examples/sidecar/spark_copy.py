@@ -3,15 +3,17 @@
     python examples/sidecar/spark_copy.py FOLDER [--sidecar HOST:PORT] [--name spark]
 
 FOLDER has JSON lines with `ts` (milliseconds) and `key`; files may be added while it runs. How
-often each key comes in each second goes to the stream `counts`, as in `two_engines.py`: of these
-copies any may die. A window is pushed once Spark's watermark has passed it, so what was pushed is
-final, and the newest window's end is the stable time. It keeps no checkpoint: one that is started
-again tells all again, and the sidecar leaves out what it has. Needs Java 17, as Spark does.
+often each key comes in each second goes to the stream `counts`. `two_engines.py` runs it beside
+another engine: of such copies any may die. A window is pushed once Spark's watermark has passed it,
+so what was pushed is final, and the newest window's end is the stable time. It keeps no checkpoint:
+one that is started again tells all again, and the sidecar leaves out what it has. Needs Java 17, as
+Spark does.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -48,11 +50,14 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--sidecar", default="127.0.0.1:7470")
     parser.add_argument("--name", default="spark")
+    parser.add_argument("--ready", type=Path, help="a file to make once Spark has started")
     parser.add_argument("--once", action="store_true", help="end with what is there now")
     asked = parser.parse_args()
     builder = SparkSession.builder.master("local[2]").appName("copy")
     builder = builder.config("spark.sql.shuffle.partitions", "2")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    if asked.ready is not None:
+        asked.ready.touch()
     events = spark.readStream.schema("ts bigint, key string").json(asked.folder)
     counts = (
         events.withColumn("at", F.timestamp_millis("ts"))
