@@ -22,6 +22,7 @@ from gapless.sidecar.options import channel_options, is_loopback
 
 SIDECARS_MAX = 8
 """That one client uses: two are enough to lose one."""
+PORT_MAX = 65_535
 RECONNECT_MS = 50
 """Before a connection is tried again, doubled up to the next: a restart takes a second or two."""
 RECONNECT_MS_MAX = 250
@@ -69,10 +70,16 @@ def addresses(given: str | Sequence[str]) -> tuple[str, ...]:
     named = tuple(dict.fromkeys(address.strip() for address in listed if address.strip()))
     if not 1 <= len(named) <= SIDECARS_MAX:
         raise Misuse(f"{len(named)} sidecars: 1 to {SIDECARS_MAX}, as HOST:PORT,HOST:PORT")
-    wrong = [address for address in named if not address.rpartition(":")[2].isdecimal()]
+    wrong = [address for address in named if not _is_address(address)]
     if wrong:
-        raise Misuse(f"{wrong[0]!r}: the address of a sidecar is HOST:PORT")
+        raise Misuse(f"{wrong[0]!r:.100}: the address of a sidecar is HOST:PORT")
     return named
+
+
+def _is_address(address: str) -> bool:
+    """Whether somebody could answer there. Who is asked elsewhere is waited for, without end."""
+    host, _, port = address.rpartition(":")
+    return bool(host) and port.isascii() and port.isdecimal() and 1 <= int(port[:6]) <= PORT_MAX
 
 
 class Connection:

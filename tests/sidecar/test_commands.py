@@ -114,7 +114,11 @@ def test_a_setting_that_means_nothing_is_one_sentence_and_exit_2(tmp_path: Path)
 def refused(*arguments: str | Path) -> str:
     """What a command says that cannot do it: one sentence, and exit code 2."""
     done = subprocess.run(
-        [*GAPLESS, *map(str, arguments)], capture_output=True, text=True, check=False
+        [*GAPLESS, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 2
     *above, said = done.stderr.splitlines()
@@ -140,3 +144,9 @@ def test_push_says_which_option_a_file_wants_that_is_no_recording(tmp_path: Path
     log.write_text('{"op": "+I", "ts": 1, "id": "a"}\n')
     said = refused("push", log, "--stream", "s", "--name", "a")
     assert said.endswith("text? give --schema; rows that come and go? --changelog")
+
+
+def test_an_address_at_which_nobody_can_answer_is_refused_at_once() -> None:
+    for nowhere in ("127.0.0.1:65536", "127.0.0.1:0", ":7070", "sidecar"):
+        said = refused("tail", "s", "--sidecar", nowhere)
+        assert said == f"gapless: {nowhere!r}: the address of a sidecar is HOST:PORT"
