@@ -345,6 +345,8 @@ void py_pick_by_time_at(nb::handle times, nb::handle keys, nb::handle ids, nb::h
 NB_MODULE(_native, m) {
   using namespace gapless;
   m.doc() = "The native kernel. Use gapless.kernels, which checks what goes in here.";
+  // A client's threads are daemons and may hold a table when Python ends: nothing users can mend.
+  nb::set_leak_warnings(false);
   m.attr("GIL_FREE_ROWS_MIN") = GIL_FREE_ROWS_MIN;
   nb::class_<PyKeyTable>(m, "KeyTable")
       .def(nb::init<nb::object>(), nb::arg("schema"))
