@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import chain
 from uuid import uuid4
 
 from gapless.failover import effects as ask
@@ -146,7 +147,7 @@ class Subscription:
         for question in questions:
             self._stream.happens(question)
 
-    async def table(self, at: int | None) -> list[bytes]:
+    async def table(self, at: int | None) -> Iterable[bytes]:
         """The answer at a time: by default at the last instant at which anything is alive."""
         stream = self._stream
         stream.subscribe(self._name, self)
@@ -164,7 +165,7 @@ class Subscription:
             else:
                 frame = frame.take((frame.vs <= at) & (at < frame.ve), frame.stable)
         made = ask.Emit(frame, emit.tokens, emit.reset, emit.since)
-        return [self._first(), *self._encoded(made)]
+        return chain([self._first()], self._encoded(made))
 
     # -- as bytes -----------------------------------------------------------------------------
 
@@ -181,30 +182,32 @@ class Subscription:
         data: bytes = pb.Delivery(subscribed=subscribed).SerializeToString()
         return data
 
-    def _encoded(self, emit: ask.Emit) -> list[bytes]:
-        """An emit as deliveries, made once for all who see the same."""
+    def _encoded(self, emit: ask.Emit) -> Iterator[bytes]:
+        """An emit as deliveries: a small one made once for all who see the same, a large one piece
+        by piece, as the transport takes it.
+        """
         try:
             if emit.reset or len(emit.frame) > ROWS_PER_FRAME:
-                return _deliveries(emit, self._view)
+                yield from _deliveries(emit, self._view)
+                return
             token = emit.tokens[SHARD]
             key = (self._view.key, token, len(emit.frame), emit.frame.stable)
             kept = self._stream.encoded
             data = kept.get(key)
             if data is None:
-                data = kept[key] = _deliveries(emit, self._view)[0]
+                data = kept[key] = next(_deliveries(emit, self._view))
                 if len(kept) > ENCODED_MAX:
                     kept.popitem(last=False)
         except Refusal:
             raise
         except GaplessError as e:
             raise refusal_of(e) from None
-        return [data]
+        yield data
 
 
-def _deliveries(emit: ask.Emit, view: View) -> list[bytes]:
+def _deliveries(emit: ask.Emit, view: View) -> Iterator[bytes]:
     pieces: list[Frame] = cut(view.of(emit.frame))
     token = encode(emit.tokens)
-    made = []
     for i, piece in enumerate(pieces):
         is_last = i == len(pieces) - 1
         message = pb.Delivery(
@@ -214,8 +217,8 @@ def _deliveries(emit: ask.Emit, view: View) -> list[bytes]:
             since=emit.since if emit.reset else BEGIN,
             more=not is_last,
         )
-        made.append(message.SerializeToString())
-    return made
+        data: bytes = message.SerializeToString()
+        yield data
 
 
 def start_of(request: pb.SubscribeRequest) -> StartAt:
