@@ -22,3 +22,5 @@ class Counters:
     """By status code."""
     calls: Counter[str] = field(default_factory=Counter)
     """Under way, by kind."""
+    peer_calls: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Under way, by kind and host; of hosts that have some."""

@@ -27,6 +27,8 @@ class Limits:
     """Of one stream: as many as a merger serves (failover/serving.py)."""
     calls_max: int = 4_000
     """Calls of one kind under way, of all peers together."""
+    peer_calls_max: int = 2_000
+    """Of these from one host: half of them, so that a peer that floods leaves others room."""
     frame_bytes_max: int = 16 << 20
     """Of one message: 65,536 rows of 256 bytes. Larger frames are cut by who sends them."""
     tail_bytes_max: int = 256 << 20

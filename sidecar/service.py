@@ -176,7 +176,7 @@ class Service:
     async def _call(self, kind: str, call: Any, context: Any) -> None:
         refusal: Refusal | None = None
         try:
-            with self._counted(kind):
+            with self._counted(kind, _host(context.peer())):
                 await call
         except GaplessError as e:
             refusal = refusal_of(e)
@@ -189,15 +189,24 @@ class Service:
             await context.abort(_CODES[refusal.code], refusal.sentence)
 
     @contextmanager
-    def _counted(self, kind: str) -> Iterator[None]:
-        limit = self.registry.setup.limits.calls_max
-        if self.counters.calls[kind] >= limit:
-            raise Refusal("RESOURCE_EXHAUSTED", f"{limit} calls of {kind} are under way")
-        self.counters.calls[kind] += 1
+    def _counted(self, kind: str, host: str) -> Iterator[None]:
+        limits, counters, mine = self.registry.setup.limits, self.counters, (kind, host)
+        for count, limit, whose in (
+            (counters.calls[kind], limits.calls_max, ""),
+            (counters.peer_calls[mine], limits.peer_calls_max, f" from {host}"),
+        ):
+            if count >= limit:
+                what = f"{limit} calls of {kind}{whose} are under way"
+                raise Refusal("RESOURCE_EXHAUSTED", f"{what}: end some, or try again")
+        counters.calls[kind] += 1
+        counters.peer_calls[mine] += 1
         try:
             yield
         finally:
-            self.counters.calls[kind] -= 1
+            counters.calls[kind] -= 1
+            counters.peer_calls[mine] -= 1
+            if not counters.peer_calls[mine]:
+                del counters.peer_calls[mine]
 
     def _grant(self, context: Any) -> Grant:
         metadata = {
@@ -245,6 +254,11 @@ def stream_status(stream: Stream) -> pb.StreamStatus:
             )
         )
     return status
+
+
+def _host(peer: str) -> str:
+    """Of what gRPC calls a peer: "ipv4:10.0.0.7:51234", say. Each connection has another port."""
+    return peer.rpartition(":")[0] if peer.startswith("ipv") else peer
 
 
 class _Malformed:

@@ -91,9 +91,15 @@ def test_connections_that_say_nothing_sensible_are_nothing(tmp_path: Path) -> No
             connected.close()
 
 
-def test_more_calls_than_there_may_be_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [(Limits(calls_max=2), "2 calls of"), (Limits(peer_calls_max=2), "from ipv4:127.0.0.1 are")],
+)
+def test_more_calls_than_there_may_be_are_refused(
+    limits: Limits, told: str, tmp_path: Path
+) -> None:
     with (
-        sidecar(tmp_path, limits=Limits(calls_max=2)) as one,
+        sidecar(tmp_path, limits=limits) as one,
         Producer(one.address, "s", "a", SCHEMA) as a,
         Caller(one.address) as caller,
     ):
@@ -104,6 +110,7 @@ def test_more_calls_than_there_may_be_are_refused(tmp_path: Path) -> None:
             next(call)
         error = error_of(lambda: next(caller.subscribe(pb.SubscribeRequest(stream="s"))))
         assert error.code().name == "RESOURCE_EXHAUSTED"
+        assert told in error.details()
 
 
 @pytest.fixture(scope="module")
