@@ -25,7 +25,7 @@ from tests.actors.rays import (
     wait_whole,
 )
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 
 def kept(path: Path) -> set[str]:
