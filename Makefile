@@ -9,6 +9,10 @@ NAME ?= --all
 WORKERS ?= 3
 SECONDS ?= 60
 
+SOME = --numprocesses $(WORKERS) --dist loadfile -m "not cluster"
+# In processes of their own: one that has used gRPC must not fork, as whoever starts Spark does.
+OF_GRPC := tests/sidecar tests/bench/test_sidecar_bench.py
+
 VENV := .venv
 BIN := $(VENV)/bin
 PIN := --constraint constraints.txt
@@ -28,7 +32,8 @@ help: ## list these commands
 install: $(VENV)/.gapless ## make .venv and install Gapless into it, editable
 
 test: install ## run all tests (HYPOTHESIS_PROFILE=long tries more examples)
-	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile -m "not cluster"
+	@$(BIN)/pytest $(SOME) $(OF_GRPC)
+	@$(BIN)/pytest $(SOME) $(OF_GRPC:%=--ignore=%)
 
 test-cluster: install ## run the slow tests on real Ray clusters: nodes lost, processes stopped, disks full
 	@$(BIN)/pytest -m cluster
