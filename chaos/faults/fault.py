@@ -15,6 +15,7 @@ same object is never injected twice.
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -149,9 +150,9 @@ class Fault:
     def setup(self, stage: Stage) -> None:
         """Before the job is launched: what has to be there by then (a small disk, say)."""
 
+    @abstractmethod
     def inject(self, stage: Stage) -> Hit:
         """Breaks it. Raises `CannotStrike` where there is nothing to break now."""
-        raise NotImplementedError
 
     def heal(self, stage: Stage) -> None:
         """Makes it whole again. Called once, also where the run is cut short."""
