@@ -11,6 +11,8 @@ commits and fencing need a POSIX file system.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import mmap
 import os
 import uuid
@@ -21,10 +23,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import JournalError, Misuse
 
 WRITTEN_OPEN_MAX = 64
 """Files kept open for the next write: one a writer, and a program has few writers."""
+HOLDER_BYTES_MAX = 1 << 12
+"""Of what a lock's file says of its holder: a name, a host and a process."""
 ENTERED_MAX = 1024
 """Names of which is kept that their directories were synced: those in use are few, and of one that
 was forgotten they are synced once more."""
@@ -48,6 +52,19 @@ class Mapped:
             self._pages.madvise(mmap.MADV_DONTNEED, first * size, (behind - first) * size)
 
 
+class Lock:
+    """A file that one process has for itself, until it lets go or dies, in whatever way it dies."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Lets go; the file stays, as somebody else may have it open to lock it. Twice is once."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
 class Disk(Protocol):
     """Files that are appended to, small ones that are overwritten, and names made by link."""
 
@@ -68,7 +85,8 @@ class Disk(Protocol):
         """Adds bytes at the end, makes the file where there is none; returns the new size.
 
         The bytes survive a crash only after `sync`; before it any prefix of them may. Where they
-        cannot all be written it raises `OSError`, and the file is as it was.
+        cannot all be written it raises `OSError`, and the file is as it was; `JournalError` where
+        it cannot be brought back to that: nothing may be appended any more.
         """
 
     def sync(self, name: str) -> None:
@@ -93,7 +111,9 @@ class Disk(Protocol):
         """Cuts the file to `size` bytes."""
 
     def link(self, source: str, name: str) -> None:
-        """Gives a file a second name; raises `FileExistsError` where the name is taken."""
+        """Gives a file a second name; raises `FileExistsError` where another file has that name.
+        Where this file has it already nothing happens: an answer may have been lost.
+        """
 
     def unlink(self, name: str) -> None:
         """Takes a name away; nothing happens where it is none."""
@@ -123,6 +143,7 @@ class LocalDisk:
         self._root = Path(root)
         self._start = f"{self._root}/"  # joined to names here and there: a Path costs microseconds
         self._entered: set[str] = set()  # names that their directory is known to hold for good
+        self._entered_above = False  # whether the directories above hold the journal's own
 
     def __repr__(self) -> str:
         return str(self._root)
@@ -153,7 +174,7 @@ class LocalDisk:
         draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
         try:
             draft.write_bytes(data)
-            path.hardlink_to(draft)
+            _link(draft, path)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -164,8 +185,14 @@ class LocalDisk:
         try:
             while left:
                 left = left[os.write(fd, left) :]
-        except OSError:
-            os.ftruncate(fd, size)  # what a full disk took of it would lie before the next bytes
+        except OSError as e:
+            try:
+                os.ftruncate(fd, size)  # what a full disk took of it would lie before the next
+            except OSError as then:
+                raise JournalError(
+                    f"{self._root / name}: a part of what was appended ({e}) cannot be cut off "
+                    f"again: {then}; whoever opens it anew finds its end"
+                ) from None
             raise
         return size + len(data)
 
@@ -182,6 +209,36 @@ class LocalDisk:
         else:
             self._opened.move_to_end(name)
         return fd
+
+    def lock(self, name: str, who: str) -> Lock:
+        """Takes a file for this process alone. Raises `Misuse`, which says who has it, where it is
+        taken. The system lets go of it when the process ends, so nothing is left of one that was
+        killed; a child that was forked, and has not started another program, has it as well.
+
+        `who` is for people: the file has it while the lock is held, and may have it afterwards.
+        """
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, who.encode()[:HOLDER_BYTES_MAX], 0)
+        except BlockingIOError:
+            holder = os.pread(fd, HOLDER_BYTES_MAX, 0).decode(errors="replace") or "another process"
+            os.close(fd)
+            raise Misuse(
+                f"{path} is held by {holder}: end that first, or choose another directory"
+            ) from None
+        except OSError as e:
+            os.close(fd)
+            if e.errno in (errno.ENOLCK, errno.EOPNOTSUPP):
+                raise Misuse(
+                    f"{path} cannot be locked: {e.strerror}; choose a directory of a file system "
+                    "that has locks (`gapless doctor DIR` looks at the mount)"
+                ) from None
+            raise
+        return Lock(fd)
 
     def close(self, name: str) -> None:
         """Closes the file that was kept open for appending."""
@@ -203,6 +260,9 @@ class LocalDisk:
         if name not in self._entered:
             for directory in path.relative_to(self._root).parents:
                 _sync(self._root / directory, os.fsync)
+            if not self._entered_above:
+                _sync_above(self._root)
+                self._entered_above = True
             if len(self._entered) >= ENTERED_MAX:
                 self._entered.clear()
             self._entered.add(name)
@@ -253,7 +313,7 @@ class LocalDisk:
         """A hard link: whole or absent, and only one of several takers gets the name."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.hardlink_to(self._root / source)
+        _link(self._root / source, path)
 
     def unlink(self, name: str) -> None:
         """Takes a name away; nothing happens where it is none."""
@@ -279,5 +339,41 @@ def _sync(path: Path, call: Callable[[int], None]) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
         call(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_above(root: Path) -> None:
+    """Syncs the directories above, as far as their file system goes: a journal whose directory has
+    no entry after a crash is lost, whoever made that directory. One that may not be read cannot be
+    synced either; such a one (a /home with mode 711) was there long before the journal.
+    """
+    inside = root.resolve()
+    device = inside.stat().st_dev
+    for directory in inside.parents:
+        if directory.stat().st_dev != device:
+            return
+        try:
+            _sync(directory, os.fsync)
+        except PermissionError:
+            continue
+
+
+def _link(source: Path, path: Path) -> None:
+    """Links; a name that is taken by this very file is ours. NFS may make a link, lose the answer,
+    ask again, and say EEXIST (open(2)). Which file it is the server is asked, as by each open.
+    """
+    try:
+        path.hardlink_to(source)
+    except FileExistsError:
+        if _identity(source) != _identity(path):
+            raise
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        stat = os.fstat(fd)
+        return stat.st_dev, stat.st_ino
     finally:
         os.close(fd)

@@ -245,6 +245,9 @@ class Writer:
             if lines and self._disk.size(beside) > lines_end:
                 self._disk.truncate(beside, lines_end)  # else they were there twice in the end
             raise self._room.refused(e) from None
+        except JournalError as e:
+            self._ended_by = f"the disk has failed: {e}; open the journal anew"
+            raise
         self._tally.wrote(records, size)
         self._since_base += len(data)
 
