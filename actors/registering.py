@@ -28,7 +28,7 @@ from gapless.actors.setup import JobDir
 from gapless.failover import checkpoint
 from gapless.failover.effects import Position
 from gapless.failover.job_files import write
-from gapless.failover.slots import SlotState
+from gapless.failover.job_state import SlotState
 from gapless.journal import readers
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gapless.actors.host import About
 from gapless.failover.desired import Desired
+from gapless.failover.job_state import JobState
 from gapless.failover.messages import Life
-from gapless.failover.slots import JobState
 
 
 @dataclass(frozen=True)

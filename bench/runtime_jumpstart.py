@@ -26,7 +26,7 @@ from gapless.bench.journal_files import folder
 from gapless.bench.netflow import FLOW_LATENESS_MS, FLOWS, START_MS, flows, generator
 from gapless.bench.runtime_throughput import cluster_of_one, wait_for_all, writer
 from gapless.engine.query import Query, source
-from gapless.failover.slots import SlotState
+from gapless.failover.job_state import SlotState
 from gapless.operators.aggregates import count, sum_
 from gapless.protocol.errors import Bug
 

@@ -212,8 +212,8 @@ class ReplicaProcess(Process):
             self._obey(event)
         super().happens(event)
         machine, say = self.machine, self.world.say
-        if machine.mergers != self._mergers:
-            self._mergers = machine.mergers
+        if machine.awaited != self._mergers:
+            self._mergers = machine.awaited
             say(Assigned(self.life, self._mergers))
         if machine.is_joining:
             return

@@ -130,3 +130,5 @@ class Fleet:
         for shard in self.shards:
             if not shard.assigned or not set(shard.assigned) <= set(shard.mergers):
                 raise Bug(f"shard {shard.number}: assigned mergers {shard.assigned}")
+            if not shard.awaited or not set(shard.awaited) <= set(shard.assigned):
+                raise Bug(f"shard {shard.number}: awaited mergers {shard.awaited}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gapless.failover import adopting, diverging, replacing, suspecting
+from gapless.failover import adopting, assigning, diverging, replacing, suspecting
 from gapless.failover.backoff import FAILURES_MAX
 from gapless.failover.cutover import Cutover
 from gapless.failover.desired import Desired
@@ -106,7 +106,7 @@ class Hearing(Fleet):
         if known.state == "starting":
             known.goes("report")
             known.goes("join")
-        shard.durables[slot.name] = status.durable_stable
+        assigning.moved(shard, slot, status.durable_stable, now)
         known.acting = frozenset(input.life for input in status.inputs if input.qualifies)
         for input in status.inputs:
             replica = self._find(input.life)
@@ -180,12 +180,12 @@ class Hearing(Fleet):
         return slot.find(life) if slot is not None else None
 
     def _assign(self, shard: Shard, known: Known) -> None:
-        order = Assign(self.term, shard.version, shard.assigned)
+        order = Assign(self.term, shard.version, shard.assigned, shard.awaited)
         self._effects.append(Send(str(known.life), order))
 
     def _qualifies(self, shard: Shard, life: Life) -> bool:
-        """Whether the output can go on with this replica, at every merger that lives."""
-        return replacing.qualifies(life, shard.live_mergers())
+        """Whether the output can go on with this replica, at every awaited merger that lives."""
+        return replacing.qualifies(life, shard.awaited_mergers())
 
     def _goes_on(self, shard: Shard, known: Known) -> bool:
         """Whether a life can be relied on: it says so itself, lately, and so do the mergers."""

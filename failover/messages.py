@@ -274,12 +274,14 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """To a replica: these are the shard's mergers; its tail is trimmed by the slowest of them."""
+    """To a replica: it sends to these mergers; its tail waits for the slowest of `awaited`."""
 
     term: int
     version: int
     """Later ones replace earlier ones."""
     mergers: tuple[str, ...]
+    awaited: tuple[str, ...] = ()
+    """Those of them whose durable output it waits for; none: all of them."""
 
     def __post_init__(self) -> None:
         _check("assign: term", self.term, int)
@@ -287,6 +289,8 @@ class Assign:
         _check("assign: mergers", self.mergers, tuple)
         if not self.mergers:
             raise Misuse("assign: the last merger is never taken away")
+        if not set(self.awaited) <= set(self.mergers):
+            raise Misuse(f"assign: {self.awaited} are awaited, and sent to are {self.mergers}")
 
 
 @dataclass(frozen=True, slots=True)

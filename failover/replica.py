@@ -77,7 +77,8 @@ class Replica(Sending):
     def __init__(
         self, life: Life, start: ReplicaStart, executor: Executor, timing: Timing | None = None
     ) -> None:
-        super().__init__(life, start.mergers, executor.schema, timing or Timing())
+        timing = timing or Timing()
+        super().__init__(life, start.mergers, executor.schema, timing, start.awaited)
         self.executor = executor
         self.forwarded = BEGIN
         """Outputs that end before it are not made any more."""
@@ -347,6 +348,8 @@ class Replica(Sending):
         effects: list[Effect] = []
         settled = self._forward_to()
         if settled > self.forwarded:
+            if settled > self.executor.stable:  # up to there nothing is missing
+                self._leaves_out(settled)
             self._rejoin.forwards(settled, self.forwarded, self.executor.stable)
             effects += self._forward(settled)
         effects += self._say_again(now)
@@ -411,7 +414,7 @@ class Replica(Sending):
                 if order.version <= self._version:
                     return []
                 self._version = order.version
-                self._assign(order.mergers)
+                self._assign(order.mergers, order.awaited)
                 self.tail.trim(self._trim_to())
             case Hold():
                 if (order.term, order.version) < self._hold_of:

@@ -7,6 +7,9 @@
 While there is more of the sources to be read at once, frames gather in the tail and are offered to
 the links together: under load few messages say much, and without it each frame goes as it comes.
 
+A merger that is back from a long absence is sent to at once, and *awaited* only once it qualifies:
+until then nothing of the tail is kept for it, nor is anything made for it alone.
+
 A link that lags is passed the frames in order; what was settled meanwhile is left out, as the
 merger calls that settled, too. Where frames were folded that a link had still to send, it begins
 anew with the fold: a merger never misses anything that it could still need.
@@ -45,12 +48,20 @@ class Sending:
     """The part of a replica that mergers see."""
 
     def __init__(
-        self, life: Life, mergers: tuple[str, ...], schema: StreamSchema, timing: Timing
+        self,
+        life: Life,
+        mergers: tuple[str, ...],
+        schema: StreamSchema,
+        timing: Timing,
+        awaited: tuple[str, ...] = (),
     ) -> None:
+        """`awaited` are the mergers whose durable output the tail waits for; none: all of them."""
         self.life = life
         self.tail = Tail(schema)
         self.links: dict[str, Link] = {}
         """By merger's slot: of those that are assigned."""
+        self.awaited = mergers
+        """The mergers that the tail waits for: one at least."""
         self.offered = 0
         """The number, in the tail, of the next frame that still gathers with others: links send
         what is before it.
@@ -60,7 +71,7 @@ class Sending:
         self._attempts: dict[str, int] = {}  # of links to mergers that were taken away
         self._timing = timing
         self._nothing = Frame.empty(schema)
-        self._assign(mergers)
+        self._assign(mergers, awaited)
 
     @property
     def schema(self) -> StreamSchema:
@@ -77,12 +88,13 @@ class Sending:
         """The slots of the mergers that it is assigned."""
         return tuple(self.links)
 
-    def _assign(self, mergers: tuple[str, ...]) -> None:
+    def _assign(self, mergers: tuple[str, ...], awaited: tuple[str, ...] = ()) -> None:
         """Links that are there stay as they are. A merger that comes back may still know the
         sessions that it had, so their numbers are not used again.
         """
         before = self._attempts
         before |= {merger: link.attempts for merger, link in self.links.items()}
+        self.awaited = awaited or mergers
         self.links = {
             merger: self.links.get(merger)
             or Link(self.life, merger, self._timing, before.get(merger, 0))
@@ -94,7 +106,7 @@ class Sending:
         self._begin_tail(Tail(self.schema))
         self._attempts |= {merger: link.attempts for merger, link in self.links.items()}
         mergers, self.links = self.mergers, {}
-        self._assign(mergers)
+        self._assign(mergers, self.awaited)
 
     # -- the tail -----------------------------------------------------------------------------
 
@@ -119,20 +131,33 @@ class Sending:
         return kept
 
     def _trim_to(self) -> int:
-        """What the slowest of the mergers has made durable."""
-        return min([link.durable for link in self.links.values()])
+        """What the slowest of the awaited mergers has made durable."""
+        return min([self.links[merger].durable for merger in self.awaited])
 
     def _forward_to(self) -> int:
-        """What all mergers call settled."""
-        return min([link.feedback for link in self.links.values()])
+        """What all awaited mergers call settled."""
+        return min([self.links[merger].feedback for merger in self.awaited])
+
+    def _leaves_out(self, t: int) -> None:
+        """Output that ends before t will be missing. A session that has promised it to a merger
+        that is not awaited, and that lacks it, is over: the next one joins behind t.
+        """
+        for link in self.links.values():
+            if (
+                link.merger not in self.awaited
+                and link.state != CLOSED
+                and max(link.feedback, link.join_at) < t
+            ):
+                link.close("lost")
 
     @property
     def _has_room(self) -> bool:
-        """Whether some open link has sent nearly all; also where none is open, for then whoever
-        comes gets all at once.
+        """Whether some open link to an awaited merger has sent nearly all; also where none is open,
+        for then whoever comes gets all at once.
         """
         end, is_open = self.offered, False
-        for link in self.links.values():
+        for merger in self.awaited:
+            link = self.links[merger]
             if link.state == OPEN:
                 if end - link.cursor < BACKLOG_FRAMES_MAX:
                     return True

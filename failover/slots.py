@@ -14,16 +14,15 @@ lives says that it may act: from then on it is one more that the output can go o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gapless.failover.backoff import Backoff
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import Life, MergerStatus, ReplicaStatus
 from gapless.failover.starting import Origin
-from gapless.failover.statuses import NOT_YET, Divergence, Rejoin
 from gapless.failover.timing import Timing
-from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
 
 Role = Literal["r", "m"]
@@ -100,6 +99,20 @@ class Known:
         return self.state == "running"
 
 
+@dataclass(slots=True)
+class Standing:
+    """How a merger's slot keeps up with its peers."""
+
+    moved_at: int
+    """When its output was last durable further than before, or as far as any."""
+    advanced_at: int = 0
+    """When it was last durable further than before."""
+    failures: int = 0
+    """How often it was taken away for it did not move, since it was awaited last."""
+    again_at: int = 0
+    """When it is tried again."""
+
+
 class Slot:
     """One place in the job."""
 
@@ -114,6 +127,7 @@ class Slot:
         "reason",
         "role",
         "shard",
+        "standing",
         "state",
         "successor",
         "trials",
@@ -136,6 +150,8 @@ class Slot:
         """The back-off of successors: one that fails is no failure of the current life."""
         self.oddities = Backoff(timing)
         """The back-off of lives that were replaced for they were the odd ones: see diverging.py."""
+        self.standing = Standing(now)
+        """Of a merger: see assigning.py."""
         self.heard_at = now
         """When any life of it was last heard."""
         self.wanted_at = now
@@ -230,7 +246,9 @@ class Shard:
     """By name, in the order of their indexes."""
     mergers: dict[str, Slot] = field(default_factory=dict)
     assigned: tuple[str, ...] = ()
-    """The mergers that replicas send to, and wait for."""
+    """The mergers that replicas send to."""
+    awaited: tuple[str, ...] = ()
+    """Those of them whose durable output the tails wait for: see assigning.py."""
     best: int = BEGIN
     """The farthest stable that any of its replicas has promised."""
     best_at: int = 0
@@ -250,6 +268,11 @@ class Shard:
         lives = [self.mergers[name].current for name in self.assigned]
         return [known for known in lives if known is not None and known.is_live]
 
+    def awaited_mergers(self) -> list[Known]:
+        """The lives of awaited mergers that run: those that the output lives on."""
+        lives = [self.mergers[name].current for name in self.awaited]
+        return [known for known in lives if known is not None and known.is_live]
+
     def running(self) -> list[Known]:
         """Its replicas that run and are not suspected."""
         lives = [slot.current for slot in self.replicas.values()]
@@ -260,11 +283,11 @@ class Shard:
         return max(self.running(), key=lambda known: (known.stable, known.life), default=None)
 
     def durable(self) -> int | None:
-        """Up to where the output is durable at every assigned merger; None where one has not said.
+        """Up to where the output is durable at every awaited merger; None where one has not said.
 
         A life that has ended leaves its answer: what is durable stays so.
         """
-        stables = [self.durables.get(name) for name in self.assigned]
+        stables = [self.durables.get(name) for name in self.awaited]
         known = [stable for stable in stables if stable is not None]
         return min(known) if len(known) == len(stables) else None
 
@@ -281,104 +304,3 @@ class Shard:
         """By slot of a replica the lowest life that mergers may let in."""
         kept = [slot.fence for slot in self.replicas.values() if slot.fence is not None]
         return (*kept, *self.floors.values())
-
-
-@dataclass(frozen=True, slots=True)
-class SlotState:
-    """A slot, as people and checkers see it."""
-
-    slot: str
-    state: str
-    """Of its current life where it has one, else "empty" or "failed"."""
-    life: Life | None
-    node: str
-    plan: str
-    reason: str
-    """Why it is suspected, empty or failed."""
-    successor: Life | None
-    stable: int = BEGIN
-    lag: int = 0
-    """How far it is behind the best of its shard, in event time; 0 where that is not known."""
-    lead_share: float = 0.0
-    """Of the times that the mergers' outputs were advanced, the share that it was by this one."""
-    jumped_ms: int = 0
-    """Stream time that it has skipped, as others had settled it."""
-    origin: str = ""
-    """What it began with."""
-    rejoin: Rejoin = NOT_YET
-    """How soon it was back, as it says itself."""
-    qualified_ms: int = -1
-    """How soon, since it was started, the output could go on with it; -1 while it cannot."""
-    heard_ms: int = -1
-    """How long ago it was heard last; -1 where it has no life."""
-    durable_stable: int = BEGIN
-    """Of a merger, as all below."""
-    epoch: int = 0
-    divergences: int = 0
-    waiting_for: str = ""
-    """Why its output cannot advance; empty where it can."""
-    inputs: int = 0
-
-
-def shown(slot: Slot, shard: Shard, now: int) -> SlotState:
-    """What people see of a slot."""
-    life, beside = slot.current, slot.successor
-    state = SlotState(
-        slot=slot.name,
-        state=slot.shown,
-        life=life.life if life else None,
-        node=life.node if life else "",
-        plan=life.plan if life else "",
-        reason=life.suspicion if life else slot.reason,
-        successor=beside.life if beside else None,
-    )
-    if life is None:
-        return state
-    state = replace(state, heard_ms=max(0, now - life.heard_at), qualified_ms=life.qualified_ms)
-    if life.replica is not None:
-        said, total = life.replica, sum(led for _, led in shard.leads())
-        mine = sum(led for who, led in shard.leads() if who == life.life)
-        is_known = BEGIN < life.stable <= shard.best < INF
-        return replace(
-            state,
-            stable=life.stable,
-            lag=shard.best - life.stable if is_known else 0,
-            lead_share=mine / total if total else 0.0,
-            jumped_ms=said.jumped_ms,
-            origin=said.origin,
-            rejoin=said.rejoin,
-        )
-    if life.merger is not None:
-        status = life.merger
-        return replace(
-            state,
-            stable=status.stable,
-            durable_stable=status.durable_stable,
-            epoch=status.epoch,
-            divergences=status.divergences,
-            waiting_for=status.waiting_for or "",
-            inputs=len(status.inputs),
-        )
-    return state
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """The job, as people and checkers see it."""
-
-    term: int
-    is_adopting: bool
-    """Whether the supervisor still listens for lives of one before it, and starts nothing."""
-    ending: str
-    """How far its end is: see stopping.py."""
-    cutover: str
-    """How far a cutover is: see cutover.py; empty where there is none."""
-    assigned: tuple[tuple[str, ...], ...]
-    """By shard, the mergers that replicas send to."""
-    slots: tuple[SlotState, ...]
-    ended_because: str = ""
-    """Why it ends, or has ended; empty while it runs."""
-    samples: tuple[Divergence, ...] = ()
-    """The newest divergences that each merger has told of."""
-    best: tuple[int, ...] = ()
-    """By shard, the farthest stable that any replica has promised."""

@@ -51,6 +51,8 @@ class ReplicaStart:
     """To be tried in this order; the last is a `Replay`, which always works."""
     held_at: int = INF
     """It promises no stable beyond this time until a `Hold` says otherwise."""
+    awaited: tuple[str, ...] = ()
+    """The mergers whose durable output its tail waits for; none: all of them."""
 
     def __post_init__(self) -> None:
         if not self.mergers or not self.origins or not isinstance(self.origins[-1], Replay):

@@ -43,6 +43,7 @@ from gapless.failover.effects import (
     Start,
     Tick,
 )
+from gapless.failover.job_state import JobState, shown
 from gapless.failover.messages import (
     SUPERVISOR,
     CheckpointTaken,
@@ -53,7 +54,7 @@ from gapless.failover.messages import (
     TakeCheckpoint,
 )
 from gapless.failover.settings import OnDivergence
-from gapless.failover.slots import JobState, Shard, Slot, shown
+from gapless.failover.slots import Shard, Slot
 from gapless.failover.starting import Stored
 from gapless.failover.stopping import ENDING, drain_orders, has_closed
 from gapless.failover.tending import FIRST_TERM, Tending
@@ -92,7 +93,7 @@ class Supervisor(Tending):
                 self._add_slot("m", shard, i, 0)
             for i in range(desired.replicas):
                 self._add_slot("r", shard, i, 0)
-            shard.assigned = tuple(shard.mergers)
+            shard.assigned = shard.awaited = tuple(shard.mergers)
 
     # -- events -------------------------------------------------------------------------------
 
@@ -127,7 +128,7 @@ class Supervisor(Tending):
     def _on_start(self, now: int) -> None:
         self._ticked_at = self._adopts_until = now
         for slot in self.slots.values():
-            slot.heard_at = slot.wanted_at = now
+            slot.heard_at = slot.wanted_at = slot.standing.moved_at = now
         if self.term > FIRST_TERM:
             self._adopts_until += self.timing.adopt_ms
             before = Life(SUPERVISOR, Incarnation(self.term - 1, 0))
@@ -360,6 +361,7 @@ class Supervisor(Tending):
             self.ended_because,
             tuple(samples),
             tuple(shard.best for shard in self.shards),
+            tuple(shard.awaited for shard in self.shards),
         )
 
     def sizes(self) -> dict[str, int]:

@@ -12,9 +12,11 @@ All but the fill may lower what runs, so each has one method that says whether i
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from gapless.failover import assigning, replacing, suspecting
 from gapless.failover.checkpointing import Checkpoints
-from gapless.failover.effects import Send
+from gapless.failover.effects import Alarm, Send
 from gapless.failover.hearing import Hearing
 from gapless.failover.messages import Fence, Life
 from gapless.failover.origins import origins
@@ -64,23 +66,29 @@ class Tending(Hearing):
     # -- mergers ------------------------------------------------------------------------------
 
     def _choose_mergers(self, shard: Shard, now: int) -> None:
-        back = [slot.name for slot in assigning.returned(shard)]
-        assigned = shard.assigned
-        if back:
-            assigned = tuple(name for name in shard.mergers if name in assigned or name in back)
-        for slot in assigning.absent(shard, now, self.timing):
-            if self._may_unassign(assigned):
-                assigned = tuple(name for name in assigned if name != slot.name)
-        if assigned != shard.assigned:
-            shard.assigned = assigned
-            shard.version += 1
-            for slot in shard.replicas.values():
-                for known in slot.lives():
-                    self._assign(shard, known)
+        chosen = self._chosen(shard, now)
+        if (chosen.assigned, chosen.awaited) == (shard.assigned, shard.awaited):
+            return
+        assigning.takes(shard, chosen, now, self.timing)
+        for name in chosen.stuck:
+            again_s = (shard.mergers[name].standing.again_at - now) / 1000
+            self._effects.append(
+                Alarm(
+                    f"{name} is not waited for any more: it lives, and has made nothing durable "
+                    f"for {self.timing.absent_ms / 1000:g} s while {', '.join(chosen.awaited)} "
+                    f"went on. It is tried again in {again_s:g} s"
+                )
+            )
+        for slot in shard.replicas.values():
+            for known in slot.lives():
+                self._assign(shard, known)
 
-    def _may_unassign(self, assigned: tuple[str, ...]) -> bool:
-        """Never the last: without it nobody has the output."""
-        return len(assigned) > 1
+    def _chosen(self, shard: Shard, now: int) -> assigning.Assignment:
+        """Which mergers replicas are to send to, and to wait for."""
+        return assigning.assignment(shard, now, self.timing, self._may_unassign)
+
+    def _may_unassign(self, awaited: Collection[str], name: str) -> bool:
+        return assigning.may_unassign(awaited, name)
 
     # -- replicas -----------------------------------------------------------------------------
 
@@ -202,6 +210,7 @@ class Tending(Hearing):
             shard.version,
             origins(shard, plan, self._leader(shard), join_at, stored),
             held_at,
+            shard.awaited,
         )
         return self._spawn(slot, start, now)
 

@@ -1,6 +1,6 @@
 """Feedback skips nothing that matters to any merger.
 
-A replica forgets events, or never makes them, only where every merger that it is assigned to has
+A replica forgets events, or never makes them, only where every merger that it waits for has
 settled them durably: else one that dies now comes back and lacks what nobody can say again.
 """
 
@@ -29,8 +29,7 @@ class FeedbackSkipsNothing:
 
     name = "feedback"
     promise = (
-        "A replica skips and forgets only what every merger that it is assigned to has settled "
-        "durably."
+        "A replica skips and forgets only what every merger that it waits for has settled durably."
     )
 
     def __init__(self) -> None:

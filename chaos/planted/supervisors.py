@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from gapless.failover.slots import Known, Shard
 from gapless.failover.supervisor import Supervisor
 from gapless.protocol.envelope import Incarnation
@@ -24,5 +26,5 @@ class PromotesAtOnce(Supervisor):
 class UnassignsTheLast(Supervisor):
     """Takes the last merger from the replicas."""
 
-    def _may_unassign(self, assigned: tuple[str, ...]) -> bool:  # noqa: ARG002  # it does not look at that
+    def _may_unassign(self, awaited: Collection[str], name: str) -> bool:  # noqa: ARG002  # it does not look at that
         return True

@@ -36,8 +36,8 @@ from gapless.chaos.judging_answer import Compared
 from gapless.chaos.judging_recording import Arrived
 from gapless.failover.desired import Desired
 from gapless.failover.effects import Emit
+from gapless.failover.job_state import JobState, SlotState
 from gapless.failover.messages import Life
-from gapless.failover.slots import JobState, SlotState
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reader import Reader
 from gapless.protocol.envelope import Incarnation

@@ -167,10 +167,11 @@ class World(Lives):
         if isinstance(start, ReplicaStart):
             last = start.origins[-1]
             assert isinstance(last, Replay)
-            if last.join_at > min(self.durable.get(name, BEGIN) for name in start.mergers):
+            if last.join_at > min(self.durable.get(name, BEGIN) for name in start.awaited):
                 raise Broken(f"{life} joins at {last.join_at}: a merger lacks what is before")
             machine.plan, machine.held_at = start.plan, start.held_at
             machine.version, machine.mergers = start.version, start.mergers
+            machine.awaited = start.awaited
         else:
             assert isinstance(start, MergerStart)
             machine.joins_at = up_at
@@ -356,7 +357,7 @@ class World(Lives):
             == slots
             == {s.slot for s in state.slots}
             and plans
-            and all(len(names) == d.mergers for names in state.assigned)
+            and all(len(names) == d.mergers for names in (*state.assigned, *state.awaited))
             and all(len(self.fine_slots(str(shard))) == d.replicas for shard in range(d.shards))
         )
 

@@ -65,6 +65,7 @@ class Machine:
     plan: str = ""
     version: int = 0
     mergers: tuple[str, ...] = ()
+    awaited: tuple[str, ...] = ()
     held_at: int = INF
     hold: tuple[int, int] = (0, 0)
     stable: int = 0
@@ -74,6 +75,7 @@ class Machine:
     cut_until: int = 0
     zombie_until: int = 0
     is_stuck: bool = False
+    """Of a replica: it does not advance. Of a merger: it lacks what nobody can say any more."""
     drains: bool = False
     fences: dict[str, Life] = field(default_factory=dict)
     outvoted: dict[Life, int] = field(default_factory=dict)
@@ -126,6 +128,7 @@ class Lives:
                 self.end(machine, "retired")
             case Assign() if order.version > machine.version:
                 machine.version, machine.mergers = order.version, order.mergers
+                machine.awaited = order.awaited
             case Fence(life=life):
                 machine.fences[life.slot] = max(machine.fences.get(life.slot, life), life)
             case Hold(at=at) if (order.term, order.version) >= machine.hold:
@@ -175,7 +178,7 @@ class Lives:
     def merger(self, machine: Machine) -> MergerStatus:
         inputs = self.inputs(machine)
         best = max((i.stable for i in inputs), default=0)
-        durable = max(self.durable.get(machine.life.slot, 0), best)
+        durable = max(self.durable.get(machine.life.slot, 0), 0 if machine.is_stuck else best)
         self.durable[machine.life.slot] = durable
         fences = tuple(machine.fences.values())
         count = sum(machine.outvoted.values())
@@ -210,8 +213,9 @@ class Lives:
         for m in attached:
             if m.life.slot in self.odd or str(m.life) in self.odd:
                 counts[m.life] = counts.get(m.life, 0) + 1
+        acts = not merger.is_stuck
         return tuple(
-            InputStatus(m.life, m.stable, True, outvoted=counts.get(m.life, 0)) for m in attached
+            InputStatus(m.life, m.stable, acts, outvoted=counts.get(m.life, 0)) for m in attached
         )
 
     def is_fenced(self, machine: Machine) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gapless.failover.desired import Desired, Stop
 from gapless.failover.effects import Died, Spawn, Start
+from gapless.failover.job_state import SlotState
 from gapless.failover.messages import InputStatus, Life, MergerStatus, ReplicaStatus
-from gapless.failover.slots import SlotState
 from gapless.failover.statuses import NOT_YET, Rejoin
 from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import BEGIN, INF

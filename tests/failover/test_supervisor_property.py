@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 
 import pytest
 
@@ -99,7 +100,7 @@ class RemovesAnyway(Supervisor):
 
 
 class UnassignsTheLast(Supervisor):
-    def _may_unassign(self, _assigned: tuple[str, ...]) -> bool:
+    def _may_unassign(self, _awaited: Collection[str], _name: str) -> bool:
         return True
 
 

@@ -22,8 +22,8 @@ from gapless.commands.job_views import (
     summary,
 )
 from gapless.failover.desired import Desired
+from gapless.failover.job_state import JobState, SlotState
 from gapless.failover.messages import Life
-from gapless.failover.slots import JobState, SlotState
 from gapless.failover.statuses import Divergence, Rejoin
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation

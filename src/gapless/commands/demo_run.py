@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gapless.actors.views import JobView
     from gapless.chaos.judging import Judgement
     from gapless.chaos.judging_recording import Recording
+    from gapless.failover.job_state import SlotState
     from gapless.failover.messages import Life
-    from gapless.failover.slots import SlotState
 
 NODES, REPLICAS, MERGERS = 3, 3, 2
 LOOK_S = 0.1

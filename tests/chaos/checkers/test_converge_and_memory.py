@@ -10,8 +10,8 @@ from gapless.chaos.checkers.converge import Converges
 from gapless.chaos.checkers.memory import MemoryReturns
 from gapless.chaos.history import Durable, Fact, Healed, History, Struck, TookIn, Verdict
 from gapless.failover.desired import Desired
+from gapless.failover.job_state import SlotState
 from gapless.failover.messages import Life
-from gapless.failover.slots import SlotState
 from gapless.protocol.elements import BEGIN, INF
 from tests.chaos.checkers.small import (
     SmallWorld,
