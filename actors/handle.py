@@ -173,19 +173,28 @@ class Job:
         self._command(Scale(replicas))
 
     def cutover(
-        self, query: Query | Plan | None = None, *, plans: Plans = None, at: Any = None
+        self,
+        query: Query | Plan | None = None,
+        *,
+        plans: Plans = None,
+        at: Any = None,
+        assume_equivalent: bool = False,
     ) -> tuple[str, ...]:
         """Goes on with another plan, or other plans, of the same answer; with `at` with another
         answer of the same schema from that time on. The output never pauses.
 
-        Returns what could not be known about the two, a sentence each. Raises `NotEquivalent`.
+        Raises `NotEquivalent` where plans that have to give the same are written differently, for
+        then nobody can know: `assume_equivalent` is your word that they do. Returns what was taken
+        on it, a sentence each.
         """
         since = None if at is None else instant(at, self._schema.time_unit)
         taken = self._job_dir.job.plan_names()
         documents = {
             name: plan.to_document() for name, plan in named_plans(query, plans, taken).items()
         }
-        notes: tuple[str, ...] = self._ask(lambda root: root.cutover.remote(documents, since))
+        notes: tuple[str, ...] = self._ask(
+            lambda root: root.cutover.remote(documents, since, assume_equivalent)
+        )
         return notes
 
     def stop(self, drain: bool = True, *, timeout_s: float = 120.0) -> None:

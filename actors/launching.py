@@ -76,6 +76,7 @@ def launch(
     code: str | os.PathLike[str] | None = None,
     runtime_env: Mapping[str, Any] | None = None,
     timing: Timing = RAY_TIMING,
+    assume_equivalent: bool = False,
 ) -> Job:
     """Runs a query so that its output goes on whatever dies, and returns once it answers.
 
@@ -87,7 +88,8 @@ def launch(
     default). `on_divergence`: where replicas disagree "report" it, "stop", or replace the odd one
     by "majority". `memory_limit`: bytes of state of one replica. `spares`: processes of each node
     that wait to become a life. `code`: the file, or folder, that defines the query's functions;
-    `runtime_env`: Ray's, of every process.
+    `runtime_env`: Ray's, of every process. `assume_equivalent`: your word that plans which are
+    written differently give the same.
 
     Raises `Misuse`, `NotEquivalent` or `JournalError` before anything runs, `JobError` where it
     does not come up.
@@ -96,7 +98,7 @@ def launch(
     named = named_plans(query, plans)
     first = plan_of(query)
     for plan in named.values():
-        check_equivalent(first, plan)
+        check_equivalent(first, plan, assumed=assume_equivalent)
     sources, layouts = _journals(first, journal)
     for plan in named.values():
         check_shards(plan, layouts, shards)
@@ -122,7 +124,7 @@ def launch(
     try:
         _check_free(record.name)
         _check_memory(settings, desired)
-        _create(job_dir, record, named, desired, code)
+        _create(job_dir, record, named, desired, code, assume_equivalent)
         return _start(job_dir, record.name, timing, runtime_env, owns=owns)
     except BaseException:
         if owns:
@@ -227,12 +229,20 @@ def _create(
     plans: Mapping[str, Plan],
     desired: Desired,
     code: str | os.PathLike[str] | None,
+    assume_equivalent: bool,
 ) -> None:
     try:
         job_dir.mkdir(parents=True, exist_ok=True)
         if code is not None:
             _copy_code(Path(code), job_dir / FOLDER)
-        jobs.Job.create(LocalDisk(job_dir), token(), record, dict(plans), desired)
+        jobs.Job.create(
+            LocalDisk(job_dir),
+            token(),
+            record,
+            dict(plans),
+            desired,
+            assume_equivalent=assume_equivalent,
+        )
     except OSError as e:
         raise Misuse(f"the job's directory {job_dir} cannot be written: {e}") from None
 

@@ -39,17 +39,17 @@ from gapless.actors.sharding import check_shards
 from gapless.actors.shell import Alarmed
 from gapless.actors.views import Alarm, JobView
 from gapless.actors.wire import Intake, Wire
-from gapless.engine.splice import Runnable, Splice, runnable_from_document
+from gapless.engine.splice import runnable_from_document
 from gapless.failover import effects as ask
 from gapless.failover.desired import Change, Switch
-from gapless.failover.equivalent import check_changed, check_equivalent
+from gapless.failover.equivalent import successors
 from gapless.failover.messages import SUPERVISOR, Life, Message, Retire
 from gapless.failover.supervisor import Supervisor
 from gapless.failover.timing import Timing
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import DiskFull, Fenced, GaplessError, Misuse
+from gapless.protocol.errors import DiskFull, Fenced, GaplessError
 
 NODES_MS = 300
 """Between two looks at which nodes there are."""
@@ -180,33 +180,32 @@ class Root:
         """Changes what is desired. Raises `Misuse` where that makes no sense."""
         self._pump.call(lambda: self._pump.happens(ask.Command(change)))
 
-    def cutover(self, plans: Mapping[str, Document], at: int | None) -> tuple[str, ...]:
+    def cutover(
+        self, plans: Mapping[str, Document], at: int | None, assumed: bool = False
+    ) -> tuple[str, ...]:
         """Switches to these plans, by name: of the same answer or, with `at`, of another from then
-        on. Returns what could not be known of them. Raises `NotEquivalent` and `Misuse`, and
-        nothing has changed.
+        on. `assumed`: somebody's word that plans which are written differently give the same.
+        Returns what was taken on it. Raises `NotEquivalent` and `Misuse`, and nothing has changed.
         """
-        return self._pump.call(lambda: self._cutover(plans, at))
+        return self._pump.call(lambda: self._cutover(plans, at, assumed))
 
-    def _cutover(self, plans: Mapping[str, Document], at: int | None) -> tuple[str, ...]:
+    def _cutover(
+        self, plans: Mapping[str, Document], at: int | None, assumed: bool
+    ) -> tuple[str, ...]:
         job = self._dir.job
         old = job.plan(self.machine.desired.plans[0], self._dir.functions)
-        names: list[str] = []
-        notes: list[str] = []
-        for name, document in plans.items():
-            new: Runnable = runnable_from_document(document, self._dir.functions)
-            if at is None:
-                notes += check_equivalent(old, new)
-            else:
-                check_changed(old, new)
-                if isinstance(new, Splice):
-                    raise Misuse("cutover: a plan that changes itself cannot be changed to")
-                new = Splice(old, new, at)
-            if (shards := self.machine.desired.shards) > 1:
-                check_shards(new, self._dir.layouts(), shards)
-            job.add_plan(name, new)
-            names.append(name)
-        self._pump.happens(ask.Command(Switch(tuple(names), BEGIN if at is None else at)))
-        return tuple(notes)
+        given = {
+            name: runnable_from_document(document, self._dir.functions)
+            for name, document in plans.items()
+        }
+        wanted, notes = successors(old, given, at, assumed=assumed)
+        if (shards := self.machine.desired.shards) > 1:
+            for plan in wanted.values():
+                check_shards(plan, self._dir.layouts(), shards)
+        for name, plan in wanted.items():
+            job.add_plan(name, plan)
+        self._pump.happens(ask.Command(Switch(tuple(wanted), BEGIN if at is None else at)))
+        return notes
 
     def wait(self) -> str:
         """Answers when this root ends by itself, and says why."""

@@ -108,7 +108,7 @@ def drill(
     named = named_plans(query, plans)
     first = next(iter(named.values()))
     for plan in named.values():
-        check_equivalent(first, plan)
+        check_equivalent(first, plan, assumed=True)  # `agreed` looks whether they do
     rows = rows_of(first, events, ROWS_MAX)
     packed = packed_drill(
         named,

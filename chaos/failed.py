@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapless.engine.documents import same_query
+from gapless.engine.comparison import same_query
 from gapless.protocol.errors import BadData
 
 if TYPE_CHECKING:

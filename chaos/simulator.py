@@ -232,7 +232,9 @@ class Simulation:
             work.case,
         )
         desired = Desired(REPLICAS, work.racing, MERGERS, work.shards)
-        job = Job.create(self.job_disk, "maker", record, work.plans, desired)
+        job = Job.create(
+            self.job_disk, "maker", record, work.plans, desired, assume_equivalent=True
+        )
         if work.spare_plan is not None:
             job.add_plan(SPARE, work.spare_plan, work.functions)
         return job

@@ -1,4 +1,4 @@
-"""Queries as plain data, and whether two say the same; `read_documents.py` reads them back.
+"""Queries as plain data; `read_documents.py` reads them back, `comparison.py` compares them.
 
     {"version": 1, "on_error": "stop", "nodes": [
         {"is": "source", "inputs": [], "name": "a", "columns": [["ts", "int64", true]], ...},
@@ -11,10 +11,8 @@ is named ("module:qualname"): whoever reads the document brings it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import msgpack
 
 from gapless.engine import nodes
 from gapless.engine.fit import Computed
@@ -40,17 +38,22 @@ def query_to_document(query: Query) -> Document:
     numbers = {node: i for i, node in enumerate(query.derived)}
     listed: list[Document] = [
         {
-            "is": _NAMES[type(node)],
+            "is": kind_of(node),
             "inputs": [numbers[below] for below in node.inputs],
-            **_content(node),
+            **content_of(node),
         }
         for node in numbers
     ]
     return {"version": VERSION, "on_error": query.on_error_mode, "nodes": listed}
 
 
-def _content(node: Node) -> dict[str, Document]:
-    """What a node says itself."""
+def kind_of(node: Node) -> str:
+    """What documents call a node's kind."""
+    return _NAMES[type(node)]
+
+
+def content_of(node: Node) -> dict[str, Document]:
+    """A node's own parameters; nothing of its inputs."""
     return _WRITERS[type(node)](node)
 
 
@@ -138,27 +141,10 @@ _NAMES: Mapping[type, str] = {
 }
 
 
-# -- comparing, and what cannot be written --------------------------------------------------------
+# -- functions of users ---------------------------------------------------------------------------
 
 
-def same_query(a: Query, b: Query) -> bool:
-    """Whether both say the same step by step; which nodes are shared does not matter."""
-    met: dict[Hashable, int] = {}
-    return a.on_error_mode == b.on_error_mode and _number(a, met) == _number(b, met)
-
-
-def _number(query: Query, met: dict[Hashable, int]) -> int:
-    """The root's number, where nodes of one content, above nodes of one number, have one number."""
-    numbers: dict[Node, int] = {}
-    for node in query.derived:
-        said = msgpack.packb([_NAMES[type(node)], _content(node)])
-        code = tuple(id(function) for _, function in _user_functions(node))
-        key = said, code, tuple(numbers[below] for below in node.inputs)
-        numbers[node] = met.setdefault(key, len(met))
-    return numbers[query.root]
-
-
-def _user_functions(node: Node) -> list[tuple[str, Callable[..., Any]]]:
+def user_functions(node: Node) -> list[tuple[str, Callable[..., Any]]]:
     """The functions of users that a node calls, with their names."""
     match node:
         case nodes.Where():
@@ -185,13 +171,13 @@ def has_functions(query: Query) -> bool:
 
 def functions_of(query: Query) -> dict[str, Callable[..., Any]]:
     """The functions of users that it calls, by the names that documents call them by."""
-    return {name: call for node in query.derived for name, call in _user_functions(node)}
+    return {name: call for node in query.derived for name, call in user_functions(node)}
 
 
 def _check_function_names(query: Query) -> None:
     named: dict[str, Callable[..., Any]] = {}
     for node in query.derived:
-        for name, function in _user_functions(node):
+        for name, function in user_functions(node):
             if named.setdefault(name, function) is not function:
                 raise Misuse(
                     f"two functions are called {name}: a document could not tell them apart; "

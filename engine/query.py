@@ -211,7 +211,7 @@ class Query:
 
     def same_as(self, other: Query) -> bool:
         """Whether both describe the same, step by step."""
-        from gapless.engine.documents import same_query
+        from gapless.engine.comparison import same_query
 
         return same_query(self, other)
 

@@ -2,32 +2,34 @@
 
     written the same                  yes, however it is run: its operators give one table
     other sources, another schema     no
-    written differently               two queries can only be said to agree where each instant's
-                                      rows decide the table; that they agree there is the word of
-                                      whoever wrote them
+    written differently               nobody can know: refused, unless whoever wrote them gives
+                                      their word (`assumed`), which helps where the forms are not
+                                      known to be two
 
 A table says more than what holds at each instant: [0, 10) and [0, 4) + [4, 10) hold the same, and
 are two tables, between which LMerge would go to and fro. What holds decides the table in two
 forms. In normal form (`normalise`, `distinct`, `top_k`, a difference, a free aggregate) each
 payload lives as long as it can. In steps each event lasts one step, from one multiple of it to the
-next, as the answers of a window with a slide do. Plans of the same form give the same table where
-the same holds. Of others nothing can be known, and they are refused.
+next, as the answers of a window with a slide do. Plans of two forms give two tables, whatever
+anybody's word is; of events of any length the word is that the lifetimes are the same, too.
 
-What cannot be seen in any form: whether two conditions mean the same, whether a function of a
-user's does. Replicas that disagree show up as divergence, which mergers count and report.
+A window of 60 s written for one of 30 s, another condition, another function: all of these are
+written differently. That two such queries agree is seen in no form. Where the word that they do is
+wrong, replicas diverge, which mergers count and report, and subscribers have two answers in one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from gapless.engine import nodes
-from gapless.engine.documents import same_query
+from gapless.engine.comparison import first_difference
 from gapless.engine.nodes import Node
 from gapless.engine.plan import Plan
 from gapless.engine.splice import Runnable, Splice, plans_of
 from gapless.protocol.elements import INF
-from gapless.protocol.errors import NotEquivalent
+from gapless.protocol.errors import Misuse, NotEquivalent
 from gapless.protocol.schema import StreamSchema
 
 Case = Literal["r3", "r4"]
@@ -37,26 +39,33 @@ _NORMAL = (nodes.Normalise, nodes.Distinct, nodes.TopK, nodes.Difference)
 """What puts out normal form, whatever comes in; an aggregate does so over free lifetimes."""
 
 
-def check_equivalent(old: Runnable, new: Runnable) -> tuple[str, ...]:
+def check_equivalent(old: Runnable, new: Runnable, *, assumed: bool = False) -> tuple[str, ...]:
     """Raises `NotEquivalent` unless `new` may run beside `old`, and in its place.
 
-    Returns what could not be known, one sentence each; nothing for plans of one query.
+    `assumed`: somebody's word that both give the same, where that cannot be known. Returns what was
+    taken on that word, one sentence each; nothing for plans of one query.
     """
     if isinstance(old, Splice) or isinstance(new, Splice):
-        return _splices(old, new)
+        return _splices(old, new, assumed)
     _check_schemas(old.query.schema, new.query.schema)
     _check_sources(old, new, all_of_them=True)
-    if same_query(old.query, new.query):
+    difference = first_difference(old.query, new.query)
+    if difference is None:
         return ()
     mine, theirs = _form(old), _form(new)
-    if mine is None or mine != theirs:
+    if mine is not None and theirs is not None and mine != theirs:
         raise NotEquivalent(
-            f"the queries are written differently; the old one gives {_words(mine)}, the new one "
-            f"{_words(theirs)}, so equal answers need not be equal tables: put .normalise() on "
-            "both, or cut over at a time"
+            f"the old plan gives {_words(mine)}, the new one {_words(theirs)}, so equal answers "
+            f"are not equal tables ({difference}): put .normalise() on both, or cut over at a time"
+        )
+    unknown = f"whether both plans give the same cannot be known: {difference}"
+    if not assumed:
+        raise NotEquivalent(
+            f"{unknown}; for another answer cut over at a time (`--at`, at=), and where both do "
+            "give the same say so (`--assume-equivalent`, assume_equivalent=True)"
         )
     return (
-        "the queries are written differently: whether both hold the same cannot be known",
+        unknown,
         *(f"replicas may diverge: {why}" for why in new.query.properties.may_diverge),
     )
 
@@ -71,6 +80,26 @@ def check_changed(old: Runnable, new: Runnable) -> None:
     for before in plans_of(old):
         for after in plans_of(new):
             _check_sources(before, after, all_of_them=False)
+
+
+def successors(
+    old: Runnable, plans: Mapping[str, Runnable], at: int | None, *, assumed: bool = False
+) -> tuple[dict[str, Runnable], tuple[str, ...]]:
+    """What replicas run after a cutover from `old` to these plans, and what was taken on somebody's
+    word. All of them give the same: what `old` gives or, with `at`, what `old` gives before that
+    time and the new query from then on. Raises `NotEquivalent` and `Misuse`.
+    """
+    first = old if at is None else next(iter(plans.values()))
+    notes: dict[str, None] = {}
+    wanted: dict[str, Runnable] = {}
+    for name, new in plans.items():
+        if at is not None:
+            check_changed(old, new)
+            if isinstance(new, Splice):
+                raise Misuse("cutover: a plan that changes itself cannot be changed to")
+        notes.update(dict.fromkeys(check_equivalent(first, new, assumed=assumed)))
+        wanted[name] = new if at is None or isinstance(new, Splice) else Splice(old, new, at)
+    return wanted, tuple(notes)
 
 
 def check_fits(name: str, plan: Runnable, *, insert_only: bool, case: Case) -> None:
@@ -95,12 +124,15 @@ def merge_case(plan: Runnable) -> Case:
 # -- what is compared -----------------------------------------------------------------------------
 
 
-def _splices(old: Runnable, new: Runnable) -> tuple[str, ...]:
+def _splices(old: Runnable, new: Runnable, assumed: bool) -> tuple[str, ...]:
     if not isinstance(old, Splice) or not isinstance(new, Splice) or old.at != new.at:
         raise NotEquivalent(
             f"{_when(old)}, {_when(new)}: only what changes at the same times can be equivalent"
         )
-    return (*check_equivalent(old.old, new.old), *check_equivalent(old.new, new.new))
+    return (
+        *check_equivalent(old.old, new.old, assumed=assumed),
+        *check_equivalent(old.new, new.new, assumed=assumed),
+    )
 
 
 def _when(plan: Runnable) -> str:
@@ -157,9 +189,7 @@ def _is_normal(node: Node, plan: Plan) -> bool:
     return isinstance(node, _NORMAL)
 
 
-def _words(form: int | None) -> str:
-    if form is None:
-        return "events of any length"
+def _words(form: int) -> str:
     return f"steps of {form}" if form else "normal form"
 
 

@@ -92,15 +92,22 @@ class Job:
 
     @staticmethod
     def create(
-        disk: Disk, token: str, record: JobRecord, plans: Mapping[str, Runnable], desired: Desired
+        disk: Disk,
+        token: str,
+        record: JobRecord,
+        plans: Mapping[str, Runnable],
+        desired: Desired,
+        *,
+        assume_equivalent: bool = False,
     ) -> Job:
         """Makes a job. After a death in the middle there is none yet; the same call makes it then.
 
-        Raises `Misuse` where one is there, or where these plans are none for it.
+        `assume_equivalent`: its maker's word that plans which are written differently give the
+        same. Raises `Misuse` where one is there, or where these plans are none for it.
         """
         if disk.exists(NAME):
             raise Misuse(f"{disk}: a job is here already: resume it, or choose another directory")
-        _check_plans(record, plans, desired)
+        _check_plans(record, plans, desired, assume_equivalent)
         files = {desired_path(0): encode_desired(desired, 0)}
         for name, plan in plans.items():
             files[plan_path(name)] = encode_plan(plan)
@@ -301,7 +308,9 @@ class Job:
             ) from None
 
 
-def _check_plans(record: JobRecord, plans: Mapping[str, Runnable], desired: Desired) -> None:
+def _check_plans(
+    record: JobRecord, plans: Mapping[str, Runnable], desired: Desired, assume_equivalent: bool
+) -> None:
     """Raises `Misuse` unless these can be the plans that a job begins with."""
     if set(plans) != set(desired.plans):
         raise Misuse(
@@ -312,7 +321,7 @@ def _check_plans(record: JobRecord, plans: Mapping[str, Runnable], desired: Desi
     for name, plan in plans.items():
         _check_sources(record, name, plan)
         check_fits(name, plan, insert_only=record.insert_only, case=record.case)
-        check_equivalent(first, plan)
+        check_equivalent(first, plan, assumed=assume_equivalent)
 
 
 def _check_sources(record: JobRecord, name: str, plan: Runnable) -> None:

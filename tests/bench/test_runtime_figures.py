@@ -93,7 +93,7 @@ def test_all_plans_select_the_same_and_may_run_beside_each_other() -> None:
     first = Plan(selection(small_is_dear))
     for call in (small_is_dear, large_is_dear, none_is_dear):
         plan = Plan(selection(call))
-        check_equivalent(first, plan)
+        check_equivalent(first, plan, assumed=True)
         out = Frame.concat(
             [frame.with_stable(None) for frame in watched(plan.compile(), _pushes(given)).outputs]
         )

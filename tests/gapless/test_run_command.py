@@ -19,6 +19,8 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
+from gapless.commands.cutover import _shipped
+from gapless.commands.query_file import read
 from tests.gapless.command import Gapless
 
 QUERY = """\
@@ -56,7 +58,8 @@ def fresh_modules() -> Iterator[None]:
     """Query files are modules: none is left to the next test."""
     path = list(sys.path)
     yield
-    sys.modules.pop("talkers_of_a_test", None)
+    for name in ("talkers_of_a_test", "other_of_a_test"):
+        sys.modules.pop(name, None)
     sys.path[:] = path
 
 
@@ -113,6 +116,41 @@ def test_a_directory_with_a_job_is_to_be_resumed(
     assert outcome.code == 2
     assert f"gapless run --resume {tmp_path / 'job'}" in outcome.err
     assert (tmp_path / "job" / "job").exists(), "what was there stays"
+
+
+def test_plans_that_are_not_known_to_give_the_same_are_refused_before_anything_starts(
+    gapless: Gapless, query: Path, journal: Path, tmp_path: Path
+) -> None:
+    longer = QUERY.replace("10s", "20s").replace("query =", "longer =")
+    query.write_text(f"{QUERY}{longer}plans = [query, longer]\n")
+    outcome = gapless("run", query, "--journal", journal, "--dir", tmp_path / "job")
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert "window range 10 s, slide 1 s in the old plan, window range 20 s" in line
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_file_that_a_refused_cutover_has_shipped_goes_again(tmp_path: Path) -> None:
+    path, job = tmp_path / "other_of_a_test.py", tmp_path / "job"
+    path.write_text(
+        "import gapless as gl\n"
+        "def rate(column): return column\n"
+        'rows = gl.source("flows", {"ts": "int64", "k": "int64"}, time="ts")\n'
+        'query = rows.select("ts", k=gl.function(rate, "k", returns="int64"))\n'
+    )
+    job.mkdir()
+    file, there = read(path), job / "code" / path.name
+    with pytest.raises(gl.NotEquivalent), _shipped(file, job):
+        raise gl.NotEquivalent("another answer")
+    assert not there.exists()
+    with _shipped(file, job):
+        assert there.read_bytes() == path.read_bytes()
+    with pytest.raises(gl.NotEquivalent), _shipped(file, job):  # an earlier plan calls it
+        raise gl.NotEquivalent("another answer")
+    assert there.exists()
+    path.write_text("changed = True\n")
+    with pytest.raises(gl.Misuse, match="another file of that name"), _shipped(file, job):
+        raise AssertionError("not reached")
 
 
 @pytest.mark.parametrize(
@@ -233,6 +271,11 @@ def test_a_job_is_run_looked_at_and_stopped_from_the_shell_and_nothing_is_left(
         document = json.loads(found[1])
         assert document["running"] == {"replicas": 2, "mergers": 1}
         assert [replica["slot"] for replica in document["replicas"]] == ["r0.0", "r0.1"]
+        longer = tmp_path / "longer_of_a_test.py"
+        longer.write_text(QUERY.replace("10s", "20s"))
+        code, _, err = shell.run("cutover", "job", longer, "--address", address)
+        assert code == 2
+        assert "window range 10 s, slide 1 s in the old plan, window range 20 s" in err
         code, _, err = shell.run("stop", "jab", "--address", address)
         assert code == 2
         assert "no job 'jab' runs in the cluster at" in err

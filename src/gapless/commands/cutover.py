@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.options import Address, JobName, QueryPath
+from gapless.commands.options import Address, AssumeEquivalent, JobName, QueryPath
 from gapless.commands.terminal import AsJson, ExitCode, print_json, spinner
 
 if TYPE_CHECKING:
@@ -35,14 +37,16 @@ def cutover(
             "output's unit; without it both have to give the same answer.",
         ),
     ] = None,
+    assume_equivalent: AssumeEquivalent = False,
     address: Address = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Have a job go on with another plan or query.
 
-    Its output goes on meanwhile. Prints what could not be known about the two, and waits until the
-    new plans run. Exits with 1 where they do not: the job goes on as it was then, and `gapless
-    status` has the alarm.
+    Without --at both have to be written alike, for else nobody can know whether they give the same:
+    it is refused, and --assume-equivalent is your word that they do. The output goes on meanwhile.
+    Waits until the new plans run. Exits with 1 where they do not: the job goes on as it was then,
+    and `gapless status` has the alarm.
     """
     from gapless.actors.handle import attach
     from gapless.commands.query_file import read
@@ -50,12 +54,14 @@ def cutover(
     file = read(query)
     job = attach(name, address=address)
     since = None if at is None else _time(at, job)
-    _ship(file, job.dir)
     before = job.status().desired.plans
-    notes = job.cutover(file.query, plans=file.plans, at=since)
+    with _shipped(file, job.dir):
+        notes = job.cutover(
+            file.query, plans=file.plans, at=since, assume_equivalent=assume_equivalent
+        )
     if not as_json:
         for note in notes:
-            typer.echo(f"not known: {note}")
+            typer.echo(f"taken on your word: {note}")
     with spinner(f"{name}: the new plans join"):
         view = _wait(job)
     desired = view.desired.plans
@@ -97,23 +103,36 @@ def _time(text: str, job: Job) -> int:
         raise Misuse(f"--at: {e}") from None
 
 
-def _ship(file: QueryFile, job_dir: Path) -> None:
-    """Puts the file into the job's directory, if a plan calls functions of it."""
+@contextmanager
+def _shipped(file: QueryFile, job_dir: Path) -> Iterator[None]:
+    """The file is in the job's directory, if a plan calls functions of it. Where the job refuses
+    the plans, what was put there goes again: mended, the file may keep its name.
+    """
     from gapless.actors.code import FOLDER
     from gapless.protocol.errors import Misuse
 
-    if not file.needs_code:
-        return
     there = job_dir / FOLDER / file.path.name
-    if there.exists():
-        if there.read_bytes() == file.path.read_bytes():
-            return
+    is_new = file.needs_code and not there.exists()
+    if is_new:
+        _copy(file.path, there)
+    elif file.needs_code and there.read_bytes() != file.path.read_bytes():
         raise Misuse(
             f"{file.path}: the job has another file of that name, whose functions its plans call: "
             "give the new one another name"
         )
     try:
+        yield
+    except Misuse:
+        if is_new:
+            there.unlink(missing_ok=True)
+        raise
+
+
+def _copy(path: Path, there: Path) -> None:
+    from gapless.protocol.errors import Misuse
+
+    try:
         there.parent.mkdir(exist_ok=True)
-        shutil.copy2(file.path, there)
+        shutil.copy2(path, there)
     except OSError as e:
-        raise Misuse(f"the job's directory {job_dir} cannot be written: {e}") from None
+        raise Misuse(f"the job's directory {there.parent.parent} cannot be written: {e}") from None

@@ -53,6 +53,15 @@ Address = Annotated[
 ]
 
 
+AssumeEquivalent = Annotated[
+    bool,
+    typer.Option(
+        "--assume-equivalent",
+        help="Your word that plans which are written differently give the same: nobody can know.",
+    ),
+]
+
+
 # -- amounts --------------------------------------------------------------------------------------
 
 _COUNT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?([kMG]?)")

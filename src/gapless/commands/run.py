@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.options import size_of
+from gapless.commands.options import AssumeEquivalent, size_of
 from gapless.commands.terminal import AsJson, ExitCode, print_json, print_line, spinner
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def run(
     spares: Annotated[
         int, typer.Option(help="Processes of each node that wait to become a life.")
     ] = 1,
+    assume_equivalent: AssumeEquivalent = False,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Run a job again from its directory, and nothing else."),
@@ -134,6 +135,7 @@ def run(
             else size_of("--memory-limit", memory_limit),
             "on_divergence": on_divergence.value,
             "spares": spares,
+            "assume_equivalent": assume_equivalent,
         }
         job = _launched(query, _journals(journal), directory, options)
     _tell(job, as_json)
