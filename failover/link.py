@@ -6,8 +6,10 @@
     acked     0 = Attach, 1 = f3
 
 Sequence numbers count what was sent in this session; 0 is the attach, with the folded tail. What
-is not acked is sent again after silence, all of it and ever more seldom. The window holds its own
-references: what the tail drops or folds stays here until the merger has it.
+is not acked is sent again after silence, all of it and ever more seldom; in between an empty frame
+asks whether the session is still there, so that a merger which comes back late is found as soon as
+one that comes back early. The window holds its own references: what the tail drops or folds stays
+here until the merger has it.
 
 A session ends when the merger does not know it (it restarted, or it detached this input), when an
 ack comes from another life of the merger, or when frames that went unsent are not in the tail any
@@ -43,6 +45,9 @@ CREDITS = 8
 """Frames sent and not acked: some round trips' worth, so that the path stays busy."""
 DOUBLINGS_MAX = 3
 """Of the time until all is said again, and until a refused link attaches again: up to 8 times."""
+SMALL_ROWS_MAX = 16_384
+"""An attach of so few rows costs little: until it is acked it is said again without such patience,
+as the merger may just have started, and nothing else asks for its session."""
 PROBE_HEARTBEATS = 2
 """An idle link asks after so many heartbeats: a merger that restarted gets its inputs back about as
 soon as the supervisor sees it.
@@ -55,6 +60,7 @@ class Link:
     """The sessions of one life of a replica with one merger, one after the other."""
 
     __slots__ = (
+        "_asked_at",
         "_failures",
         "_heard_at",
         "_life",
@@ -107,6 +113,7 @@ class Link:
         """How often this life has attached to the merger: no session is ever the same again."""
         self._opened_at: int | None = None
         self._progress_at = 0
+        self._asked_at = 0
         self._heard_at = 0
         self._silences = 0
         self._failures = 0
@@ -141,6 +148,7 @@ class Link:
         self.told = BEGIN if tail.stable is None else tail.stable
         self.skipped = BEGIN
         self._opened_at = self._progress_at = self._heard_at = now
+        self._silences = 0  # those of the session before say nothing of this one
         return Send(self.merger, message)
 
     def close(self, cause: str) -> None:
@@ -167,9 +175,28 @@ class Link:
         """All that is not acked, where nothing has happened for too long."""
         if not self.window or now - self._progress_at < self._timing.resend_ms << self._silences:
             return []
-        self._progress_at = now
-        self._silences = min(self._silences + 1, DOUBLINGS_MAX)
+        self._progress_at = self._asked_at = now
+        first = self.window[0]
+        is_small = isinstance(first, Attach) and len(first.tail) <= SMALL_ROWS_MAX
+        self._silences = 0 if is_small else min(self._silences + 1, DOUBLINGS_MAX)
         return [Send(self.merger, message) for message in self.window]
+
+    def ask(self, nothing: Frame, now: int) -> list[Effect]:
+        """Whether the session is still there, where what was sent waits to be said again: with a
+        number that the merger has, which it answers and drops, or else with the first frame.
+        """
+        waits = self.state == OPEN and self.window and self._silences
+        if not waits or now - self._asked_at < self._timing.resend_ms:
+            return []
+        assert self.session is not None  # noqa: S101  # for the type checker: it is open
+        self._asked_at = now
+        has_one = self.acked > 0
+        return [
+            Send(
+                self.merger,
+                Data(self.session, self.acked, nothing) if has_one else self.window[0],
+            )
+        ]
 
     def wants_probe(self, now: int) -> bool:
         """Whether it is time to ask if the session is still there."""

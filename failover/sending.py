@@ -249,7 +249,7 @@ class Sending:
         """What was sent and has not been acked for too long."""
         effects: list[Effect] = []
         for link in self.links.values():
-            effects += link.resend(now)
+            effects += link.resend(now) or link.ask(self._nothing, now)
         return effects
 
     def _probe(self, now: int) -> list[Effect]:

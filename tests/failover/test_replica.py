@@ -106,11 +106,16 @@ def test_data_follows_once_the_merger_has_answered_the_attach() -> None:
 def test_what_is_not_acked_is_said_again_ever_more_seldom() -> None:
     machine = opened()
     machine.on(gives("ins(A,1,2)"), 0)
-    again = [now for now in range(0, 5000, 50) if "1: " in "".join(told(machine.on(Tick(), now)))]
+    machine.on(ack(1), 0)
+    machine.on(gives("ins(A,2,3)"), 0)
+    said = {now: told(machine.on(Tick(), now)) for now in range(0, 5000, 50)}
+    again = [now for now, texts in said.items() if texts == ["2: ins((A,1),2,3)"]]
     assert again == [200, 600, 1400, 3000, 4600]
-    machine.on(ack(1), 5000)
-    machine.on(gives("ins(A,2,3)"), 5000)
-    assert told(machine.on(Tick(), 5000 + T.resend_ms)) == ["2: ins((A,1),2,3)"]
+    asked = [now for now, texts in said.items() if texts == ["1: "]]
+    assert asked == [now for now in range(400, 5000, 200) if now not in again]
+    machine.on(ack(2), 5000)
+    machine.on(gives("ins(A,3,4)"), 5000)
+    assert told(machine.on(Tick(), 5000 + T.resend_ms)) == ["3: ins((A,1),3,4)"]
 
 
 def test_no_more_than_its_credit_is_on_the_way_and_a_link_that_lags_gets_all_at_once() -> None:
