@@ -8,7 +8,6 @@ does what the replica, and they, keep from being trimmed (registering.py).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -32,6 +31,9 @@ POLL_MS_MIN, POLL_MS_MAX = 1, 8
 is seen within the second, at a hundred looks a second."""
 FOLLOW_MS = 150
 """How long a read waits for a source to grow before it says that there is nothing new."""
+READ_AHEAD_TIMES_MAX = 2
+"""How many times larger than the pace a frame may be that was read ahead. One that is larger yet,
+because the plan has turned out to be slow, is not given to it: it would be inside for too long."""
 
 
 class ReplicaShell(Shell):
@@ -58,6 +60,7 @@ class ReplicaShell(Shell):
         self._reads = 0  # asked for; each is answered once
         self._is_open = False
         self._pace = Pace()
+        executor.on_took = self._pace.took
         self._next: dict[str, tuple[Frame, Position]] = {}  # read ahead, by source
         self._ends: dict[str, Position] = {}  # while draining: what was there, by source
         self._cut: set[str] = set()  # of those, the ones that have gone on since
@@ -105,10 +108,7 @@ class ReplicaShell(Shell):
         if number != self._reads:
             return
         try:
-            ahead = self._next.pop(source, None)
-            frame, position = (
-                self._sources.read(source, self._pace.rows) if ahead is None else ahead
-            )
+            frame, position = self._read_next(source)
             if frame is not None and self.machine.is_draining and self._is_past_end(source, frame):
                 frame, position, left_ms = None, self._given[source], 0
             # A frame that is full was cut: more is there, or will be in a moment.
@@ -126,14 +126,17 @@ class ReplicaShell(Shell):
             return
         self._given = {**self._given, source: position}
         # Not within the call of the machine that asked: a source that is far ahead would nest.
-        self.pump.do(partial(self._give, ask.SourceRead(source, frame, position, more)))
+        self.pump.do(partial(self.pump.happens, ask.SourceRead(source, frame, position, more)))
 
-    def _give(self, event: ask.SourceRead) -> None:
-        """Gives the machine what was read, and looks how long it takes for it."""
-        began = time.perf_counter()
-        self.pump.happens(event)
-        if event.frame is not None:
-            self._pace.took(len(event.frame), (time.perf_counter() - began) * 1000)
+    def _read_next(self, source: str) -> tuple[Frame | None, Position]:
+        """What was read ahead; again in smaller frames where the pace has fallen meanwhile."""
+        frame, position = self._next.pop(source, (None, {}))
+        if frame is None:
+            return self._sources.read(source, self._pace.rows)
+        if len(frame) > READ_AHEAD_TIMES_MAX * self._pace.rows:
+            self._sources.go_back(source, self._given[source])
+            return self._sources.read(source, self._pace.rows)
+        return frame, position
 
     def _is_past_end(self, source: str, frame: Frame) -> bool:
         """Whether a frame came after the drain: a source that never pauses would keep the machine

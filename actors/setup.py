@@ -14,8 +14,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from gapless.actors.code import Functions
+from gapless.actors.timed import TimedExecutor
 from gapless.engine.splice import Runnable
-from gapless.failover.executor import Executor
 from gapless.failover.job import Job
 from gapless.failover.messages import Life
 from gapless.failover.settings import Settings
@@ -80,10 +80,10 @@ class JobDir:
         """A plan of the job."""
         return self.job.plan(name, self.functions)
 
-    def executor(self, name: str) -> Executor:
+    def executor(self, name: str) -> TimedExecutor:
         """A new instance of a plan, within the job's limit of memory."""
         plan = self.plan(name)
-        return Executor(name, partial(plan.compile, memory_limit=self.settings.memory_limit))
+        return TimedExecutor(name, partial(plan.compile, memory_limit=self.settings.memory_limit))
 
     def schema(self) -> StreamSchema:
         """Of the output: all plans of a job have one."""

@@ -85,6 +85,10 @@ class Sources:
         frame = reader.read()
         return frame, reader.position
 
+    def go_back(self, source: str, position: Position) -> None:
+        """Reads on from a position where the source has been. Raises `JournalError`."""
+        self._readers[source] = self._reader(source, position, BEGIN)
+
     def end(self, source: str) -> Position:
         """Behind all rows of a source that are there now. Raises `JournalError`."""
         end = Reader(self._disks[source], partitions=self._partitions, start="end")
