@@ -3,9 +3,10 @@
     failures   1      2      3      4    ...
     wait_ms   200    400    800   1600   ...  30 000, 30 000
 
-A life that ran for a while, or that got farther than any before it in its slot, was no failure: the
-waits begin anew behind it. So a slot whose lives die at once, or all at the same row, starts few of
-them; and one whose lives are killed, however often, has the next one soon.
+A life that ran for a while, that got farther than any before it in its slot, or that stood where it
+was for some heartbeats before it died, was no failure: the waits begin anew behind it. So a slot
+whose lives die at once, or all at the same row, starts few of them; and one whose lives are killed,
+however often, has the next one soon, also while the sources pause.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ FAILURES_MAX = 10
 """In a row. With the default waits that is after some two minutes: whatever repairs itself, a node
 or a disk that comes back, has had its time; the rest is for a person.
 """
+STOOD_HEARTBEATS = 5
+"""A row that ends a life does so when it is read; one that has read all there is, and lives on for
+so many heartbeats, was ended by something else."""
 DOUBLINGS_MAX = 30
 """Beyond it no wait grows any more, as each is far above any bound that makes sense."""
 
@@ -34,9 +38,14 @@ class Backoff:
         self._free_at: int | None = None
         self._reached = BEGIN
 
-    def failed(self, now: int, ran_ms: int, reached: int = BEGIN) -> None:
-        """A life has ended that ran for so long, and had promised up to `reached`."""
-        if ran_ms >= self._timing.steady_ms or reached > self._reached:
+    def failed(
+        self, now: int, ran_ms: int, reached: int = BEGIN, *, stood_ms: int | None = None
+    ) -> None:
+        """A life has ended that ran for so long, and had promised up to `reached`; since it did
+        that, and was of use, it had gone on for `stood_ms`: what killed it was no row behind that.
+        """
+        stood = stood_ms is not None and stood_ms >= STOOD_HEARTBEATS * self._timing.heartbeat_ms
+        if ran_ms >= self._timing.steady_ms or reached > self._reached or stood:
             self.failures = 0
         self._reached = max(self._reached, reached)
         wait_ms = self._timing.backoff_ms << min(self.failures, DOUBLINGS_MAX)

@@ -22,9 +22,18 @@ from gapless.failover.desired import Desired
 from gapless.failover.diverging import DIVERGES
 from gapless.failover.effects import Alarm, Died, Send
 from gapless.failover.fleet import Fleet
-from gapless.failover.messages import Assign, Fence, Hold, Life, MergerStatus, ReplicaStatus
+from gapless.failover.messages import (
+    Assign,
+    Fence,
+    Hold,
+    Life,
+    MergerStatus,
+    ReplicaStatus,
+    SnapshotReply,
+)
 from gapless.failover.settings import OnDivergence
 from gapless.failover.slots import Known, Shard, Slot
+from gapless.failover.starting import LivePeer, shown_origin
 from gapless.failover.stopping import ENDING
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import INF
@@ -77,11 +86,24 @@ class Hearing(Fleet):
             known.origins = ()
             if known.suspicion:  # a merger was faster to say that it is the odd one
                 known.goes("suspect")
+        if status.is_joining:
+            self._tell_of_the_dead(known, status)
         suspecting.progress(known, status, shard, now)
         if status.assigned < shard.version:
             self._assign(shard, known)
         if status.held_at != INF and self._may_lift(slot, known):
             self._effects.append(Send(str(known.life), Hold(self.term, INF, now)))
+
+    def _tell_of_the_dead(self, known: Known, status: ReplicaStatus) -> None:
+        """A peer that it asks for a snapshot, and that is over or silent, will not answer: it is
+        answered in its place, so that the next origin is tried at once.
+        """
+        for origin in known.origins:
+            if isinstance(origin, LivePeer) and status.origin == shown_origin(origin):
+                peer = self._find(origin.life)
+                if peer is None or not peer.is_live:
+                    answer = SnapshotReply(origin.life, None, "it is over, or silent")
+                    self._effects.append(Send(str(known.life), answer))
 
     def _may_lift(self, slot: Slot, known: Known) -> bool:
         """Whether a hold is left over from a cutover that is over. Who runs a plan that is not
@@ -108,6 +130,7 @@ class Hearing(Fleet):
             known.goes("join")
         assigning.moved(shard, slot, status.durable_stable, now)
         known.acting = frozenset(input.life for input in status.inputs if input.qualifies)
+        suspecting.output_progress(known, before, status, now)
         for input in status.inputs:
             replica = self._find(input.life)
             if replica is not None:
@@ -282,16 +305,16 @@ class Hearing(Fleet):
 
     def _lost(self, slot: Slot, known: Known, reason: str, now: int) -> None:
         """A life is over that was needed."""
-        ran_ms = now - known.began_at
+        ran_ms, stood_ms = now - known.began_at, known.stood_ms(now)
         if known is slot.successor:
             slot.successor = None
-            slot.trials.failed(now, ran_ms)
+            slot.trials.failed(now, ran_ms, known.reached, stood_ms=stood_ms)
             if slot.trials.failures == FAILURES_MAX:
                 what = f"{slot.name} keeps its life, as {FAILURES_MAX} others beside it failed"
                 self._effects.append(Alarm(f"{what}: {reason}"))
             return
         slot.empty(reason, now)
-        slot.backoff.failed(now, ran_ms, known.reached)
+        slot.backoff.failed(now, ran_ms, known.reached, stood_ms=stood_ms)
         if slot.successor is not None and not self._is_cutting():
             slot.take_over()
         elif slot.backoff.is_spent and self._may_give_up(slot):

@@ -14,7 +14,7 @@ from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.effects import CheckpointLoaded, Effect, LoadCheckpoint, Send
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import Life, SnapshotReply, SnapshotRequest
-from gapless.failover.starting import LivePeer, Origin, Replay, ReplicaStart, Stored
+from gapless.failover.starting import LivePeer, Origin, ReplicaStart, Stored, shown_origin
 from gapless.failover.timing import Timing
 
 JUMPSTART = Lifecycle(
@@ -55,14 +55,7 @@ class Jumpstart:
     @property
     def words(self) -> str:
         """The origin that it is at, for people."""
-        match self._origin:
-            case LivePeer(life):
-                return f"live {life}"
-            case Stored(name):
-                return f"checkpoint {name}"
-            case Replay():
-                return "replay"
-        return ""
+        return shown_origin(self._origin)
 
     @property
     def has_another(self) -> bool:

@@ -79,7 +79,11 @@ class Known:
     """When a merger last said that it is one of its inputs."""
     asked_to_drain_at: int | None = None
     qualified_ms: int = -1
-    """From its start until it qualified first; -1 while it has not."""
+    """From its start until it qualified first, or, of a merger, let a replica act first; -1 while
+    it has not.
+    """
+    advanced_at: int = 0
+    """When it was last found to have promised more than before."""
 
     def __post_init__(self) -> None:
         self.heard_at = self.mark_at = self.attached_at = self.began_at
@@ -92,6 +96,12 @@ class Known:
     def reached(self) -> int:
         """How far it has promised, as far as is known."""
         return self.stable if self.merger is None else self.merger.durable_stable
+
+    def stood_ms(self, now: int) -> int | None:
+        """How long it has been of use where it is; None where it never was of use."""
+        if self.qualified_ms < 0:
+            return None
+        return now - max(self.advanced_at, self.began_at + self.qualified_ms)
 
     @property
     def is_live(self) -> bool:

@@ -36,6 +36,18 @@ class Replay:
 Origin = LivePeer | Stored | Replay
 
 
+def shown_origin(origin: Origin | None) -> str:
+    """An origin, for people; empty where there is none."""
+    match origin:
+        case LivePeer(life):
+            return f"live {life}"
+        case Stored(name):
+            return f"checkpoint {name}"
+        case Replay():
+            return "replay"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaStart:
     """How a replica begins."""

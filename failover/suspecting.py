@@ -13,7 +13,7 @@ The supervisor's own sleep is nobody's silence: `forgive`.
 from __future__ import annotations
 
 from gapless.failover.diverging import DIVERGES
-from gapless.failover.messages import ReplicaStatus
+from gapless.failover.messages import MergerStatus, ReplicaStatus
 from gapless.failover.slots import Known, Shard
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import INF
@@ -58,11 +58,22 @@ def progress(known: Known, status: ReplicaStatus, shard: Shard, now: int) -> Non
     if status.stable > shard.best:
         shard.best, shard.best_at = status.stable, now
     advances = status.stable > known.stable
-    known.stable = max(known.stable, status.stable)
+    if advances:
+        known.stable, known.advanced_at = status.stable, now
     if known.suspicion == BEHIND:
         return
     if advances or known.stable >= min(known.mark, status.held_at):
         known.mark, known.mark_at = shard.best, now
+
+
+def output_progress(
+    known: Known, before: MergerStatus | None, status: MergerStatus, now: int
+) -> None:
+    """Notes how far a merger's output is durable, and when it first let a replica act."""
+    if before is None or status.durable_stable > before.durable_stable:
+        known.advanced_at = now
+    if known.acting and known.qualified_ms < 0:
+        known.qualified_ms = now - known.began_at
 
 
 def forgive(shard: Shard, slept_ms: int, now: int) -> None:

@@ -40,6 +40,7 @@ from gapless.failover.messages import (
 from gapless.failover.settings import OnDivergence
 from gapless.failover.starting import MergerStart, Replay, ReplicaStart
 from gapless.failover.supervisor import Supervisor
+from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
 from tests.failover.supervised_lives import (
     NODES,
@@ -62,8 +63,9 @@ class World(Lives):
         desired: Desired | None = None,
         loss: float = 0.0,
         on_divergence: OnDivergence = "report",
+        timing: Timing = TIMING,
     ) -> None:
-        super().__init__(seed, loss)
+        super().__init__(seed, loss, timing)
         self.on_divergence = on_divergence
         self.make = make
         self.desired = desired or Desired(3, ("p",), mergers=2)
@@ -95,7 +97,7 @@ class World(Lives):
             self.desired,
             self.kept,
             self.nodes,
-            TIMING,
+            self.timing,
             on_divergence=self.on_divergence,
         )
         self.tell(Start())
@@ -163,7 +165,7 @@ class World(Lives):
         if len([t for t in times if t > self.now - 1_000]) > SPAWNS_A_SECOND:
             raise Broken(f"{life.slot} is started {SPAWNS_A_SECOND} times in a second")
         up_at = self.now + self.rng.randint(20, 60)
-        machine = Machine(life, effect.node, up_at, up_at + self.rng.randint(20, 150))
+        machine = Machine(life, effect.node, up_at, INF)
         if isinstance(start, ReplicaStart):
             last = start.origins[-1]
             assert isinstance(last, Replay)
@@ -172,6 +174,7 @@ class World(Lives):
             machine.plan, machine.held_at = start.plan, start.held_at
             machine.version, machine.mergers = start.version, start.mergers
             machine.awaited = start.awaited
+            machine.origins = list(start.origins)
         else:
             assert isinstance(start, MergerStart)
             machine.joins_at = up_at
@@ -264,7 +267,7 @@ class World(Lives):
         at, status = self.news.get(life, (BEGIN, None))
         if not isinstance(status, ReplicaStatus) or status.is_joining or life in self.ordered:
             return False
-        if self.now - at >= TIMING.hang_ms:
+        if self.now - at >= self.timing.hang_ms:
             return False
         mergers = self.heard_mergers(life.slot[1])
         return bool(mergers) and all(
@@ -276,7 +279,7 @@ class World(Lives):
         for life in sorted(self.news):
             at, status = self.news[life]
             is_ours = isinstance(status, MergerStatus) and life.slot[1] == shard
-            if is_ours and self.now - at < TIMING.hang_ms and life not in self.ordered:
+            if is_ours and self.now - at < self.timing.hang_ms and life not in self.ordered:
                 assert isinstance(status, MergerStatus)
                 newest[life.slot] = status
         return list(newest.values())
@@ -374,9 +377,10 @@ def whole(
     desired: Desired | None = None,
     make: type[Supervisor] = Supervisor,
     on_divergence: OnDivergence = "report",
+    timing: Timing = TIMING,
 ) -> World:
     """A job that runs as desired."""
-    world = World(1, make, desired, on_divergence=on_divergence)
+    world = World(1, make, desired, on_divergence=on_divergence, timing=timing)
     world.run_until_whole(3_000)
     world.run(300)
     return world

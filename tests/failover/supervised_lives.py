@@ -19,8 +19,10 @@ from gapless.failover.messages import (
     Order,
     ReplicaStatus,
     Retire,
+    SnapshotReply,
     TakeCheckpoint,
 )
+from gapless.failover.starting import LivePeer, Origin
 from gapless.failover.statuses import Divergence
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import INF
@@ -34,6 +36,7 @@ TIMING = Timing(
     join_ms=700,
     lag_ms=700,
     absent_ms=600,
+    snapshot_ms=400,
     adopt_ms=250,
     start_ms=1_000,
     backoff_ms=30,
@@ -71,6 +74,9 @@ class Machine:
     stable: int = 0
     term: int = 0
     said_at: int = -1_000
+    origins: list[Origin] = field(default_factory=list)
+    """What it tries to begin with, the first one now."""
+    asked_at: int = 0
     frozen_until: int = 0
     cut_until: int = 0
     zombie_until: int = 0
@@ -85,9 +91,12 @@ class Machine:
 class Lives:
     """All lives, and what is on its way to them and to the supervisor."""
 
-    def __init__(self, seed: int, loss: float) -> None:
+    def __init__(self, seed: int, loss: float, timing: Timing = TIMING) -> None:
         self.rng = random.Random(seed)
         self.loss = loss
+        self.timing = timing
+        self.is_quiet = False
+        """Whether the sources pause."""
         self.now = 0
         self.lives: dict[Life, Machine] = {}
         self.doomed: set[str] = set()
@@ -119,6 +128,10 @@ class Lives:
         self.due.append((self.now + self.rng.randint(1, 40), self.number, None, event))
 
     def obey(self, machine: Machine, order: Event) -> None:
+        if isinstance(order, SnapshotReply):
+            if machine.origins and machine.origins[0] == LivePeer(order.life):
+                self.goes_on(machine)
+            return
         assert isinstance(order, Order)
         if order.term < machine.term:
             return
@@ -151,17 +164,41 @@ class Lives:
         if is_merger and newer is not None and newer is not machine and newer.up_at <= self.now:
             self.end(machine, "its journal was taken over")
             return
+        if not is_merger and machine.joins_at == INF:
+            self.begins(machine)
         if not is_merger and not machine.is_stuck and self.now >= machine.joins_at:
-            machine.stable = max(machine.stable, min(self.now, machine.held_at))
+            told = max((m.stable for m in self.lives.values()), default=0)
+            reads = told if self.is_quiet else self.now
+            machine.stable = max(machine.stable, min(reads, machine.held_at))
             if self.is_fenced(machine):
                 self.end(machine, "a merger has fenced it")
                 return
-        if self.now - machine.said_at >= TIMING.heartbeat_ms:
+        if self.now - machine.said_at >= self.timing.heartbeat_ms:
             machine.said_at = self.now
             if machine.cut_until <= self.now:
                 self.later(None, self.merger(machine) if is_merger else self.replica(machine))
 
+    def begins(self, machine: Machine) -> None:
+        """Tries what it was told to begin with; a peer that is dead or hung says nothing."""
+        origin = machine.origins[0] if machine.origins else None
+        if not isinstance(origin, LivePeer):
+            machine.joins_at = self.now + self.rng.randint(20, 150)
+            return
+        if not machine.asked_at:
+            machine.asked_at = self.now
+        peer = self.lives.get(origin.life)
+        if peer is not None and peer.frozen_until <= self.now and peer.joins_at <= self.now:
+            machine.joins_at = self.now + self.rng.randint(20, 150)
+        elif self.now - machine.asked_at >= self.timing.snapshot_ms:
+            self.goes_on(machine)
+
+    def goes_on(self, machine: Machine) -> None:
+        """With the next origin."""
+        machine.origins.pop(0)
+        machine.asked_at = 0
+
     def replica(self, machine: Machine) -> ReplicaStatus:
+        origin = machine.origins[0] if machine.origins else None
         return ReplicaStatus(
             machine.life,
             machine.plan,
@@ -173,6 +210,7 @@ class Lives:
             machine.drains,
             machine.held_at,
             machine.hold,
+            origin=f"live {origin.life}" if isinstance(origin, LivePeer) else "",
         )
 
     def merger(self, machine: Machine) -> MergerStatus:
