@@ -41,10 +41,15 @@ HEALTH = {
     "worker_niceness": 0,
     "max_direct_call_object_size": 4 << 20,
     "task_rpc_inlined_bytes_limit": 64 << 20,
+    "timeout_ms_task_wait_for_death_info": 100,
+    "core_worker_internal_heartbeat_ms": 100,
 }
 """A node that is lost is seen within a second or two, not within fifteen. And lives are no less
 urgent than what else a machine does, as Ray's workers are by default (15): they would be taken for
-dead where it is busy. Messages of up to 4 MB go in the call itself, and not by the object store."""
+dead where it is busy. Messages of up to 4 MB go in the call itself, and not by the object store.
+A call to a root that has just died fails within 0.2 s, and is asked again: by Ray's defaults it is
+kept for two seconds, also where the next root is there long before.
+"""
 
 REACHED_S = 5.0
 """How long a cluster's address may take to accept a connection: another machine's does at once."""

@@ -52,6 +52,10 @@ ASK_S = 40.0
 """How long a question to the root may take: it is restarted meanwhile where it has died."""
 AGAIN_S = 0.1
 """Between two questions to a root that is away."""
+LOOK_S = 0.25
+"""Until a question that changes nothing is asked once more: a root that runs answers at once."""
+LOOKS_MAX = 8
+"""Times that it is asked: two seconds, as long as Ray keeps a call to a root that has died."""
 GONE_S = 5.0
 """How long a root may take to go once it has said that it does."""
 TABLE_S = 60.0
@@ -146,7 +150,7 @@ class Job:
 
     def status(self) -> JobView:
         """How the job is: `gapless status` shows it as a table."""
-        view: JobView = self._ask(lambda root: root.view.remote())
+        view: JobView = self._look(lambda root: root.view.remote())
         return view
 
     def validate(self) -> None:
@@ -251,13 +255,17 @@ class Job:
     # -- the root -----------------------------------------------------------------------------
 
     def _book(self) -> Book:
-        book: Book = self._ask(lambda root: root.book.remote())
+        book: Book = self._look(lambda root: root.book.remote())
         return book
 
     def _check_connected(self) -> None:
         """Before anything is asked: Ray would start a cluster where there is none."""
         if cluster.connection() != self._connection:
             raise Misuse("this process has left the job's cluster: attach to the job again")
+
+    def _look(self, question: Callable[[Any], Any]) -> Any:
+        """The root's answer to a question that changes nothing, so that it may be asked twice."""
+        return self._ask(lambda root: _first_answer(lambda: question(root)))
 
     def _ask(self, question: Callable[[Any], Any]) -> Any:
         """The root's answer; asks again while it is being restarted."""
@@ -280,6 +288,20 @@ class Job:
                 raise JobError(f"the job's root has not answered for {ASK_S:g} s") from None
             except RayError as e:
                 raise JobError(f"the job's root cannot be asked: {reason(e)}") from None
+
+
+def _first_answer(ask: Callable[[], Any]) -> Any:
+    """Of a question that is asked again each `LOOK_S`, the call that is done first. Ray keeps a
+    call to an actor that has just died for up to two seconds, though the next one may be there.
+    """
+    calls = [ask()]
+    while len(calls) < LOOKS_MAX:
+        done, _ = ray.wait(calls, timeout=LOOK_S)
+        if done:
+            return done[0]
+        calls.append(ask())
+    done, _ = ray.wait(calls, timeout=ASK_S)
+    return done[0] if done else calls[-1]
 
 
 def attach(name: str, *, address: str | None = "auto") -> Job:

@@ -72,7 +72,7 @@ def launch(
     retain_bytes: int | None = None,
     on_divergence: Literal["report", "stop", "majority"] = "report",
     memory_limit: int | None = None,
-    spares: int = 1,
+    spares: int = 2,
     code: str | os.PathLike[str] | None = None,
     runtime_env: Mapping[str, Any] | None = None,
     timing: Timing = RAY_TIMING,

@@ -2,11 +2,14 @@
 
     section     minutes   what                                                    module
     kills          7      replica, merger, stopped replica, root                  runtime_kills
+    row            6      one slot's again and again, every two seconds           runtime_kills
     merger         2      the only merger                                         runtime_kills
     windows        4      replicas of W1, one and all at once                     runtime_kills
     nodes          4      a node of three                                         runtime_kills
     latency        2      row to result                                           runtime_latency
     throughput     2      events/s of W1, CPU of merging                          runtime_throughput
+    pace           3      plans with a cost for each call                         runtime_pace
+    spares         2      what the boot of a process costs                        runtime_spares
     figures        3      bursts, congestion, two plans: figures 7 to 9           runtime_figures
     jumpstart      4      a day of state back, from a peer and by replay          runtime_jumpstart
     peers          2      Flink with its worker killed, with --with-peers         peers/recovery
@@ -40,11 +43,14 @@ from gapless.bench.runtime_kills import (
     measure_kills,
     measure_merger,
     measure_nodes,
+    measure_row,
     measure_windows,
 )
 from gapless.bench.runtime_latency import measure_latency
+from gapless.bench.runtime_pace import measure_pace
 from gapless.bench.runtime_pauses import Account
 from gapless.bench.runtime_run import RATE
+from gapless.bench.runtime_spares import measure_spares
 from gapless.bench.runtime_throughput import measure_throughput
 from gapless.protocol.errors import Misuse
 
@@ -100,11 +106,14 @@ def measure_peers(context: Context) -> Iterator[Row]:
 SECTIONS: Mapping[str, Section] = MappingProxyType(
     {
         "kills": Section("a replica, a merger, a stopped replica, the root", 7, measure_kills),
+        "row": Section("one slot's, struck again and again", 6, measure_row),
         "merger": Section("the only merger", 2, measure_merger),
         "windows": Section("replicas of W1, one and all at once", 4, measure_windows),
         "nodes": Section("a node of three, with all that runs there", 4, measure_nodes),
         "latency": Section("from a row to its result", 2, measure_latency),
         "throughput": Section("events/s, CPU of merging", 2, judging_itself(measure_throughput)),
+        "pace": Section("plans with a cost for each call", 3, judging_itself(measure_pace)),
+        "spares": Section("the boot of a process", 2, measure_spares),
         "figures": Section(
             "bursts, congestion, two plans",
             3,

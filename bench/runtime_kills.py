@@ -5,14 +5,15 @@
 
     section   query     mergers  strikes
     kills     fine      2        a replica, one of two mergers, a stopped replica, the root
+    row       fine      2        the same replica, merger, stopped replica and root again and again
     merger    fine      1        the only merger
     windows   W1        1        a replica, all replicas at once
     nodes     W1        2        a whole node of three: its raylet and all its workers
 
 Before the first strike each job runs undisturbed; the bar of the pauses comes of the longest one
-then. Strikes of a kind follow each other as soon as the job is whole again and has new spares: a
-second loss within those seconds is another experiment, the simulator's. Whoever is struck gets
-SIGKILL, or SIGSTOP, from here, without any word to the job before.
+then. Strikes of a kind follow each other as soon as the job is whole again and has new spares;
+those in a row, at one slot, every two seconds. Whoever is struck gets SIGKILL, or SIGSTOP, from
+here, without any word to the job before.
 """
 
 from __future__ import annotations
@@ -36,12 +37,16 @@ from gapless.protocol.expr import col
 UNDISTURBED_S = 40.0
 """A run without strikes, in which 20 strikes' worth of a shared machine's own pauses show."""
 QUICK_UNDISTURBED_S, QUICK_KILLS = 5.0, 2
-MERGER_PAUSE_S = 0.2
+MERGER_PAUSE_S = 0.15
 """One of two mergers: whoever reads both hears the other one."""
-ONLY_MERGER_S, STOPPED_S, ROOT_S, ALL_S, REDUNDANCY_S = 2.0, 2.0, 3.0, 5.0, 3.0
-"""The bars of the only merger, of a stopped replica's replacement, of a root's adopting, of all
-replicas at once, and of being whole again.
+ONLY_MERGER_S, ALL_S = 1.5, 5.0
+"""The bars of the pause at the death of the only merger, and of all replicas at once."""
+WHOLE_S, STOPPED_S, ROOT_S, NODE_S = 1.5, 2.0, 2.5, 3.0
+"""The bars of being whole again after a death, of a stopped replica's replacement, of a root's
+adopting, and of being whole again after a node's loss.
 """
+EVERY_S = 2.0
+"""Between two strikes in a row, where the job is whole again by then; else as soon as it is."""
 FULL = "full redundancy"
 ONE_IN = 100
 
@@ -74,23 +79,34 @@ def in_slots(view: JobView, slots: Sequence[str]) -> frozenset[Life]:
 
 def replica(run: Run, i: int) -> Outcome:
     """Kills one replica, each in turn, so the one that leads as well."""
-    view = run.job.status()
-    return run.strike(signals(view, in_slots(view, [f"r0.{i % REPLICAS}"]), signal.SIGKILL))
+    return _signalled(run, f"r0.{i % REPLICAS}", signal.SIGKILL)
 
 
 def merger(run: Run, i: int) -> Outcome:
     """Kills a merger, each in turn."""
-    view = run.job.status()
-    slot = f"m0.{i % view.desired.mergers}"
-    return run.strike(signals(view, in_slots(view, [slot]), signal.SIGKILL))
+    return _signalled(run, f"m0.{i % run.job.status().desired.mergers}", signal.SIGKILL)
 
 
 def stopped(run: Run, i: int) -> Outcome:
     """Stops a replica: its connections stand, and it says nothing. Back is when another one is in
     its place, and the output can go on with it.
     """
+    return _signalled(run, f"r0.{i % REPLICAS}", signal.SIGSTOP)
+
+
+def _signalled(run: Run, slot: str, sign: signal.Signals) -> Outcome:
     view = run.job.status()
-    return run.strike(signals(view, in_slots(view, [f"r0.{i % REPLICAS}"]), signal.SIGSTOP))
+    return run.strike(signals(view, in_slots(view, [slot]), sign))
+
+
+def in_a_row(strike: Strike) -> Strike:
+    """The same one again and again, every `EVERY_S`."""
+
+    def again(run: Run, i: int) -> Outcome:  # noqa: ARG001  # always the first
+        with run.every(EVERY_S):
+            return strike(run, 0)
+
+    return again
 
 
 def everyone(run: Run, i: int) -> Outcome:  # noqa: ARG001  # every strike is the same
@@ -147,31 +163,40 @@ class Drill:
     """Of the longest undisturbed pause."""
 
 
-def _as_replica(back_s: float | None, back: str = FULL) -> Callable[[float], Bars]:
+def _as_replica(back_s: float, back: str = FULL) -> Callable[[float], Bars]:
     return lambda undisturbed_s: Bars(pause_bar_s(undisturbed_s), back_s, back)
 
 
-def _fixed(pause_s: float) -> Callable[[float], Bars]:
-    return lambda _: Bars(pause_s, None, FULL)
+def _fixed(pause_s: float, back_s: float | None) -> Callable[[float], Bars]:
+    return lambda _: Bars(pause_s, back_s, FULL)
 
 
 KILLS = (
-    Drill("replica killed", replica, _as_replica(REDUNDANCY_S)),
-    Drill("one of two mergers killed", merger, _fixed(MERGER_PAUSE_S)),
+    Drill("replica killed", replica, _as_replica(WHOLE_S)),
+    Drill("one of two mergers killed", merger, _fixed(MERGER_PAUSE_S, WHOLE_S)),
     Drill("replica stopped", stopped, _as_replica(STOPPED_S, "replaced")),
     Drill("root killed", root, _as_replica(ROOT_S, "adopted again")),
 )
-MERGER = (Drill("the only merger killed", merger, _fixed(ONLY_MERGER_S)),)
-WINDOWS = (
-    Drill("replica killed", replica, _as_replica(REDUNDANCY_S)),
-    Drill("all replicas killed at once", everyone, _fixed(ALL_S)),
+ROW = tuple(
+    Drill(f"{drill.what} every {EVERY_S:g} s", in_a_row(drill.strike), drill.bars)
+    for drill in KILLS
 )
-NODES = (Drill("node killed, 1 of 3", node, _as_replica(None)),)
+MERGER = (Drill("the only merger killed", merger, _fixed(ONLY_MERGER_S, WHOLE_S)),)
+WINDOWS = (
+    Drill("replica killed", replica, _as_replica(WHOLE_S)),
+    Drill("all replicas killed at once", everyone, _fixed(ALL_S, None)),
+)
+NODES = (Drill("node killed, 1 of 3", node, _as_replica(NODE_S)),)
 
 
 def measure_kills(context: Context, account: Account) -> Iterator[Row]:
     """Strikes at a job of fine results, with two mergers."""
     yield from _measure("filter", fine(), KILLS, context, account, mergers=2)
+
+
+def measure_row(context: Context, account: Account) -> Iterator[Row]:
+    """Strikes at one slot of such a job, again and again."""
+    yield from _measure("filter", fine(), ROW, context, account, mergers=2)
 
 
 def measure_merger(context: Context, account: Account) -> Iterator[Row]:

@@ -74,6 +74,7 @@ class Run:
         self.nodes = nodes
         self.job = job
         self.recording = recording
+        self._every_s: float | None = None
         self._feeder = feeder
         self._pause = threading.Event()  # nobody sets it: a wait that Ctrl-C ends
 
@@ -91,7 +92,7 @@ class Run:
         """The longest pause during the next seconds, in which nothing is done to it."""
         begin = time.monotonic()
         self.wait(seconds)
-        return self._pause_s(begin)
+        return self.pause_s(begin)
 
     def strike(self, target: Target, is_back: Whole | None = None) -> Outcome:
         """Strikes, and waits until that is made up for; by default, until all slots run lives
@@ -102,12 +103,24 @@ class Run:
         check = is_back or (lambda view: is_whole(view, target.lives))
         self._until(lambda: check(self.job.status()), "the job is not whole again")
         back_s = time.monotonic() - begin
-        self.settle()
-        return Outcome(self._pause_s(begin), back_s)
+        if self._every_s is None:
+            self.settle()
+        else:
+            self.wait(max(0.0, self._every_s - back_s))
+        return Outcome(self.pause_s(begin), back_s)
 
     def settle(self) -> None:
         """Lets it make its spares."""
         self.wait(SETTLE_S)
+
+    @contextmanager
+    def every(self, seconds: float) -> Iterator[None]:
+        """Strikes within follow each other so soon, if the job is whole again by then."""
+        self._every_s = seconds
+        try:
+            yield
+        finally:
+            self._every_s = None
 
     def end(self) -> Fed:
         """Ends the feed, and the job once all of it is answered."""
@@ -124,8 +137,8 @@ class Run:
         """Compares all that came, and all that was written, with the answer; after `end`."""
         return judge(self.job.dir, [self.recording])
 
-    def _pause_s(self, begin_s: float) -> float:
-        """Since then."""
+    def pause_s(self, begin_s: float) -> float:
+        """The longest since then."""
         now = time.monotonic()
         if self.recording.error is not None:
             raise self.recording.error

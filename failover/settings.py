@@ -1,6 +1,6 @@
 """How a job is run: what its maker chose once, for every root that resumes it.
 
-    job    {..., settings: {on_divergence: "report", checkpoint_ms: 10000, spares: 1, ...}}
+    job    {..., settings: {on_divergence: "report", checkpoint_ms: 10000, spares: 2, ...}}
 
 None of it changes what the output says; it is about what the job may cost, and what is done where
 its replicas disagree. It lies in the job's record, and not with whoever starts a root, so that a
@@ -47,8 +47,10 @@ class Settings:
     """Of an output journal; None: all of it is kept."""
     retain_ms: int | None = None
     """Output that is older than that may go; None: all of it is kept."""
-    spares: int = 1
-    """Processes of each node that have the libraries in memory, and wait to become a life."""
+    spares: int = 2
+    """Processes of each node that have the libraries in memory, and wait to become a life. The next
+    one takes a second or two to make: whoever is struck again within that time has the other.
+    """
     code: str | None = None
     """A python file, or a package, in the folder `code` of the job's directory, that defines the
     functions which the query names; None where it needs none.

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
+from gapless.actors import handle
 from gapless.actors import mailboxes as boxes
 from gapless.actors.book import Book, Entry
 from gapless.actors.code import FOLDER, Functions
@@ -248,3 +249,38 @@ def test_a_function_that_cannot_be_had_is_an_error_that_says_what_to_do(
 ) -> None:
     with pytest.raises(JobError, match=problem):
         functions[name]
+
+
+class Calls:
+    """What a process asks of an actor: which of its calls are done, in the place of Ray's word."""
+
+    def __init__(self, *done: int) -> None:
+        self.asked = 0
+        self._done = done
+
+    def ask(self) -> int:
+        self.asked += 1
+        return self.asked
+
+    def wait(self, calls: list[int], timeout: float) -> tuple[list[int], list[int]]:
+        assert timeout > 0
+        done = [call for call in calls if call in self._done]
+        return done, [call for call in calls if call not in done]
+
+
+def test_a_question_that_the_dead_root_keeps_is_asked_of_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = Calls(3)
+    monkeypatch.setattr("gapless.actors.handle.ray.wait", calls.wait)
+    assert handle._first_answer(calls.ask) == 3
+    assert calls.asked == 3
+
+
+def test_a_root_that_never_answers_is_asked_no_more_than_so_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = Calls()
+    monkeypatch.setattr("gapless.actors.handle.ray.wait", calls.wait)
+    assert handle._first_answer(calls.ask) == handle.LOOKS_MAX
+    assert calls.asked == handle.LOOKS_MAX

@@ -82,7 +82,7 @@ def run(
     ] = OnDivergence.REPORT,
     spares: Annotated[
         int, typer.Option(help="Processes of each node that wait to become a life.")
-    ] = 1,
+    ] = 2,
     assume_equivalent: AssumeEquivalent = False,
     resume: Annotated[
         Path | None,
