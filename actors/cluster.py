@@ -53,6 +53,7 @@ kept for two seconds, also where the next root is there long before.
 
 REACHED_S = 5.0
 """How long a cluster's address may take to accept a connection: another machine's does at once."""
+_TOKENS = "ray._private.authentication.authentication_token_setup"
 _AS_MEANT = "Token authentication is enabled"
 """What Ray warns of where all is as it should be; that it is *disabled* is still said."""
 
@@ -85,7 +86,7 @@ def _keeping_its_signals() -> Iterator[None]:
 
 def _connect(address: str | None, settings: dict[str, Any]) -> bool:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    logging.getLogger("ray._private.authentication.authentication_token_setup").addFilter(_is_news)
+    logging.getLogger(_TOKENS).addFilter(_is_news)
     common = {"logging_level": "warning", "log_to_driver": False, **settings}
     if address is None:
         ray.init(
@@ -104,8 +105,7 @@ def _connect(address: str | None, settings: dict[str, Any]) -> bool:
         )
     try:
         found = canonicalize_bootstrap_address_or_die(address) if address == "auto" else address
-        if _is_here(found):  # the user's token, as by Ray's own "auto"; no other machine gets it
-            maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+        show_token(found, REACHED_S)
         ray.init(address=found, **common)
     except (RayError, OSError, RuntimeError, ValueError) as e:
         raise Misuse(
@@ -115,15 +115,28 @@ def _connect(address: str | None, settings: dict[str, Any]) -> bool:
     return False
 
 
-def _is_here(address: str) -> bool:
-    """Whether it is one of this machine's. Raises `OSError` where nobody listens there."""
+def show_token(address: str, timeout_s: float) -> None:
+    """From now on this process shows the user's token, as by Ray's own "auto", if the cluster at an
+    address is one of this machine's: no other machine gets it. Raises `OSError` where nobody
+    listens there, `ValueError` where that is no address.
+    """
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), REACHED_S) as connection:
-        return bool(connection.getsockname()[0] == connection.getpeername()[0])
+    with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
+        is_here = connection.getsockname()[0] == connection.getpeername()[0]
+    if is_here:
+        logging.getLogger(_TOKENS).addFilter(_is_news)
+        maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_AS_MEANT)
+
+
+def is_free() -> bool:
+    """Whether it is open which cluster "auto" is: this process is connected to none, and its user
+    has not said which by Ray's own variable.
+    """
+    return not ray.is_initialized() and not os.environ.get("RAY_ADDRESS")
 
 
 def connection() -> str | None:
@@ -132,6 +145,11 @@ def connection() -> str | None:
     process: handles are to be asked whether theirs is still there.
     """
     return str(ray.get_runtime_context().get_worker_id()) if ray.is_initialized() else None
+
+
+def address() -> str:
+    """Of the cluster that this process is connected to."""
+    return str(ray.get_runtime_context().gcs_address)
 
 
 def disconnect() -> None:

@@ -32,10 +32,10 @@ from gapless.actors.book import Book
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import named, reason
 from gapless.actors.plans import Plans, named_plans
-from gapless.actors.root import root_name
 from gapless.actors.setup import RAY_TIMING, JobDir
 from gapless.actors.subscribing import Subscription, subscriber_name
 from gapless.actors.views import JobView
+from gapless.actors.whereabouts import cluster_of, root_name
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
@@ -48,6 +48,8 @@ from gapless.failover.tokens import decode
 from gapless.protocol.errors import GaplessError, JobError, Misuse
 from gapless.protocol.schema import StreamSchema
 
+AUTO = "auto"
+"""For the address of a cluster of this machine."""
 ASK_S = 40.0
 """How long a question to the root may take: it is restarted meanwhile where it has died."""
 AGAIN_S = 0.1
@@ -76,7 +78,7 @@ class Job:
         self.name = view.name
         self.dir = Path(view.job_dir)
         self._job_dir = JobDir(self.dir)
-        self._schema = self._job_dir.schema()
+        self._schema = view.schema  # as the root has it: who reads runs no code of the job
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -305,9 +307,14 @@ def _first_answer(ask: Callable[[], Any]) -> Any:
 
 
 def attach(name: str, *, address: str | None = "auto") -> Job:
-    """The handle of a job that runs, from any process. `address`: its Ray cluster, where this
-    process is not connected to one. Raises `Misuse` where no such job runs there.
+    """The handle of a job that runs, from any process.
+
+    `address`: its Ray cluster, where this process is not connected to one; "auto" is that cluster
+    with a node of this user on this machine in which it runs. Raises `Misuse` where no such job
+    runs there.
     """
+    if address == AUTO and cluster.is_free():
+        address = cluster_of(name)
     cluster.connect(address)
     try:
         root = ray.get_actor(root_name(name), namespace=NAMESPACE)
@@ -315,7 +322,7 @@ def attach(name: str, *, address: str | None = "auto") -> Job:
         jobs = [each.removesuffix("/root") for each in named("") if each.endswith("/root")]
         running = f"running are {', '.join(jobs)}" if jobs else "none is running"
         raise Misuse(
-            f"no job {name!r} runs in the cluster at {ray.get_runtime_context().gcs_address}, "
-            f"{running}; `gapless run --resume DIR` starts one again from its directory"
+            f"no job {name!r} runs in the cluster at {cluster.address()}, "
+            f"{running}; `gapless run --resume DIR` runs a job again whose cluster is gone"
         ) from None
     return Job(root)

@@ -25,10 +25,11 @@ from gapless.actors.handle import Job
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import reason
 from gapless.actors.plans import Plans, named_plans
-from gapless.actors.root import root_class, root_name
+from gapless.actors.root import root_class
 from gapless.actors.setup import RAY_TIMING, token
 from gapless.actors.sharding import check_shards
 from gapless.actors.views import JobView
+from gapless.actors.whereabouts import Silent, root, root_name
 from gapless.engine.durations import Duration, ticks
 from gapless.engine.judged import check_source
 from gapless.engine.plan import Plan, plan_of
@@ -138,12 +139,18 @@ def resume(
     address: str | None = None,
     runtime_env: Mapping[str, Any] | None = None,
     timing: Timing = RAY_TIMING,
+    takeover: bool = False,
 ) -> Job:
-    """Runs a job again from its directory, after everything of it is gone."""
+    """Runs a job again from its directory, after everything of it is gone.
+
+    Raises `Misuse` where it runs, or may run; with `takeover` it ends there, and runs here.
+    """
     job_dir = Path(dir).resolve()
     job = jobs.Job(LocalDisk(job_dir), token())
     if job.desired().state == "stopped":
         raise Misuse(f"{job_dir}: this job was stopped, for good: launch a new one elsewhere")
+    if not takeover:
+        _check_gone(job, job_dir)
     owns = cluster.connect(address)
     try:
         _check_free(job.record.name)
@@ -203,6 +210,28 @@ def _check_free(name: str) -> None:
     except ValueError:
         return
     raise Misuse(f"a job {name!r} runs in this cluster: attach to it, or choose another name=")
+
+
+def _check_gone(job: jobs.Job, job_dir: Path) -> None:
+    """Raises `Misuse` where the root of a job still runs, or may."""
+    name, where = job.record.name, job.where()
+    if where is None:  # none has ever begun, or it was of a release that did not say where
+        return
+    at = f"the Ray cluster at {where.cluster} (its root was process {where.pid} on {where.host})"
+    takes = "--takeover (takeover=True) ends it there, and runs it here"
+    try:
+        there = root(where.cluster, name)
+    except Silent as e:
+        if e.is_there:
+            raise Misuse(
+                f"{job_dir}: job {name} may still run in {at}, which does not say: {e}; {takes}"
+            ) from None
+        return
+    if there == where.actor:
+        raise Misuse(
+            f"{job_dir}: job {name} runs in {at}: `gapless status {name} --address "
+            f"{where.cluster}` looks at it; {takes}"
+        )
 
 
 def _check_memory(settings: Settings, desired: Desired) -> None:

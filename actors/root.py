@@ -38,6 +38,7 @@ from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.sharding import check_shards
 from gapless.actors.shell import Alarmed
 from gapless.actors.views import Alarm, JobView
+from gapless.actors.whereabouts import here
 from gapless.actors.wire import Intake, Wire
 from gapless.engine.splice import runnable_from_document
 from gapless.failover import effects as ask
@@ -78,7 +79,7 @@ class Root:
         logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
         self._dir = JobDir(job_dir)
         job, record = self._dir.job, self._dir.job.record
-        resumed = job.resume(self._dir.functions)
+        resumed = job.resume(self._dir.functions, here())
         self._timing = replace(timing, checkpoint_ms=record.settings.checkpoint_ms)
         self.life = Life(SUPERVISOR, Incarnation(resumed.term, 0))
         self._schema = self._dir.schema()
@@ -170,6 +171,8 @@ class Root:
             tuple(self._alarms),
             About(self.life, self._node, os.getpid()),
             now_ms() - self._began_ms,
+            ray.get_runtime_context().gcs_address,
+            self._schema,
         )
 
     def book(self) -> Book:
@@ -412,8 +415,3 @@ _METHODS = {
 def root_class() -> Any:
     """`Root` as an actor that Ray restarts."""
     return actor_class(Root, _METHODS, _THREADS, max_restarts=-1)
-
-
-def root_name(job: str) -> str:
-    """What the root of a job is called in its cluster."""
-    return f"{job}/root"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -69,7 +69,13 @@ class JobDir:
         self.path = Path(path)
         self.disk = LocalDisk(self.path)
         self.job = Job(self.disk, token())
-        self.functions = Functions(self.path)
+
+    @cached_property
+    def functions(self) -> Functions:
+        """Those of users, from the job's `code/`: only lives and their root may run them. Who asks
+        has the folder on Python's path from then on.
+        """
+        return Functions(self.path)
 
     @property
     def settings(self) -> Settings:

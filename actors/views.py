@@ -9,6 +9,7 @@ from gapless.actors.host import About
 from gapless.failover.desired import Desired
 from gapless.failover.job_state import JobState
 from gapless.failover.messages import Life
+from gapless.protocol.schema import StreamSchema
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class JobView:
     root: About
     uptime_ms: int
     """Of this root."""
+    cluster: str
+    """The address of the Ray cluster in which it runs."""
+    schema: StreamSchema
+    """Of the output."""
 
     @property
     def is_whole(self) -> bool:

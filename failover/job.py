@@ -31,16 +31,18 @@ from gapless.failover.desired import PLANS_MAX, Desired
 from gapless.failover.equivalent import check_changed, check_equivalent, check_fits
 from gapless.failover.job_files import (
     JobRecord,
+    Where,
     desired_path,
     encode_desired,
     encode_plan,
     encode_record,
-    encoded,
+    encode_term,
     numbers,
     plan_path,
     read_desired,
     read_plan,
     read_record,
+    read_term,
     term_path,
     write,
     write_same,
@@ -121,16 +123,20 @@ class Job:
 
     # -- the root -----------------------------------------------------------------------------
 
-    def resume(self, functions: Mapping[str, Callable[..., Any]] | None = None) -> Resumed:
+    def resume(
+        self,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        where: Where | None = None,
+    ) -> Resumed:
         """Makes this process the job's root: from now on no other can change what is desired.
 
-        `functions`: those of users that plans name. Raises `JobError` where something is missing or
-        damaged, and says what.
+        `functions`: those of users that plans name. `where` this is, for who would start another.
+        Raises `JobError` where something is missing or damaged, and says what.
         """
         drop_drafts(self._disk)
         self._functions = functions
         plans = self._desired_plans(self._newest(), functions)  # reads before anybody is deposed
-        self._term = self.next_term()
+        self._term = self.next_term(where)
         desired = self._take_over(self._term)
         if not plans.keys() >= {*desired.plans}:  # one was added meanwhile
             plans = self._desired_plans(desired, functions)
@@ -150,20 +156,33 @@ class Job:
             )
         return plans
 
-    def next_term(self) -> int:
-        """A number above all before, that nobody else gets."""
+    def next_term(self, where: Where | None = None) -> int:
+        """A number above all before, that nobody else gets; `where` its root runs."""
         for _ in range(TRIES_MAX):
             terms = numbers(self._disk, "terms")
             term = (terms[-1] if terms else 0) + 1
             path = term_path(term)
             try:
-                write(self._disk, path, encoded({"term": term}), self._token)
+                write(self._disk, path, encode_term(term, where), self._token)
             except FileExistsError:
                 continue
             for old in terms[:-KEPT]:
                 self._disk.unlink(term_path(old))
             return term
         raise JobError(f"{self._disk}: {TRIES_MAX} other roots have taken a term meanwhile")
+
+    def where(self) -> Where | None:
+        """Where the root that resumed last has begun to run; None where there was none, or where it
+        did not say. Raises `JobError`.
+        """
+        for _ in range(TRIES_MAX):
+            terms = numbers(self._disk, "terms")
+            if not terms:
+                return None
+            path = term_path(terms[-1])
+            if self._disk.exists(path):  # it was not dropped meanwhile, as very old
+                return self._read(path, read_term)
+        raise JobError(f"{self._disk}: its roots change faster than that can be read")
 
     @property
     def is_over(self) -> bool:

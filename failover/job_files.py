@@ -3,7 +3,7 @@
     job                   {format, name, sources: {flows: /data/flows}, insert_only, case, settings}
     plans/talkers         {format, runs: a plan's or a splice's document}
     desired/0000000007    {format, term, replicas, plans, mergers, shards, state}
-    terms/000003          {format, term}
+    terms/000003          {format, term, where: {cluster, actor, host, pid}}
 
 Each is one document in an envelope, so every byte lies under a checksum.
 """
@@ -29,6 +29,7 @@ from gapless.failover.whole import check_name, write_whole
 from gapless.journal.disk import Disk
 from gapless.journal.room import Room
 from gapless.protocol.documents import Document, Fields
+from gapless.protocol.elements import INF
 from gapless.protocol.envelope import Incarnation, encode_document
 from gapless.protocol.errors import DecodeError, JobError, Misuse
 
@@ -71,6 +72,18 @@ class JobRecord:
             raise Misuse(f"job {self.name}: insert_only {self.insert_only!r:.100}: True or False")
         if not isinstance(self.settings, Settings):
             raise Misuse(f"job {self.name}: settings {self.settings!r:.100} are no Settings")
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a life of the job's root runs, for whoever would start another one."""
+
+    cluster: str
+    """The address of its Ray cluster."""
+    actor: str
+    """Ray's number of it there: no other ever has it."""
+    host: str
+    pid: int
 
 
 # -- documents ------------------------------------------------------------------------------------
@@ -162,6 +175,38 @@ def read_desired(document: Document) -> Desired:
     )
     fields.done()
     return desired
+
+
+def encode_term(term: int, where: Where | None) -> bytes:
+    """A file of `terms`."""
+    said: dict[str, Document] = {"term": term}
+    if where is not None:
+        said["where"] = {
+            "cluster": where.cluster,
+            "actor": where.actor,
+            "host": where.host,
+            "pid": where.pid,
+        }
+    return encoded(said)
+
+
+def read_term(document: Document) -> Where | None:
+    """Where its root began to run, as far as it has said so; raises `DecodeError`."""
+    fields = opened(document, "term")
+    fields.take_int("term", 1, TERM_MAX)
+    said = fields.take("where", dict, {})
+    fields.done()
+    if not said:
+        return None
+    of = Fields(said, "term.where")
+    where = Where(
+        of.take("cluster", str),
+        of.take("actor", str),
+        of.take("host", str),
+        of.take_int("pid", 0, INF),
+    )
+    of.done()
+    return where
 
 
 # -- files ----------------------------------------------------------------------------------------

@@ -93,8 +93,10 @@ def test_a_directory_and_a_name_are_of_one_job(journal: Path, tmp_path: Path) ->
         gl.launch(talkers(), journal=journal, dir=tmp_path / "two", name="one")
     with pytest.raises(gl.Misuse, match="a job is here already: resume it"):
         gl.launch(talkers(), journal=journal, dir=tmp_path / "one", name="two")
-    with pytest.raises(gl.Misuse, match="a job 'one' runs in this cluster"):
+    with pytest.raises(gl.Misuse, match=r"job one runs in the Ray cluster at .*--takeover"):
         gl.resume(tmp_path / "one")
+    with pytest.raises(gl.Misuse, match="a job 'one' runs in this cluster"):
+        gl.resume(tmp_path / "one", takeover=True)
     with pytest.raises(gl.Misuse, match="nobody is there; there are m0"):
         job.kill("r0.9")
     with pytest.raises(gl.Misuse, match=r"no job 'two' runs in the cluster at .*, running are one"):

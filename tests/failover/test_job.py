@@ -15,7 +15,7 @@ from gapless.failover import checkpoint
 from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.desired import Desired, Scale, Stop
 from gapless.failover.job import KEPT, Job
-from gapless.failover.job_files import JobRecord, encoded
+from gapless.failover.job_files import JobRecord, Where, encoded
 from gapless.journal.disk import LocalDisk
 from gapless.operators.aggregates import calls
 from gapless.protocol.documents import Document
@@ -84,6 +84,21 @@ def test_it_lies_on_a_file_system_as_it_does_in_memory(tmp_path: Path) -> None:
 
 
 # -- roots --------------------------------------------------------------------------------------
+
+
+def test_where_a_root_runs_is_what_the_last_one_to_resume_has_said() -> None:
+    job = made()
+    assert job.where() is None
+    first, second = (Where("10.0.0.1:6379", f"ab{i}", "host", 40 + i) for i in range(2))
+    job.resume(where=first)
+    assert Job(disk_of(job), "looks").where() == first
+    Job(disk_of(job), "second").resume(where=second)
+    assert job.where() == second
+    Job(disk_of(job), "third").resume()
+    assert job.where() is None
+    disk_of(job).append("terms/000009", encoded({"term": 9, "where": {"cluster": 7}}))
+    with pytest.raises(JobError, match="terms/000009"):
+        job.where()
 
 
 def test_terms_rise_and_are_given_once() -> None:

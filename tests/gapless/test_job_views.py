@@ -27,8 +27,10 @@ from gapless.failover.messages import Life
 from gapless.failover.statuses import Divergence, Rejoin
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
+from gapless.protocol.text import DEFAULT_SCHEMA
 
 NODE = "5f3a" * 14
+AT = "10.0.0.1:6379"
 
 
 def a_life(slot: str) -> Life:
@@ -63,7 +65,10 @@ def view_of(*slots: SlotState, alarms: int = 0, desired: Desired | None = None) 
     told = tuple(Alarm(1_000 * i, "m0.0/2.7", f"alarm number {i}") for i in range(alarms))
     desired = Desired(1, ("wide",)) if desired is None else desired
     nodes = {NODE: "host-a"}
-    return JobView("job", "/jobs/job", state, desired, nodes, {}, told, About(root, NODE, 1), 9_000)
+    about = About(root, NODE, 1)
+    return JobView(
+        "job", "/jobs/job", state, desired, nodes, {}, told, about, 9_000, AT, DEFAULT_SCHEMA
+    )
 
 
 def text_of(view: JobView) -> str:
@@ -123,7 +128,8 @@ def test_an_output_is_as_durable_as_its_slowest_merger() -> None:
 
 
 def test_jobs_are_listed_with_those_that_do_not_answer() -> None:
-    text = printed(listed({"job": view_of(MERGER, REPLICA), "lame": "its root is gone"}))
+    lame = AT, "lame", "its root is gone"
+    text = printed(listed([(AT, "job", view_of(MERGER, REPLICA)), lame]))
     assert "1/1" in text
     assert "its root is gone" in text
 

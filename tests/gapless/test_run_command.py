@@ -164,6 +164,7 @@ def test_a_file_that_a_refused_cutover_has_shipped_goes_again(tmp_path: Path) ->
         (["run", "q.py", "--journal", "a=1", "--journal", "b", "--dir", "d"], "SOURCE=PATH"),
         (["run", "q.py", "--journal", "a=1", "--journal", "a=2", "--dir", "d"], "one journal"),
         (["run", "q.py", "--journal", "j", "--dir", "d", "--memory-limit", "2X"], "2GB"),
+        (["run", "q.py", "--journal", "j", "--dir", "d", "--takeover"], "--resume DIR"),
         (["status", "--watch"], "--watch shows one job"),
     ],
 )
@@ -276,6 +277,10 @@ def test_a_job_is_run_looked_at_and_stopped_from_the_shell_and_nothing_is_left(
         code, _, err = shell.run("cutover", "job", longer, "--address", address)
         assert code == 2
         assert "window range 10 s, slide 1 s in the old plan, window range 20 s" in err
+        code, _, err = shell.run("run", "--resume", job)
+        assert code == 2
+        assert f"job job runs in the Ray cluster at {address}" in err
+        assert shell.run("status", "job")[0] == 0, "it is found without an address"
         code, _, err = shell.run("stop", "jab", "--address", address)
         assert code == 2
         assert "no job 'jab' runs in the cluster at" in err

@@ -8,7 +8,7 @@ lines    alarms, the newest last
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +46,12 @@ def described(view: JobView, unit: str) -> dict[str, Any]:
             "plans": list(desired.plans),
         },
         "running": {"replicas": running(view, "r"), "mergers": running(view, "m")},
-        "root": {"life": str(view.root.life), "node": node_name(view, view.root.node)},
+        "cluster": view.cluster,
+        "root": {
+            "life": str(view.root.life),
+            "node": node_name(view, view.root.node),
+            "pid": view.root.pid,
+        },
         "uptime_ms": view.uptime_ms,
         "nodes": dict(view.nodes),
         "replicas": [_replica(view, slot, unit) for slot in _slots(view, "r")],
@@ -164,8 +169,8 @@ def shown(view: JobView, unit: str) -> Iterator[str | Table]:
     yield summary(view, unit)
     root = view.root
     yield (
-        f"dir {view.job_dir}; root {root.life} on {node_name(view, root.node)}, "
-        f"up {view.uptime_ms // 1000} s"
+        f"dir {view.job_dir}; root {root.life} on {node_name(view, root.node)}, pid {root.pid}, "
+        f"up {view.uptime_ms // 1000} s; in the Ray cluster at {view.cluster}"
     )
     yield _replicas(view, unit)
     yield _mergers(view, unit)
@@ -225,13 +230,13 @@ def _head(view: JobView, slot: SlotState) -> tuple[str, str, str, str]:
     return slot.slot, life, state, node_name(view, slot.node) or "-"
 
 
-def listed(views: Mapping[str, JobView | str]) -> Table:
-    """All jobs of a cluster; a text where one does not answer."""
-    table = Table("job", "state", "replicas", "mergers", "dir")
-    for name, view in views.items():
+def listed(views: Sequence[tuple[str, str, JobView | str]]) -> Table:
+    """Jobs: the cluster of each, its name, how it is; a text where one does not answer."""
+    table = Table("job", "state", "replicas", "mergers", "cluster", "dir")
+    for cluster, name, view in views:
         if isinstance(view, str):
-            table.add_row(name, view, "-", "-", "-")
+            table.add_row(name, view, "-", "-", cluster, "-")
             continue
         counts = (f"{running(view, role)}/{wanted(view, role)}" for role in "rm")
-        table.add_row(name, view.state.ending, *counts, view.job_dir)
+        table.add_row(name, view.state.ending, *counts, cluster, view.job_dir)
     return table

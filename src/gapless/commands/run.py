@@ -88,6 +88,13 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Run a job again from its directory, and nothing else."),
     ] = None,
+    takeover: Annotated[
+        bool,
+        typer.Option(
+            "--takeover",
+            help="With --resume: where the job runs, it ends there, and runs here.",
+        ),
+    ] = False,
     until_drained: Annotated[
         bool, typer.Option("--until-drained", help="End once the input that is there is answered.")
     ] = False,
@@ -112,10 +119,12 @@ def run(
         )
     if detach and until_drained:
         raise Misuse("--detach and --until-drained: it either waits or it does not")
+    if takeover and resume is None:
+        raise Misuse("--takeover: of a job that is there: say --resume DIR")
     if resume is not None:
         if query is not None or journal or directory is not None:
             raise Misuse("--resume DIR: the directory says it all: no query, --journal or --dir")
-        job = _resumed(resume, address)
+        job = _resumed(resume, address, takeover)
     else:
         if query is None or not journal or directory is None:
             raise Misuse("give a query file, --journal PATH and --dir DIR; or --resume DIR")
@@ -169,11 +178,11 @@ def _launched(query: Path, journals: Any, directory: Path, options: dict[str, An
         )
 
 
-def _resumed(directory: Path, address: str | None) -> Job:
+def _resumed(directory: Path, address: str | None, takeover: bool) -> Job:
     from gapless.actors.launching import resume
 
     with spinner(f"starting what is in {directory}"), _interruptible():
-        return resume(directory, address=address)
+        return resume(directory, address=address, takeover=takeover)
 
 
 def _journals(given: list[str]) -> str | dict[str, str]:
@@ -231,9 +240,9 @@ def _interruptible() -> Iterator[None]:
 
 def _tell(job: Job, as_json: bool) -> None:
     """Says where it is."""
-    import ray
+    from gapless.actors import cluster
 
-    at = ray.get_runtime_context().gcs_address
+    at = cluster.address()
     lines = (
         f"{job.name} runs in {job.dir}, on the Ray cluster at {at}",
         f"look at it from elsewhere: gapless status {job.name} --address {at}",

@@ -89,30 +89,60 @@ def _watch(job: Any, view: JobView, unit: str) -> JobView:
 
 
 def _list(address: str, as_json: bool) -> bool:
-    """Lists all jobs; whether all of each runs."""
+    """Lists all jobs, of all clusters at hand if it is open which; whether all of each runs."""
     from gapless.actors import cluster
-    from gapless.actors.handle import attach
-    from gapless.actors.hosts import named
+    from gapless.actors.handle import AUTO
+    from gapless.actors.whereabouts import at_hand, is_gone, jobs_at
     from gapless.commands.job_views import described, is_whole, listed
-    from gapless.protocol.errors import GaplessError
 
-    cluster.connect(address)
-    views: dict[str, JobView | str] = {}
-    documents: list[dict[str, Any]] = []
-    for name in (each.removesuffix("/root") for each in named("") if each.endswith("/root")):
-        try:
-            job = attach(name)
-            view = job.status()
-        except GaplessError as e:  # one job that does not answer hides no other
-            views[name] = str(e)
-            documents.append({"job": name, "error": str(e)})
-            continue
-        views[name] = view
-        documents.append(described(view, job.schema.time_unit))
+    views: list[tuple[str, str, JobView | str]] = []
+    if address == AUTO and cluster.is_free():
+        found = {at: jobs for at, jobs in jobs_at(at_hand()).items() if not is_gone(jobs)}
+        if not found:
+            cluster.connect(address)  # which says that there is none
+        for at, jobs in found.items():
+            if isinstance(jobs, list) and jobs:
+                views += _looked_at(at)
+            elif not isinstance(jobs, list):
+                views.append((at, "-", str(jobs)))
+        where = f"on this machine; looked at the clusters at {', '.join(found)}"
+    else:
+        views, where = _looked_at(address), "in this cluster"
     if as_json:
-        print_json(documents)
+        print_json(
+            [
+                {"job": name, "cluster": at, "error": view}
+                if isinstance(view, str)
+                else described(view, view.schema.time_unit)
+                for at, name, view in views
+            ]
+        )
     elif views:
         output().print(listed(views), markup=False)
     else:
-        typer.echo("no job runs in this cluster")
-    return all(not isinstance(view, str) and is_whole(view) for view in views.values())
+        typer.echo(f"no job runs {where}")
+    return all(not isinstance(view, str) and is_whole(view) for _, _, view in views)
+
+
+def _looked_at(address: str) -> list[tuple[str, str, JobView | str]]:
+    """The jobs of one cluster: where, name, and view, or why it has none."""
+    from gapless.actors import cluster
+    from gapless.actors.handle import attach
+    from gapless.actors.hosts import named
+    from gapless.actors.whereabouts import ROOT
+    from gapless.protocol.errors import GaplessError
+
+    is_connected = cluster.connection() is not None
+    cluster.connect(address)
+    views: list[tuple[str, str, JobView | str]] = []
+    try:
+        at = cluster.address()
+        for name in (each.removesuffix(ROOT) for each in named("") if each.endswith(ROOT)):
+            try:
+                views.append((at, name, attach(name).status()))
+            except GaplessError as e:  # one job that does not answer hides no other
+                views.append((at, name, str(e)))
+    finally:
+        if not is_connected:
+            cluster.disconnect()
+    return views
