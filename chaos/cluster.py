@@ -27,6 +27,7 @@ from gapless.failover.output import OutputReader
 from gapless.failover.sources import Sources
 from gapless.failover.starting import MergerStart, ReplicaStart
 from gapless.failover.tokens import decode, encode
+from gapless.journal import segment
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import DiskFull, Fenced, JobError, JournalError
@@ -38,6 +39,8 @@ NODES = ("n1", "n2", "n3", "n4")
 """One more than there are replicas: one can be lost, and each replica still has its own."""
 BASE_BYTES = 12 << 10
 """From one base of an output to the next: a run makes a few, so that takeovers begin there."""
+SEGMENT_BYTES = segment.SEGMENT_BYTES
+"""Of a segment of an output."""
 SPAWN_MS = (10, 80)
 DETECT_MS = (5, 40)
 """How long it takes to start a process, and to see that one has died."""
@@ -140,6 +143,7 @@ class Cluster:
             self._token(),
             lambda: world.now,
             base_bytes=BASE_BYTES,
+            segment_bytes=SEGMENT_BYTES,
         )
         self.torn.discard(life.slot)
         live, offset = output.recover()

@@ -49,6 +49,7 @@ from gapless.failover.sources import Sources
 from gapless.failover.subscriber import Subscriber
 from gapless.failover.supervisor import Supervisor
 from gapless.failover.tail import Tail
+from gapless.journal import reader
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
 from gapless.protocol.frame import Frame
@@ -61,6 +62,8 @@ TICK_MS = 50
 READ_MS_MAX, SYNC_MS_MAX, CHECKPOINT_MS_MAX = 4, 20, 40
 """How long a disk takes at most to read a frame, to sync an append, to write a checkpoint. A sync
 may take as long as a frame's pace, so that appends gather."""
+FRAME_ROWS = reader.FRAME_ROWS
+"""That a replica reads at once from a source."""
 MORE_ONE_IN = 3
 """Every so manieth read says that there is more to be read at once, so that output gathers. It may
 not be so: a hint that is wrong costs a wait, and nothing else."""
@@ -249,7 +252,7 @@ class ReplicaProcess(Process):
         found = None  # it had nothing for us, and has not grown
         if is_last or self._dry.get(source) != grown:
             try:
-                found = self._sources.read(source)
+                found = self._sources.read(source, FRAME_ROWS)
             except JournalError as e:
                 self._reads += 1
                 self.happens(ask.SourceFailed(source, str(e)))

@@ -19,6 +19,7 @@ from functools import partial
 
 from gapless.actors.plans import Plans, named_plans
 from gapless.chaos.failed import SimulationFailed, told_suspects
+from gapless.chaos.limits import told as told_limits
 from gapless.chaos.shrinking import shortest
 from gapless.chaos.simulator import SimResult, run_seed
 from gapless.chaos.workloads.given import given_workload
@@ -133,6 +134,8 @@ def _told(work: Workload, whole: SimResult, shrunk: SimResult, *, is_steady: boo
     yield f"seed {shrunk.seed}: the output of the job is not the answer of the query"
     yield shrunk.problem or ""
     yield from _reasons(shrunk)
+    if shrunk.limits:
+        yield f"with the limits {told_limits(shrunk.limits)}"
     count = len(shrunk.told_faults)
     if not is_steady:
         yield (

@@ -31,6 +31,7 @@ from gapless.chaos.checkers.memory import MemoryReturns
 from gapless.chaos.cluster import Cluster
 from gapless.chaos.drawing import Fault, draw
 from gapless.chaos.history import Broken, Fact, History, Verdict, Written
+from gapless.chaos.limits import drawn, limited, told
 from gapless.chaos.memo import decoding_once
 from gapless.chaos.network import Network, Weather
 from gapless.chaos.storage import SimulatedDisk, View
@@ -154,6 +155,10 @@ class SimResult:
     causes: list[str] = field(default_factory=list)
     """The chain of steps that led to it, the first of them first."""
     trace: list[str] = field(default_factory=list, repr=False)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """By bound, what it was drawn as; all others were the product's."""
+    reached: tuple[str, ...] = ()
+    """Of these, those at which something stood."""
 
 
 class Simulation:
@@ -479,12 +484,24 @@ def run_seed(
     *,
     faults_max: int | None = None,
     traced: bool = False,
+    limits: Mapping[str, int] | None = None,
 ) -> SimResult:
-    """Runs one schedule; never raises for a broken promise, says it in the result."""
+    """Runs one schedule; never raises for a broken promise, says it in the result.
+
+    `limits`: bounds that are set for this run; the seed draws them where nothing is said.
+    """
     collects = gc.isenabled()
     gc.disable()  # all that a run makes lives as long as it; behind it, it is one heap of garbage
+    values = drawn(seed) if limits is None else limits
     try:
-        return _run(Simulation(seed, build, workload, faults_max), traced=traced)
+        with limited(values) as watched:
+            simulation = Simulation(seed, build, workload, faults_max)
+            if values:
+                simulation.note(f"limits: {told(values)}")
+            result = _run(simulation, traced=traced)
+        result.limits = dict(values)
+        result.reached = tuple(name for name, bound in watched.items() if bound.reached)
+        return result
     finally:
         if collects:
             gc.enable()

@@ -166,6 +166,8 @@ class _Report:
         self._named = (broken, workload)
         self._counts: Counter[str] = Counter()
         self._verdicts: dict[str, Counter[str]] = {}
+        self._drawn: Counter[str] = Counter()
+        self._reached: Counter[str] = Counter()
         self._frames_least: int | None = None
         self._faults_least: int | None = None
         self._failed: list[SimResult] = []
@@ -175,6 +177,8 @@ class _Report:
         """One more seed."""
         self._last = result
         self._counts.update(seeds=1, steps=result.steps, frames=result.frames, faults=result.faults)
+        self._drawn.update(result.limits.keys())
+        self._reached.update(result.reached)
         if result.ok:
             self._frames_least = _least(self._frames_least, result.frames)
             self._faults_least = _least(self._faults_least, result.faults)
@@ -198,6 +202,9 @@ class _Report:
         for name, verdicts in self._verdicts.items():
             held = ", ".join(f"{verdict} {n}" for verdict, n in sorted(verdicts.items()))
             typer.echo(f"{name:<12} {held}")
+        if self._counts["seeds"] > 1:
+            never = [bound for bound in _seen_limits() if not self._reached[bound]]
+            typer.echo(f"limits       {len(self._drawn)} drawn, {_not_reached(never)}")
         c = self._counts
         typer.echo(
             f"seeds {c['seeds']}, steps {c['steps']}, frames {c['frames']}, faults {c['faults']}, "
@@ -205,10 +212,13 @@ class _Report:
         )
 
     def _told(self, failure: SimResult) -> Iterable[str]:
+        from gapless.chaos.limits import told as told_limits
         from gapless.chaos.shrinking import shortest_of
 
         shrunk = shortest_of(failure.seed, *self._named)
         yield f"seed {failure.seed} ({failure.workload}) fails:\n{failure.problem}"
+        if failure.limits:
+            yield f"with the limits {told_limits(failure.limits)}"
         told = shrunk.told_faults
         yield f"it fails with the first {len(told)} of its {len(failure.told_faults)} faults:"
         yield from (f"  {fault}" for fault in told)
@@ -225,6 +235,10 @@ class _Report:
             "frames_least": self._frames_least,
             "faults_least": self._faults_least,
             "verdicts": self._verdicts,
+            "limits": {
+                bound: {"drawn": count, "reached": self._reached[bound]}
+                for bound, count in sorted(self._drawn.items())
+            },
             "failed": [
                 {
                     "seed": result.seed,
@@ -232,6 +246,7 @@ class _Report:
                     "checker": result.checker,
                     "problem": result.problem,
                     "faults": result.told_faults,
+                    "limits": result.limits,
                     "causes": result.causes,
                     "replay": self.replay(result.seed),
                 }
@@ -241,6 +256,17 @@ class _Report:
         if with_trace and self._last is not None:
             document["trace"] = self._last.trace
         return document
+
+
+def _seen_limits() -> list[str]:
+    """The bounds of which a run can tell whether it reached them."""
+    from gapless.chaos.limits import LIMITS
+
+    return [limit.bound for limit in LIMITS if limit.is_seen]
+
+
+def _not_reached(never: list[str]) -> str:
+    return f"not reached: {', '.join(never)}" if never else "each was reached"
 
 
 def _least(so_far: int | None, value: int) -> int:

@@ -1,0 +1,102 @@
+"""Bounds that no simulation draws, each with what tries it instead, or why nothing has to.
+
+The simulator draws what a job of a few hundred rows can come to (`limits.py`). What else bears the
+name of a bound is listed here: a test refuses one that is in neither list, so that who adds a bound
+says what comes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TRIED_BY: Mapping[str, str] = {
+    "failover.assigning.DOUBLINGS_MAX": "failover/test_returning_merger.py::"
+    "test_a_merger_that_lives_and_does_not_move_is_unassigned_with_an_alarm_and_tried_again",
+    "failover.backoff.FAILURES_MAX": "failover/test_placing.py::"
+    "test_waits_double_up_to_the_bound_and_begin_anew_after_a_steady_life",
+    "failover.diverging.FORGIVEN_MS": "failover/test_diverging.py::"
+    "test_a_slot_whose_lives_are_all_odd_is_given_up_until_somebody_says_so",
+    "failover.diverging.SLOTS_MIN": "failover/test_diverging.py::"
+    "test_slots_below_the_least_are_no_majority",
+    "failover.inputs.LINKS_MAX": "failover/test_merger.py::"
+    "test_more_replicas_than_a_merger_takes_are_refused",
+    "failover.replica.TAIL_ROWS_MAX": "failover/test_replica.py::"
+    "test_reading_goes_on_while_no_link_is_open_up_to_the_tails_limit",
+    "failover.statuses.SAMPLES_MAX": "failover/test_tallies.py::"
+    "test_samples_and_their_texts_are_bounded",
+    "failover.statuses.TEXT_CHARS_MAX": "failover/test_tallies.py::"
+    "test_samples_and_their_texts_are_bounded",
+    "failover.tokens.CHARS_MAX": "failover/test_tokens.py::"
+    "test_what_is_no_token_is_refused_with_what_to_do",
+    "journal.batch.RECORD_ROWS": "journal/test_bounds.py::"
+    "test_a_batch_writes_its_records_when_they_have_rows_enough",
+    "journal.disk.WRITTEN_OPEN_MAX": "journal/test_bounds.py::"
+    "test_files_beyond_the_bound_are_closed_and_opened_again",
+    "journal.epoch.LOOKED_AT_MAX": "journal/test_bounds.py::"
+    "test_a_writer_is_told_from_the_claims_that_are_looked_at",
+    "journal.head.QUERIES_MAX": "journal/test_bounds.py::test_a_journal_remembers_so_many_queries",
+    "journal.partition.KEY_COLUMNS_MAX": "journal/test_partition.py::"
+    "test_a_key_that_cannot_be_is_refused",
+    "journal.partition.PARTITIONS_MAX": "journal/test_partition.py::"
+    "test_a_count_out_of_bounds_is_refused",
+    "journal.rejects.LINE_CHARS_MAX": "journal/test_bounds.py::"
+    "test_a_long_row_is_cut_in_the_file_of_rejected_rows",
+    "journal.room.CHECK_BYTES": "journal/test_damage.py::"
+    "test_a_full_disk_is_said_leaves_all_whole_and_writing_goes_on_once_there_is_room",
+    "journal.room.FREE_BYTES_MIN": "journal/test_damage.py::"
+    "test_a_full_disk_is_said_leaves_all_whole_and_writing_goes_on_once_there_is_room",
+    "journal.segment.SOUGHT_BYTES": "journal/test_bounds.py::"
+    "test_a_record_behind_damage_is_found_wherever_a_search_is_cut",
+    "journal.verify.REJECT_FINDINGS_MAX": "journal/test_verify.py::"
+    "test_a_damaged_file_of_rejected_rows_has_so_many_findings_and_no_more",
+    "journal.xxh64.BLOCK_ROWS": "journal/test_partition.py::"
+    "test_every_length_hashes_right_wherever_blocks_end",
+    "merge.divergence.NEWEST_MAX": "merge/test_odd_one.py::"
+    "test_the_newest_are_kept_as_well_as_the_first",
+    "merge.divergence.SAMPLES_MAX": "merge/test_lmerge.py::test_samples_are_bounded",
+    "merge.in_order.HELD_ROWS_MAX": "merge/test_lmerge.py::test_how_much_is_held_back_is_bounded",
+    "merge.membership.INPUTS_MAX": "merge/test_script.py::"
+    "test_more_inputs_or_text_than_there_may_be_are_refused",
+}
+"""By bound, the test that comes to it."""
+
+REFUSES: Mapping[str, str] = {
+    "failover.checkpoint.SOURCES_MAX": "in the head of a checkpoint",
+    "failover.checkpoint.TABLES_MAX": "in the head of a checkpoint",
+    "failover.checkpoint.TABLE_ROWS_MAX": "in the head of a checkpoint",
+    "failover.checkpoint.TAIL_FRAMES_MAX": "in the head of a checkpoint",
+    "failover.desired.MERGERS_MAX": "of what people desire",
+    "failover.desired.PLANS_MAX": "of what people desire",
+    "failover.desired.REPLICAS_MAX": "of what people desire",
+    "failover.desired.SHARDS_MAX": "of what people desire",
+    "failover.job_files.SOURCES_MAX": "of a job that is made",
+    "failover.job_files.TERM_MAX": "in a job's files",
+    "failover.settings.CODE_DEPTH_MAX": "of a job that is made",
+    "failover.settings.SPARES_MAX": "of a job that is made",
+    "failover.whole.NAME_CHARS_MAX": "of a name",
+    "journal.disk.HOLDER_BYTES_MAX": "of a file that says who has locked a directory",
+    "journal.epoch.EPOCH_MAX": "of a journal's 2^32nd writer",
+    "journal.epoch.MARKER_BYTES_MAX": "of a file that says who writes",
+    "journal.head.BASES_MAX": "in a commit",
+    "journal.head.NUMBER_MAX": "in a commit",
+    "journal.judge.TIME_MAX": "of a row's time",
+    "journal.readers.FILE_BYTES_MAX": "of a reader's file",
+}
+"""What is beyond one of these is refused where it is read or asked for, and nothing waits there:
+tests of bad input try it."""
+
+NOTHING_WAITS: Mapping[str, str] = {
+    "failover.fold.FOLD_FACTOR": "a share, beside FOLD_ROWS_MIN",
+    "failover.tail.FOLD_FACTOR": "a share, beside FOLD_ROWS_MIN",
+    "journal.disk.ENTERED_MAX": "a memory: what it has forgotten is synced again",
+    "journal.epoch.LOOKS_MAX": "looks at a file that is being made: then it is taken as it is",
+    "journal.epoch.NAMES_KEPT": "a memory of names, which are made again",
+    "journal.layout.LAYOUTS_KEPT": "a memory of layouts, which are read again",
+    "journal.partition.LONG_DIGITS_MAX": "how many digits a number has",
+    "journal.readers.LOOKS_MAX": "looks at a file that is being made: then it is taken as it is",
+    "journal.segment.SUMMED_BYTES": "a form of files",
+    "journal.segment.TIME_COLUMNS_BYTES": "a form of files",
+    "journal.takeover.EPOCH_DIGITS": "a form of names",
+    "merge.compatible.CLAIMS_TOLD_MAX": "of a message: the rest is not told",
+}
+"""Named as a bound is, and none at which anybody stands."""
