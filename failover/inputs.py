@@ -156,6 +156,11 @@ class Links:
             self._fences[life.slot] = life
         return [self.by_life[old] for old in self._of_slot(life.slot) if self.is_fenced(old)]
 
+    def forget(self, slot: str) -> None:
+        """Forgets the fence of a slot that has no lives: any of it may attach."""
+        if not self._of_slot(slot):
+            self._fences.pop(slot, None)
+
     def is_fenced(self, life: Life) -> bool:
         """Whether a later life has taken its slot."""
         fence = self._fences.get(life.slot)

@@ -177,6 +177,10 @@ class Merger:
         """Whether a life may feed us no more, for another one has taken its slot."""
         return self._links.is_fenced(life)
 
+    def forget(self, slot: str) -> None:
+        """Forgets who may not feed us any more of a slot that nobody of feeds us."""
+        self._links.forget(slot)
+
     def obeys(self, term: int) -> bool:
         """Whether an order of a supervisor of this term counts."""
         return term >= self._term

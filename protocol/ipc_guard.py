@@ -291,7 +291,11 @@ class BatchReader:
             elif kind == _DICTIONARY:
                 dictionaries += 1
                 if dictionaries > self._dictionaries:
-                    raise DecodeError("dictionary batches", "too many", self._dictionaries)
+                    raise DecodeError(
+                        "dictionary batches",
+                        f"{dictionaries} come",
+                        f"{self._dictionaries}, as the schema has it; write plain values else",
+                    )
                 if header.integer(2, _U8):
                     raise DecodeError("dictionary batch", "is a delta", "whole dictionaries")
                 _check_records(header.table(1, 5, "dictionary batch"), rows_max)
@@ -320,7 +324,7 @@ def read_schema(data: bytes) -> pa.Schema:
 def _printed(schema: pa.Schema) -> str:
     """A schema on one line, short, whatever its names hold."""
     try:
-        text = ", ".join(f"{f.name}: {f.type}" for f in schema)
+        text = ", ".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in schema)
     except UnicodeError:
         return "one whose names are not UTF-8"
     return text if len(text) <= 500 else text[:500] + "..."

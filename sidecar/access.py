@@ -4,8 +4,11 @@
     sha256 = "9f86d0..."             of the secret: the file itself gives nobody access
     name = "spark"
     push = ["talkers", "flows-*"]    names of streams, or how they begin
+    producers = ["spark-*"]          as which producers it may push; any that no other token has
+    streams = 100                    how many streams that fit its `push` there may be for it to
+                                     make one more
     subscribe = ["*"]
-    admin = false                    Status of all streams, Drain
+    admin = false                    Status of all streams, Drain, Remove
 
 With mutual TLS a grant may be of a certificate instead: `certificate` is its common name.
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +31,10 @@ from gapless.sidecar.refusals import Refusal
 Right = Literal["push", "subscribe", "admin"]
 TOKENS_MAX = 1_000
 """Of one sidecar: each call looks at all of them."""
+STREAMS_MAX = 100
+"""Streams that fit what one token may push to, for it to make one more: a tenth of `streams_max`,
+so that a program that makes up names leaves others room.
+"""
 SECRET_CHARS_MAX = 4_096
 """Of a secret: what a header holds."""
 _SCHEME = "bearer "
@@ -45,6 +52,18 @@ class Grant:
     push: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
     admin: bool = False
+    producers: tuple[str, ...] = ()
+    """As which producers it may push; empty for any whose name no other token has."""
+    streams: int | None = STREAMS_MAX
+    """How many streams that fit `push` it may fill up; None for as many as there may be."""
+
+    def names_producer(self, producer: str) -> bool:
+        """Whether it lists this producer."""
+        return any(_fits(pattern, producer) for pattern in self.producers)
+
+    def may(self, right: Right) -> bool:
+        """Whether it has a right on any stream at all."""
+        return self.admin if right == "admin" else bool(getattr(self, right))
 
     def allows(self, right: Right, stream: str) -> bool:
         """Whether it has a right on a stream."""
@@ -54,7 +73,7 @@ class Grant:
         return any(_fits(pattern, stream) for pattern in patterns)
 
 
-EVERYBODY = Grant("everybody", push=("*",), subscribe=("*",), admin=True)
+EVERYBODY = Grant("", push=("*",), subscribe=("*",), admin=True, streams=None)
 """Where there are no grants."""
 
 
@@ -102,13 +121,39 @@ def check(grant: Grant, right: Right, stream: str = "") -> None:
     """Raises `Refusal` where a caller may not."""
     if grant.allows(right, stream):
         return
-    what = "look at all streams, or drain" if right == "admin" else f"{right} {stream!r:.70}"
+    what = "drain, or remove anything" if right == "admin" else f"{right} {stream!r:.70}"
+    if not stream and right != "admin":
+        what = f"{right} anything"
     raise Refusal("PERMISSION_DENIED", f"the token {grant.name!r} may not {what}")
+
+
+def check_producer(grant: Grant, producer: str) -> None:
+    """Raises `Refusal` where a caller may not push as this producer."""
+    if grant.producers and not grant.names_producer(producer):
+        raise Refusal(
+            "PERMISSION_DENIED",
+            f"the token {grant.name!r} may not push as {producer!r:.70}: its producers are "
+            f"{', '.join(grant.producers):.200}",
+        )
+
+
+def check_quota(grant: Grant, streams: Iterable[str]) -> None:
+    """Raises `Refusal` where a caller may not make one more stream beside these."""
+    if grant.streams is None:
+        return
+    fit = sum(grant.allows("push", stream) for stream in streams)
+    if fit >= grant.streams:
+        raise Refusal(
+            "RESOURCE_EXHAUSTED",
+            f"{fit} streams fit what the token {grant.name!r} may push to, and it may fill up "
+            f"{grant.streams}: push to one of them, remove one (gapless sidecar remove), or raise "
+            "`streams` of its [[token]]",
+        )
 
 
 def parse_grant(document: Mapping[str, object]) -> Grant:
     """A grant as a settings file has it. Raises `Misuse`."""
-    known = {"name", "sha256", "certificate", "push", "subscribe", "admin"}
+    known = {"name", "sha256", "certificate", "push", "subscribe", "admin", "producers", "streams"}
     unknown = set(document) - known
     if unknown:
         raise Misuse(f"token: {min(unknown)!r} is no setting; there are {', '.join(sorted(known))}")
@@ -127,6 +172,9 @@ def parse_grant(document: Mapping[str, object]) -> Grant:
         raise Misuse(f"token {name}: sha256 is 64 hexadecimal digits: printf %s SECRET | sha256sum")
     if not isinstance(admin, bool):
         raise Misuse(f"token {name}: admin is true or false")
+    streams = document.get("streams", STREAMS_MAX)
+    if type(streams) is not int or streams < 0:
+        raise Misuse(f"token {name}: streams = {streams!r}: a whole number, 0 or more")
     return Grant(
         name,
         hashed,
@@ -134,13 +182,15 @@ def parse_grant(document: Mapping[str, object]) -> Grant:
         _patterns(document, name, "push"),
         _patterns(document, name, "subscribe"),
         admin,
+        _patterns(document, name, "producers"),
+        streams,
     )
 
 
 def _patterns(document: Mapping[str, object], name: str, right: str) -> tuple[str, ...]:
     listed = document.get(right, [])
     if not isinstance(listed, list) or not all(isinstance(p, str) for p in listed):
-        raise Misuse(f"token {name}: {right} is a list of names of streams, a * may end each")
+        raise Misuse(f"token {name}: {right} is a list of names, a * may end each")
     patterns = tuple(str(p) for p in listed)
     wrong = [p for p in patterns if "*" in p[:-1] or not p]
     if wrong:

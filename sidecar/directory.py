@@ -6,25 +6,38 @@
       definition             schema and properties, made once, before anything else of the stream
       output/                the output journal (failover/output.py)
 
-Files are there whole or not at all. Of two sidecars on one directory the later has the larger term:
+    lock                     held by the sidecar that lives here, as long as its process does
+
+Files are there whole or not at all. A second sidecar on one directory is refused by the lock. Where
+locks do not reach, on some file systems that several machines see, the later has the larger term:
 it takes each journal over, and the earlier one notices before it delivers anything more.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import shutil
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 from gapless.failover.whole import drop_drafts, is_name, write_whole
 from gapless.journal.disk import LocalDisk
 from gapless.protocol import documents
 from gapless.protocol.documents import Fields
-from gapless.protocol.errors import GaplessError, JobError
+from gapless.protocol.errors import GaplessError, JobError, Misuse
 from gapless.sidecar.definition import NAME_CHARS_MAX, Definition
 
 VERSION = 1
 DEFINITION_BYTES_MAX = 1 << 20
 """Of a file with a definition: a schema of 4,096 columns is a quarter of it."""
+LOCK = "lock"
+REMOVED = "removed"
+"""Where streams are while their files go."""
+HOLDER_BYTES_MAX = 200
+"""Of what a lock says of who has it."""
 TERM_DIGITS = 6
 TERM_TRIES_MAX = 100
 """Sidecars that start on one directory at the same moment: people do not start so many."""
@@ -36,6 +49,40 @@ class Directory:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.disk = LocalDisk(self.path)
+        self._lock: BinaryIO | None = None
+
+    def lock(self) -> None:
+        """Keeps the directory for this process, until `unlock`. Raises `Misuse` where another one
+        has it, and `OSError`.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+        held = (self.path / LOCK).open("a+b")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.truncate(0)
+            held.write(f"process {os.getpid()} of {os.uname().nodename}\n".encode())
+            held.flush()
+        except BlockingIOError:
+            held.seek(0)
+            who = held.read(HOLDER_BYTES_MAX).decode(errors="replace").strip()
+            held.close()
+            raise Misuse(
+                f"data = {str(self.path)!r}: another sidecar runs on it ({who}): stop it first, or "
+                "give this one a directory of its own"
+            ) from None
+        except OSError:
+            held.close()
+            raise
+        self._lock = held
+
+    def unlock(self) -> None:
+        """Another sidecar may have the directory."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def name(self) -> str:
         """The sidecar's name; made where it has none yet."""
@@ -96,6 +143,20 @@ class Directory:
         """Makes a stream. Raises `FileExistsError` where it is there."""
         path = f"streams/{definition.name}/definition"
         write_whole(self.disk, path, [definition.document()], token)
+
+    def remove(self, name: str) -> None:
+        """Removes a stream with all that it holds: first out of sight, then from the disk. What a
+        death in between leaves, `drop_removed` takes away.
+        """
+        away = self.path / REMOVED / f"{name}-{uuid4().hex}"
+        away.parent.mkdir(exist_ok=True)
+        (self.path / "streams" / name).rename(away)
+        shutil.rmtree(away)
+
+    def drop_removed(self) -> None:
+        """Takes away what is left of streams that were removed."""
+        if (self.path / REMOVED).exists():
+            shutil.rmtree(self.path / REMOVED)
 
     def output(self, name: str) -> LocalDisk:
         """Where a stream's output journal is."""

@@ -27,6 +27,10 @@ from gapless.sidecar.refusals import Refusal
 
 ROWS_PER_FRAME = 65_536
 """Rows of a frame that we send: what is larger goes in several."""
+BYTES_PER_FRAME = 8 << 20
+"""Of such a frame: half of what a message may have, as the other encoding may need more."""
+HELPS = 0.9
+"""Cutting a frame helps where a half has less than this part of its bytes."""
 SCHEMAS_KEPT = 256
 """Schemas whose encoded form is kept: more than one process meets."""
 
@@ -89,13 +93,20 @@ def arrow_body(frame: Frame) -> bytes:
     return b"".join((reader.schema_message, batch.serialize(), STREAM_END))
 
 
-def cut(frame: Frame, rows_max: int = ROWS_PER_FRAME) -> list[Frame]:
-    """The frame in pieces of so many rows at most, the stable behind the last."""
+def cut(
+    frame: Frame, rows_max: int = ROWS_PER_FRAME, bytes_max: int = BYTES_PER_FRAME
+) -> list[Frame]:
+    """The frame in pieces of so many rows and bytes at most, the stable behind the last. A row that
+    is larger is a piece of its own.
+    """
     rows = len(frame)
-    if rows <= rows_max:
+    if rows <= 1 or (rows <= rows_max and frame.nbytes <= bytes_max):
         return [frame]
-    starts = range(0, rows, rows_max)
-    pieces = [frame.slice(start, rows_max) for start in starts]
+    size = rows_max if rows > rows_max else rows // 2
+    slices = [frame.slice(at, size) for at in range(0, rows, size)]
+    if rows <= rows_max and max(s.nbytes for s in slices) > HELPS * frame.nbytes:
+        return [frame]  # they share what is large: a dictionary, of which only what is used is sent
+    pieces = [piece for s in slices for piece in cut(s, rows_max, bytes_max)]
     pieces[-1] = pieces[-1].with_stable(frame.stable)
     return pieces
 

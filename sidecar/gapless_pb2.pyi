@@ -145,7 +145,7 @@ class Ack(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., durable_stable: _Optional[int] = ..., feedback: _Optional[int] = ..., credits: _Optional[int] = ..., throttled: _Optional[bool] = ...) -> None: ...
 
 class Detached(_message.Message):
-    __slots__ = ("why", "reason")
+    __slots__ = ("why", "reason", "sequence")
     class Why(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         WHY_UNKNOWN: _ClassVar[Detached.Why]
@@ -156,6 +156,8 @@ class Detached(_message.Message):
         WHY_FULL: _ClassVar[Detached.Why]
         WHY_LEFT: _ClassVar[Detached.Why]
         WHY_LOST: _ClassVar[Detached.Why]
+        WHY_DAMAGED: _ClassVar[Detached.Why]
+        WHY_REMOVED: _ClassVar[Detached.Why]
     WHY_UNKNOWN: Detached.Why
     WHY_DRAINING: Detached.Why
     WHY_FENCED: Detached.Why
@@ -164,11 +166,15 @@ class Detached(_message.Message):
     WHY_FULL: Detached.Why
     WHY_LEFT: Detached.Why
     WHY_LOST: Detached.Why
+    WHY_DAMAGED: Detached.Why
+    WHY_REMOVED: Detached.Why
     WHY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     why: Detached.Why
     reason: str
-    def __init__(self, why: _Optional[_Union[Detached.Why, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+    sequence: int
+    def __init__(self, why: _Optional[_Union[Detached.Why, str]] = ..., reason: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ("stream", "deliver", "edge", "time", "token", "columns", "filter", "encoding", "subscriber")
@@ -313,3 +319,15 @@ class DrainReply(_message.Message):
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     streams: int
     def __init__(self, streams: _Optional[int] = ...) -> None: ...
+
+class RemoveRequest(_message.Message):
+    __slots__ = ("stream", "producer")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    producer: str
+    def __init__(self, stream: _Optional[str] = ..., producer: _Optional[str] = ...) -> None: ...
+
+class RemoveReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -23,6 +23,8 @@ class Limits:
     """Named streams: each has a merger in memory and files on disk."""
     producers_max: int = 64
     """Attached to one stream: copies are counted in ones, each costs a column of live keys."""
+    token_producers_max: int = 32
+    """Of one token on one stream, also those that are away: half, so that others find a place."""
     subscribers_max: int = 1_000
     """Of one stream: as many as a merger serves (failover/serving.py)."""
     calls_max: int = 4_000
@@ -31,8 +33,10 @@ class Limits:
     """Of these from one host: half of them, so that a peer that floods leaves others room."""
     frame_bytes_max: int = 16 << 20
     """Of one message: 65,536 rows of 256 bytes. Larger frames are cut by who sends them."""
-    tail_bytes_max: int = 256 << 20
-    """Of what a producer tells when it attaches, which is merged at once."""
+    tail_frames_max: int = 65_536
+    """Of what a producer tells when it attaches, frame by frame: a thousand million rows of those
+    that we send. Rows that live have no bound of their own.
+    """
     state_bytes_max: int = 4 << 30
     """Of all mergers together; beyond it no more producers are taken. One merger holds its inputs
     back at 1 GiB (failover/merger.py).
@@ -43,6 +47,8 @@ class Limits:
     """Of one producer; it is read no faster."""
     producer_frames_per_s: int = 20_000
     """Of one producer; it is read no faster. A frame costs a tenth of a millisecond."""
+    request_bytes_max: int = 1 << 20
+    """Of a call's one message that is no frame: a filter, and columns."""
     absent_s: int = 600
     """A producer that is away for longer is let go: what it has said no longer counts for it."""
 

@@ -87,7 +87,7 @@ class Metrics:
             sizes = stream.machine.sizes()
             rows.add_metric([name], stream.rows)
             _add_time(stable, [name], stream.machine.durable_stable)
-            producers.add_metric([name], stream.producers)
+            producers.add_metric([name], len(stream.copies))
             subscribers.add_metric([name], stream.subscribers)
             state.add_metric([name], sizes["pending rows"])
             held.add_metric([name], stream.machine.state_bytes)

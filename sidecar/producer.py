@@ -12,9 +12,11 @@ wait where the sidecars hold them back.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
@@ -54,7 +56,12 @@ GATHER_ROWS = 1_000
 """Rows that `insert` and `adjust` gather: as one frame they cost little more than one row does."""
 CLOSE_S = 10.0
 """How long `close` waits for the sidecars to have all."""
+ROW_BYTES_MAX = 12 << 20
+"""Of one row: it travels in one message, of which a sidecar takes 16 MiB, in either encoding."""
 _END = None
+
+
+_log = logging.getLogger("gapless.client")
 
 
 class Producer:
@@ -96,6 +103,7 @@ class Producer:
         self._changed = threading.Condition()
         self._on_heard = heard
         self._error: GaplessError | None = None
+        self._problems: dict[str, str] = {}
         self._is_closed = threading.Event()
         self._rows: list[Insert | Adjust] = []
         self._lines = {address: _Line(self, Connection(address, shown)) for address in names}
@@ -156,9 +164,18 @@ class Producer:
 
     @property
     def durable_stable(self) -> int:
-        """The output of all sidecars is durable up to here."""
+        """The output of all sidecars is durable up to here; see `resume_at` for a restart."""
         with self._changed:
             return self._machine.settled.durable
+
+    @property
+    def resume_at(self) -> int:
+        """The smaller of `durable_stable` and the last stable that was pushed. A program that keeps
+        it with its checkpoint, and restarts from there, gives it as `join_at` and tells every event
+        with `ve` from then on: what ends before it is settled, and will not be adjusted either.
+        """
+        with self._changed:
+            return self._machine.resume_at
 
     @property
     def feedback(self) -> int:
@@ -181,7 +198,20 @@ class Producer:
         if not done:
             raise JobError(
                 f"not all that was pushed to {self._stream} was taken in within {timeout_s:g} s"
+                f"{self._why()}"
             )
+
+    @property
+    def problem(self) -> str | None:
+        """Why some sidecar does not take what is pushed, though it is tried again; None where all
+        do, as far as is known.
+        """
+        with self._changed:
+            return "; ".join(f"{at}: {why}" for at, why in self._problems.items()) or None
+
+    def _why(self) -> str:
+        problem = self.problem
+        return "" if problem is None else f": {problem}"
 
     def abandon(self) -> None:
         """Ends at once, as a process that dies does."""
@@ -232,12 +262,18 @@ class Producer:
     def _push(self, frame: Frame, timeout_s: float | None) -> None:
         machine = self._machine
         if not self._wait(lambda: machine.has_room, timeout_s):
-            raise JobError(f"the sidecars of {self._stream} have had no room for {timeout_s:g} s")
+            raise JobError(
+                f"the sidecars of {self._stream} have had no room for {timeout_s:g} s{self._why()}"
+            )
         if self._insert_only and len(frame):
             settled = machine.settled.feedback
             if settled > BEGIN and int(frame.ve.min()) < settled:
                 frame = frame.take(frame.ve >= settled, frame.stable)
-        for piece in cut(frame):
+        pieces = cut(frame)
+        for piece in pieces:
+            if len(piece) == 1 and piece.nbytes > ROW_BYTES_MAX:
+                raise Misuse(f"a row of {piece.nbytes} bytes: {ROW_BYTES_MAX} are the most")
+        for piece in pieces:
             self._do(machine.push(piece, _now_ms()))
 
     def _wait(self, until: Any, timeout_s: float | None) -> bool:
@@ -262,7 +298,8 @@ class Producer:
                 if isinstance(message, Attach | Data):
                     self._lines[effect.to].send(message)
 
-    def _attach(self, message: Attach) -> list[pb.PushRequest]:
+    def _attach(self, message: Attach) -> Iterator[pb.PushRequest]:
+        """The attach and its tail, of which each frame is encoded when it is sent."""
         life = message.session.life
         tail = [piece for piece in cut(message.tail) if piece]
         attach = pb.Attach(
@@ -274,14 +311,23 @@ class Producer:
             join_at=None if message.join_at == BEGIN else message.join_at,
             tail_frames=len(tail),
         )
-        frames = [pb.PushRequest(frame=to_wire(piece, self._encoding)) for piece in tail]
-        return [pb.PushRequest(attach=attach), *frames]
+        yield pb.PushRequest(attach=attach)
+        for piece in tail:
+            yield pb.PushRequest(frame=to_wire(piece, self._encoding))
 
     def _fail(self, error: GaplessError) -> None:
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
         self._on_heard()
+
+    def _trouble(self, address: str, why: str) -> None:
+        """It will be tried again; who waits is told why, and the log, once for each reason."""
+        with self._changed:
+            is_new = self._problems.get(address) != why
+            self._problems[address] = why
+        if is_new:
+            _log.warning("pushing to %s at %s, tried again: %s", self._stream, address, why)
 
     def _tick(self) -> None:
         while not self._is_closed.wait(TICK_S):
@@ -295,7 +341,7 @@ class _Line:
     def __init__(self, producer: Producer, connection: Connection) -> None:
         self.connection = connection
         self._producer = producer
-        self._requests: SimpleQueue[pb.PushRequest | None] = SimpleQueue()
+        self._requests: SimpleQueue[Iterator[pb.PushRequest] | None] = SimpleQueue()
         self._session: Any = None
         self._epoch = 0
         self._backoff_ms = RECONNECT_MS
@@ -311,15 +357,14 @@ class _Line:
         """Sends over the present call."""
         if isinstance(message, Attach):
             self._session = message.session
-            for request in self._producer._attach(message):
-                self._requests.put(request)
+            self._requests.put(self._producer._attach(message))
         else:
             wire = to_wire(message.frame, self._producer._encoding, message.sequence)
-            self._requests.put(pb.PushRequest(frame=wire))
+            self._requests.put(iter((pb.PushRequest(frame=wire),)))
 
     def leave(self) -> None:
         """Says that there is nothing more to say, waits until all is durable there, and ends."""
-        self._requests.put(pb.PushRequest(detach=pb.Detach(reason="closed")))
+        self._requests.put(iter((pb.PushRequest(detach=pb.Detach(reason="closed")),)))
         self._requests.put(_END)
         self._thread.join(CLOSE_S)
         self.connection.close()
@@ -354,7 +399,7 @@ class _Line:
         requests = self._requests = SimpleQueue()
         call = self.connection.stream_stream(
             "Push",
-            iter(requests.get, _END),
+            chain.from_iterable(iter(requests.get, _END)),
             pb.PushRequest.SerializeToString,
             pb.PushReply.FromString,
         )
@@ -383,6 +428,8 @@ class _Line:
             said = reply.attached
             self._epoch = said.epoch
             self._backoff_ms = RECONNECT_MS
+            with producer._changed:
+                producer._problems.pop(self.connection.address, None)
             ack = Ack(self._session, said.epoch, 0, said.durable_stable, said.feedback)
         else:
             told = reply.ack
@@ -411,6 +458,8 @@ class _Line:
             producer._fail(StreamViolation(f"{self.connection.address}", why.reason))
         elif code not in AGAIN:
             producer._fail(error_of(error, self.connection.address))
+        else:
+            producer._trouble(self.connection.address, f"{code}: {error.details()}")
 
 
 _ENCODINGS: dict[str, pb.Encoding] = {

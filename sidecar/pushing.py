@@ -8,6 +8,10 @@ It is the part of a replica that mergers see (failover/sending.py), without a qu
 sidecar that is reached is told all that it may lack; then frames follow within its credits. One
 that cannot be reached keeps the tail from being trimmed, so after a while it is let go, unless it
 is the only one; when it is back it is told the tail like one that is new.
+
+Of the tail goes what both the durable stable and the producer's own have passed: what the own one
+has not may still be adjusted, however far the output is. What lives stays, and is not bounded; what
+is on its way is (unacked.py).
 """
 
 from __future__ import annotations
@@ -17,16 +21,26 @@ from dataclasses import dataclass
 from gapless.failover.effects import Effect
 from gapless.failover.link import CLOSED, OPEN, Link
 from gapless.failover.messages import Ack, Life, Refused
-from gapless.failover.sending import Sending
+from gapless.failover.sending import (
+    BACKLOG_FRAMES_MAX,
+    KEPT_FRAMES_MAX,
+    RUN_ROWS_MAX,
+    Sending,
+)
 from gapless.failover.tail import Tail
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.sidecar.lives import life_after
+from gapless.sidecar.unacked import Unacked
 
-TAIL_ROWS_MAX = 1_000_000
-"""Rows that some sidecar has not made durable; beyond it a push waits."""
+UNACKED_ROWS_MAX = 1_000_000
+"""Rows that some sidecar has not taken in; beyond it a push waits. Seconds of a fast program, while
+a sidecar starts again.
+"""
+RUN_BYTES_MAX = 8 << 20
+"""Of frames that go as one over a link that lags: half of what a sidecar takes in one message."""
 TRANSPORT_MS = 3_600_000
 """Before anything is said again within a call: never, as gRPC loses nothing while a call lives."""
 TIMING = Timing(resend_ms=TRANSPORT_MS, heartbeat_ms=TRANSPORT_MS // 4, reattach_ms=50)
@@ -51,7 +65,7 @@ class Pushing(Sending):
         schema: StreamSchema,
         join_at: int = BEGIN,
         timing: Timing = TIMING,
-        rows_max: int = TAIL_ROWS_MAX,
+        rows_max: int = UNACKED_ROWS_MAX,
     ) -> None:
         """`sidecars`: their names, any that tell them apart. `join_at`: what is pushed has every
         event with `ve` from then on.
@@ -60,6 +74,8 @@ class Pushing(Sending):
         self._begin_tail(Tail(schema, join_at))
         self._all = sidecars
         self._rows_max = rows_max
+        self._unacked = Unacked()
+        self._unacked.take_part(sidecars)
         self._reached: set[str] = set()
         self._unreached_at = dict.fromkeys(sidecars, 0)
 
@@ -68,12 +84,17 @@ class Pushing(Sending):
     @property
     def has_room(self) -> bool:
         """Whether more may be pushed."""
-        return len(self.tail) < self._rows_max and self._has_room
+        return self._unacked.rows < self._rows_max and self._has_room
 
     @property
     def settled(self) -> Settled:
         """How far all sidecars that take part are."""
         return Settled(self._trim_to(), self._forward_to())
+
+    @property
+    def resume_at(self) -> int:
+        """A program that restarts tells what it has from here on."""
+        return min(self._trim_to(), self.tail.stable)
 
     @property
     def all_acked(self) -> bool:
@@ -84,6 +105,8 @@ class Pushing(Sending):
         """Takes the next frame. What it breaks of the stream's promises the sidecar says."""
         if frame:
             self._keep(frame)
+            if len(frame):
+                self._unacked.push(len(frame), self.tail.end)
         return self._go_on(now)
 
     # -- what happens to a call ---------------------------------------------------------------
@@ -93,6 +116,7 @@ class Pushing(Sending):
         self._reached.add(sidecar)
         if sidecar not in self.links:
             self._assign((*self.mergers, sidecar))
+            self._unacked.take_part(self.mergers)
         return self._go_on(now)
 
     def lost(self, sidecar: str, now: int) -> None:
@@ -106,7 +130,10 @@ class Pushing(Sending):
     def heard(self, message: Ack | Refused, now: int) -> list[Effect]:
         """A sidecar has said something."""
         if isinstance(message, Ack):
-            return self._go_on(now) if self._hear_ack(message, now) else []
+            if not self._hear_ack(message, now):
+                return []
+            self._unacked.hear(self.links[message.session.merger])
+            return self._go_on(now)
         self._hear_refused(message)
         return []
 
@@ -121,9 +148,8 @@ class Pushing(Sending):
         kept = tuple(sidecar for sidecar in self.mergers if sidecar not in absent)
         if absent and kept:
             self._assign(kept)
+            self._unacked.take_part(kept)
             self.tail.trim(self._trim_to())
-        if len(self.tail) >= self._rows_max and self.tail.since > self.tail.folded_since:
-            self.tail.compact(self._kept_from())
         return self._go_on(now)
 
     def be_born_again(self) -> None:
@@ -141,8 +167,30 @@ class Pushing(Sending):
         for link in self.links.values():
             if link.merger in self._reached and self._has_news(link):
                 self._send_over(link, effects, now)
+                self._unacked.send(link)
         return effects
+
+    def _next(self, link: Link) -> Frame:
+        """As of a replica, and no more than goes into one message."""
+        tail, at = self.tail, link.cursor
+        if tail.end - at < BACKLOG_FRAMES_MAX:
+            link.cursor += 1
+            return tail[at].frame
+        rows = size = 0
+        for number in range(at, min(tail.end, at + KEPT_FRAMES_MAX)):
+            frame = tail[number].frame
+            size += frame.nbytes
+            if number > at and (size > RUN_BYTES_MAX or rows + len(frame) > RUN_ROWS_MAX):
+                break
+            rows += len(frame)
+        run, link.cursor = tail.run(at, rows, link.skipped)
+        return run
 
     def _has_news(self, link: Link) -> bool:
         tail = self.tail
         return link.state != OPEN or link.cursor != tail.end or link.told < tail.stable
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        super().validate()
+        self._unacked.validate()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,9 @@ OPENING_MAX = 4
 REOPEN_S = 1.0
 """Before a stream that was lost is opened again: what was wrong with its disk may pass."""
 
+STOPS = Refusal("UNAVAILABLE", "the sidecar stops: try again, or another one")
+"""What all are told who are still here at its end."""
+
 _log = logging.getLogger("gapless.sidecar")
 
 
@@ -40,10 +44,10 @@ class Registry:
     """All streams. Used on the loop's thread."""
 
     def __init__(self, path: str | Path, limits: Limits, retention: Retention) -> None:
-        """Takes the directory over: another sidecar that has it is over. Raises `GaplessError` and
-        `OSError`.
-        """
+        """Takes the directory. Raises `Misuse` where another sidecar has it, and `OSError`."""
         self.directory = Directory(path)
+        self.directory.lock()
+        self.directory.drop_removed()
         token = process_token()
         self.setup = Setup(
             self.directory.name(),
@@ -61,6 +65,8 @@ class Registry:
         self.ended = asyncio.Event()
         """Set once the directory is another's, or all is drained."""
         self._names = set(self.directory.names())
+        self._making: dict[str, asyncio.Task[None]] = {}
+        self._removing: dict[str, asyncio.Task[None]] = {}
         self._opening: dict[str, asyncio.Task[Stream]] = {}
         self._lost_at: dict[str, float] = {}
         self._pool = ThreadPoolExecutor(THREADS, "sidecar")
@@ -105,21 +111,70 @@ class Registry:
             task.add_done_callback(lambda _: self._opening.pop(name, None))
         return await asyncio.shield(task)
 
-    async def define(self, definition: Definition) -> Stream:
-        """The stream of this definition, which is made where it is not there. Raises `Refusal`."""
+    async def define(
+        self,
+        definition: Definition,
+        check_quota: Callable[[Iterable[str]], None] = lambda _: None,
+    ) -> Stream:
+        """The stream of this definition, which is made where it is not there, if `check_quota` lets
+        one more be beside those that there are. Raises `Refusal`.
+        """
         self.check_open()
         name = definition.name
         if name not in self._names:
-            if len(self._names) >= self.setup.limits.streams_max:
-                raise Refusal(
-                    "RESOURCE_EXHAUSTED",
-                    f"there are {len(self._names)} streams: push to one of them, or raise "
-                    "streams_max",
-                )
-            await self._make(definition)
+            making = self._making.get(name)
+            if making is None:
+                there = self._names | self._making.keys()
+                if len(there) >= self.setup.limits.streams_max:
+                    raise Refusal(
+                        "RESOURCE_EXHAUSTED",
+                        f"there are {len(there)} streams: push to one of them, remove one (gapless "
+                        "sidecar remove), or raise streams_max",
+                    )
+                self._check_not_removing(name)
+                check_quota(there)
+                # It goes on when who asked for it has gone: what is on the disk counts.
+                making = asyncio.create_task(self._make(definition), name=f"make {name}")
+                self._making[name] = making
+                making.add_done_callback(lambda _: self._making.pop(name, None))
+            await asyncio.shield(making)
         stream = await self.stream(name)
         stream.definition.check_same(definition)
         return stream
+
+    async def remove(self, name: str) -> None:
+        """Removes a stream: all who use it are told so, and its files go. Raises `Refusal`."""
+        self.check_open()
+        self._check_not_removing(name)
+        if name not in self._names:
+            raise Refusal("NOT_FOUND", f"there is no stream {name!r:.70}")
+        self._names.discard(name)
+        removing = asyncio.create_task(self._remove(name), name=f"remove {name}")
+        self._removing[name] = removing
+        removing.add_done_callback(lambda _: self._removing.pop(name, None))
+        await asyncio.shield(removing)  # it is not half done when who asked has gone
+
+    async def _remove(self, name: str) -> None:
+        try:
+            opening = self._opening.get(name)
+            if opening is not None:
+                await asyncio.wait([opening])
+            stream = self.streams.get(name)
+            if stream is not None:
+                stream.end("it was removed", refusal=Refusal("NOT_FOUND", f"{name} was removed"))
+                await stream.idle()
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._pool, self.directory.remove, name)
+            _log.warning("stream %s was removed", name)
+        except OSError as e:
+            self._names.update(self.directory.names())
+            raise Refusal("UNAVAILABLE", f"stream {name} cannot be removed: {e}") from None
+        finally:
+            self._lost_at.pop(name, None)
+
+    def _check_not_removing(self, name: str) -> None:
+        if name in self._removing:
+            raise Refusal("UNAVAILABLE", f"stream {name} is being removed: try again")
 
     async def _make(self, definition: Definition) -> None:
         loop = asyncio.get_running_loop()
@@ -157,7 +212,7 @@ class Registry:
     def check_open(self) -> None:
         """Raises `Refusal` where nothing new is begun any more."""
         if self.is_draining:
-            raise Refusal("UNAVAILABLE", "the sidecar stops: try again, or another one")
+            raise STOPS
         if self.setup.fenced is not None:
             raise Refusal("UNAVAILABLE", f"another sidecar has the directory: {self.setup.fenced}")
 
@@ -214,8 +269,9 @@ class Registry:
 
     async def close(self) -> None:
         """Ends at once: what is not durable is lost here, and told again by producers."""
-        for task in [*self._tasks, *self._opening.values()]:
+        for task in [*self._tasks, *self._opening.values(), *self._making.values()]:
             task.cancel()
         for stream in list(self.streams.values()):
-            stream.end("closed", draining=True)
+            stream.end("closed", refusal=STOPS)
         self._pool.shutdown(wait=True)
+        self.directory.unlock()

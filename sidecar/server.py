@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from gapless.protocol.errors import Misuse
-from gapless.sidecar import answering
+from gapless.sidecar import answering, reflection
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.access import Access
 from gapless.sidecar.counters import Counters
@@ -28,8 +27,7 @@ from gapless.sidecar.definition import Definition
 from gapless.sidecar.limits import Limits
 from gapless.sidecar.options import channel_options
 from gapless.sidecar.peering import Peer
-from gapless.sidecar.refusals import Refusal
-from gapless.sidecar.registry import Registry
+from gapless.sidecar.registry import STOPS, Registry
 from gapless.sidecar.service import NAME, Service
 from gapless.sidecar.setup import DRAIN_S, Retention
 
@@ -83,10 +81,9 @@ class Server:
         answering.register(self._server, NAME, self.service.methods())
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         if reflects:
-            names = [NAME, health.SERVICE_NAME, reflection.SERVICE_NAME]
             if NAME not in {f"{pb.DESCRIPTOR.package}.{s}" for s in pb.DESCRIPTOR.services_by_name}:
                 raise Misuse(f"the protocol has no service {NAME}")
-            reflection.enable_server_reflection(names, self._server)
+            reflection.add(self._server, [NAME, health.SERVICE_NAME])
         self._watching: asyncio.Task[None] | None = None
         self._is_stopping = False
 
@@ -170,9 +167,8 @@ class Server:
         self._is_stopping = True
         registry = self.registry
         registry.is_draining = True
-        refusal = Refusal("UNAVAILABLE", "the sidecar stops: try again, or another one")
         for stream in registry.streams.values():
-            stream.send_producers_away(refusal)
+            stream.send_producers_away(STOPS)
         await registry.drain()
         if self._watching is not None:
             self._watching.cancel()

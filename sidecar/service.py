@@ -1,6 +1,11 @@
 """The service: each call of the protocol, from its first byte to its status code.
 
-    identify the caller --> count the call in --> push, subscribe, ... --> a Refusal is its status
+    count the call in --> identify the caller --> read its message --> push, subscribe, ...
+                                                                a Refusal is the call's status
+
+Who calls is known by the call's headers alone, and nothing that a stranger sends is read: to gRPC
+all calls are streams both ways, also those with one message, which it would else take in whole
+before anybody had looked at the token.
 
 What a call does is elsewhere (producing.py, serving.py); here is what all calls have in common.
 Replies are written as bytes: a delivery is encoded once for all subscribers at the same place.
@@ -10,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -21,7 +26,14 @@ from google.protobuf.message import DecodeError as ProtobufError
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import GaplessError
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar.access import Access, Grant, check
+from gapless.sidecar.access import (
+    Access,
+    Grant,
+    Right,
+    check,
+    check_producer,
+    check_quota,
+)
 from gapless.sidecar.counters import Counters
 from gapless.sidecar.definition import schema_to_wire
 from gapless.sidecar.lives import incarnation_of
@@ -32,7 +44,9 @@ from gapless.sidecar.serving import Subscription, deliver_of, start_of, view_of
 from gapless.sidecar.stream import Stream
 
 NAME = "gapless.v1.Sidecar"
-PROTOCOL_MINOR = 0
+REQUEST_S = 10.0
+"""How long the one message of a call may take to come."""
+PROTOCOL_MINOR = 1
 """Grows with each field that is added to the protocol."""
 _CODES = {code.name: code for code in grpc.StatusCode}
 
@@ -46,9 +60,23 @@ class _Caller:
         self._grant = grant
         self._counters = counters
 
-    def check_push(self, stream: str) -> None:
-        """Raises `Refusal` where this caller may not push to a stream."""
+    @property
+    def holder(self) -> str:
+        """Whose calls these are: the name of the grant; empty where nobody shows a token."""
+        return self._grant.name
+
+    def check_push(self, stream: str, producer: str) -> None:
+        """Raises `Refusal` where this caller may not push to a stream as this producer."""
         check(self._grant, "push", stream)
+        check_producer(self._grant, producer)
+
+    def names_producer(self, producer: str) -> bool:
+        """Whether the grant lists this producer by its name."""
+        return self._grant.names_producer(producer)
+
+    def check_quota(self, streams: Iterable[str]) -> None:
+        """Raises `Refusal` where this caller may not make one more stream beside these."""
+        check_quota(self._grant, streams)
 
     def pushed(self, stream: str, rows: int, size: int) -> None:
         """Counts a frame that was taken in."""
@@ -69,124 +97,139 @@ class Service:
 
     def methods(self) -> dict[str, Any]:
         """For a gRPC server."""
+        calls = {
+            "Push": (self._push, pb.PushRequest),
+            "Subscribe": (self._subscribe, pb.SubscribeRequest),
+            "Table": (self._table, pb.TableRequest),
+            "Status": (self._status, pb.StatusRequest),
+            "Drain": (self._drain, pb.DrainRequest),
+            "Remove": (self._remove, pb.RemoveRequest),
+        }
         return {
-            "Push": grpc.stream_stream_rpc_method_handler(
-                self.push, _parser(pb.PushRequest), _as_it_is
-            ),
-            "Subscribe": grpc.unary_stream_rpc_method_handler(
-                self.subscribe, _parser(pb.SubscribeRequest), _as_it_is
-            ),
-            "Table": grpc.unary_stream_rpc_method_handler(
-                self.table, _parser(pb.TableRequest), _as_it_is
-            ),
-            "Status": grpc.unary_unary_rpc_method_handler(
-                self.status, _parser(pb.StatusRequest), pb.StatusReply.SerializeToString
-            ),
-            "Drain": grpc.unary_unary_rpc_method_handler(
-                self.drain, _parser(pb.DrainRequest), pb.DrainReply.SerializeToString
-            ),
+            name: grpc.stream_stream_rpc_method_handler(
+                self._handler(name.lower(), call), _parser(kind), _as_it_is
+            )
+            for name, (call, kind) in calls.items()
         }
 
     # -- calls --------------------------------------------------------------------------------
 
-    async def push(self, requests: AsyncIterator[pb.PushRequest], context: Any) -> None:
+    async def _push(self, context: Any) -> None:
         """A producer's attachment."""
-        del requests  # read through the context, beside what is written
+        caller = _Caller(self._grant(context, "push"), self.counters)
 
         async def read() -> pb.PushRequest | None:
             message = await context.read()
             return None if message is grpc.aio.EOF else _checked(message)
 
-        async def call() -> None:
-            caller = _Caller(self._grant(context), self.counters)
-            await Attachment(self.registry, caller, read, context.write).run()
+        await Attachment(self.registry, caller, read, context.write).run()
 
-        await self._call("push", call(), context)
-
-    async def subscribe(self, request: pb.SubscribeRequest, context: Any) -> None:
+    async def _subscribe(self, context: Any) -> None:
         """A subscriber's stream."""
-
-        async def call() -> None:
-            _checked(request)
-            stream = await self._readable(request.stream, context)
-            view = view_of(stream, request, self.registry.setup.limits.columns_max)
-            subscription = Subscription(stream, view, deliver_of(request), start_of(request))
-            async for data in subscription.deliveries():
+        grant = self._grant(context, "subscribe")
+        request: pb.SubscribeRequest = await self._request(context)
+        check(grant, "subscribe", request.stream)
+        stream = await self.registry.stream(request.stream)
+        view = view_of(stream, request, self.registry.setup.limits.columns_max)
+        subscription = Subscription(stream, view, deliver_of(request), start_of(request))
+        async with aclosing(subscription.deliveries()) as deliveries:
+            async for data in deliveries:
                 await context.write(data)
                 self.counters.deliveries[request.stream] += 1
                 self.counters.bytes_out[request.stream] += len(data)
 
-        await self._call("subscribe", call(), context)
-
-    async def table(self, request: pb.TableRequest, context: Any) -> None:
+    async def _table(self, context: Any) -> None:
         """The answer as of a time."""
+        grant = self._grant(context, "subscribe")
+        request: pb.TableRequest = await self._request(context)
+        check(grant, "subscribe", request.stream)
+        stream = await self.registry.stream(request.stream)
+        view = view_of(stream, request, self.registry.setup.limits.columns_max)
+        at = request.at if request.HasField("at") else None
+        if at == BEGIN:
+            raise Refusal("INVALID_ARGUMENT", "at: nothing is alive before every time")
+        subscription = Subscription(stream, view, "changes", "now" if at is None else at)
+        for data in await subscription.table(at):
+            await context.write(data)
 
-        async def call() -> None:
-            _checked(request)
-            stream = await self._readable(request.stream, context)
-            view = view_of(stream, request, self.registry.setup.limits.columns_max)
-            at = request.at if request.HasField("at") else None
-            if at == BEGIN:
-                raise Refusal("INVALID_ARGUMENT", "at: nothing is alive before every time")
-            subscription = Subscription(stream, view, "changes", "now" if at is None else at)
-            for data in await subscription.table(at):
-                await context.write(data)
-
-        await self._call("table", call(), context)
-
-    async def status(self, request: pb.StatusRequest, context: Any) -> pb.StatusReply:
+    async def _status(self, context: Any) -> None:
         """What is known of streams: of one that the caller may push to or read, or of all."""
+        grant = self._grant(context)
+        request: pb.StatusRequest = await self._request(context)
         reply = pb.StatusReply(
             sidecar=self.registry.name,
             version=version("gapless"),
             protocol_minor=PROTOCOL_MINOR,
             draining=self.registry.is_draining,
         )
-
-        async def call() -> None:
-            grant = self._grant(context)
-            _checked(request)
-            if request.stream:
-                if not grant.allows("push", request.stream):
-                    check(grant, "subscribe", request.stream)
-                reply.streams.append(stream_status(await self.registry.stream(request.stream)))
-                return
+        rights: tuple[Right, ...] = ("push", "subscribe", "admin")
+        if request.stream:
+            if not grant.allows("push", request.stream):
+                check(grant, "subscribe", request.stream)
+            reply.streams.append(stream_status(await self.registry.stream(request.stream)))
+        else:
             for name, stream in sorted(self.registry.streams.items()):
-                if any(grant.allows(right, name) for right in ("push", "subscribe", "admin")):
+                if any(grant.allows(right, name) for right in rights):
                     reply.streams.append(stream_status(stream))
+        await context.write(reply.SerializeToString())
 
-        await self._call("status", call(), context)
-        return reply
-
-    async def drain(self, request: pb.DrainRequest, context: Any) -> pb.DrainReply:
+    async def _drain(self, context: Any) -> None:
         """Stops the sidecar, once all is durable."""
-        del request
-
-        async def call() -> None:
-            check(self._grant(context), "admin")
-            self.drain_asked.set()
-            await self.registry.ended.wait()
-
+        self._grant(context, "admin")
+        await self._request(context)
         streams = len(self.registry.streams)
-        await self._call("drain", call(), context)
-        return pb.DrainReply(streams=streams)
+        self.drain_asked.set()
+        await self.registry.ended.wait()
+        await context.write(pb.DrainReply(streams=streams).SerializeToString())
+
+    async def _remove(self, context: Any) -> None:
+        """Removes a stream, or one producer of it."""
+        self._grant(context, "admin")
+        request: pb.RemoveRequest = await self._request(context)
+        if request.producer:
+            stream = await self.registry.stream(request.stream)
+            stream.copies.remove(request.producer)
+        else:
+            await self.registry.remove(request.stream)
+        await context.write(pb.RemoveReply().SerializeToString())
 
     # -- what all have in common --------------------------------------------------------------
 
-    async def _call(self, kind: str, call: Any, context: Any) -> None:
-        refusal: Refusal | None = None
+    def _handler(self, kind: str, call: Callable[[Any], Awaitable[None]]) -> Any:
+        async def handle(requests: AsyncIterator[Any], context: Any) -> None:
+            del requests  # read through the context: nothing before the caller is known
+            refusal: Refusal | None = None
+            try:
+                with self._counted(kind, _host(context.peer())):
+                    await call(context)
+            except GaplessError as e:
+                refusal = refusal_of(e)
+                if refusal.code == "INTERNAL":
+                    _log.error("%s from %s breaks down", kind, context.peer(), exc_info=e)
+            if refusal is not None:
+                self.counters.refusals[refusal.code] += 1
+                await context.abort(_CODES[refusal.code], refusal.sentence)
+
+        return handle
+
+    async def _request(self, context: Any) -> Any:
+        """The one message of a call."""
         try:
-            with self._counted(kind, _host(context.peer())):
-                await call
-        except GaplessError as e:
-            refusal = refusal_of(e)
-            if refusal.code == "INTERNAL":
-                _log.error("%s from %s breaks down", kind, context.peer(), exc_info=e)
-        finally:
-            call.close()
-        if refusal is not None:
-            self.counters.refusals[refusal.code] += 1
-            await context.abort(_CODES[refusal.code], refusal.sentence)
+            async with asyncio.timeout(REQUEST_S):
+                message = await context.read()
+        except TimeoutError:
+            message = grpc.aio.EOF
+        if message is grpc.aio.EOF:
+            raise Refusal("INVALID_ARGUMENT", f"no message came within {REQUEST_S:g} s")
+        request = _checked(message)
+        size, limit = request.ByteSize(), self.registry.setup.limits.request_bytes_max
+        if size > limit:
+            raise Refusal(
+                "RESOURCE_EXHAUSTED",
+                f"a request of {size} bytes: {limit} are the most; ask for less, or raise "
+                "request_bytes_max",
+            )
+        return request
 
     @contextmanager
     def _counted(self, kind: str, host: str) -> Iterator[None]:
@@ -208,18 +251,19 @@ class Service:
             if not counters.peer_calls[mine]:
                 del counters.peer_calls[mine]
 
-    def _grant(self, context: Any) -> Grant:
+    def _grant(self, context: Any, right: Right | None = None) -> Grant:
+        """Who calls. Raises `Refusal` where that is nobody, or has a right on nothing."""
         metadata = {
             key: value
             for key, value in context.invocation_metadata() or ()
             if isinstance(value, str)
         }
         names = context.auth_context().get("x509_common_name", ())
-        return self._access.grant(metadata, names[0].decode(errors="replace") if names else "")
-
-    async def _readable(self, name: str, context: Any) -> Stream:
-        check(self._grant(context), "subscribe", name)
-        return await self.registry.stream(name)
+        name = names[0].decode(errors="replace") if names else ""
+        grant = self._access.grant(metadata, name)
+        if right is not None and not grant.may(right):
+            check(grant, right)
+        return grant
 
 
 def stream_status(stream: Stream) -> pb.StreamStatus:
@@ -250,7 +294,7 @@ def stream_status(stream: Stream) -> pb.StreamStatus:
                 stable=each.stable,
                 qualified=each.qualifies,
                 led=each.led,
-                connected=stream.is_connected(each.life),
+                connected=stream.copies.is_connected(each.life),
             )
         )
     return status

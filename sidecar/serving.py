@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from itertools import chain
 from uuid import uuid4
 
@@ -99,7 +99,7 @@ class Subscription:
 
     # -- what the call does -------------------------------------------------------------------
 
-    async def deliveries(self) -> AsyncIterator[bytes]:
+    async def deliveries(self) -> AsyncGenerator[bytes]:
         """What is sent, one after the other. Raises the `Refusal` that the call ends with; returns
         where the stream itself has ended.
         """

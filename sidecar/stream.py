@@ -24,7 +24,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from gapless.failover import effects as ask
 from gapless.failover.effects import Effect, Event
@@ -32,10 +32,8 @@ from gapless.failover.merger import Merger
 from gapless.failover.messages import (
     SUPERVISOR,
     Drain,
-    Fence,
     Life,
     MergerStatus,
-    Message,
     Retire,
     Token,
 )
@@ -47,10 +45,10 @@ from gapless.merge.lmerge import LMerge
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
 from gapless.protocol.frame import Frame
+from gapless.sidecar.copies import ORDER_TERM, Copies, User
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.hands import Hands
 from gapless.sidecar.limits import Limits
-from gapless.sidecar.lives import life_after
 from gapless.sidecar.peering import Peering
 from gapless.sidecar.refusals import Refusal
 from gapless.sidecar.retaining import Retaining
@@ -66,20 +64,8 @@ KEPT_READS_MAX = 16
 """Frames behind the same place that are kept for the next who asks: those of one append."""
 ENCODED_MAX = 64
 """Encoded deliveries that are kept for the next subscriber at the same place."""
-ORDER_TERM = 1
-"""Of all orders: there is no supervisor but this process."""
 
 _log = logging.getLogger("gapless.sidecar")
-
-
-class User(Protocol):
-    """An attachment or a subscription."""
-
-    def hear(self, message: Message) -> None:
-        """Takes what the merger says to it."""
-
-    def lost(self, refusal: Refusal) -> None:
-        """The stream is over for it."""
 
 
 class Stream:
@@ -110,11 +96,10 @@ class Stream:
         self._setup = setup
         self._output = output
         self.retaining = retaining
-        self._producers: dict[str, User] = {}
+        self.copies = Copies(definition.name, machine, setup.limits, self.happens)
+        """Its producers."""
         self._subscribers: dict[str, User] = {}
         self._attempts = count(1)
-        self._gone: dict[Life, float] = {}  # inputs without a call, and since when
-        self._absent: dict[str, Life] = {}  # by slot, the life that was let go for that
         self._events: deque[Event] = deque()
         self._is_turning = False
         self._room: list[asyncio.Future[None]] = []
@@ -209,8 +194,8 @@ class Stream:
         """Some time has passed."""
         self.happens(ask.Tick())
         now_s = time.monotonic()
-        if self._gone and now_s - min(self._gone.values()) >= self.limits.absent_s:
-            self._let_absent_go(now_s)
+        for life in self.copies.let_absent_go(now_s):
+            self.alarm(f"producer {life} was away for {self.limits.absent_s} s: let go")
         if self.retaining.is_due(now_s):
             self._writing.do(self.retaining.trim, self._trimmed)
 
@@ -225,7 +210,9 @@ class Stream:
             await self.room()
 
     async def room(self) -> None:
-        """Waits until the merger may have room for what it has not taken in."""
+        """Waits until the merger may have room for what it has not taken in, or is over."""
+        if self.lost is not None:
+            return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._room.append(future)
         await future
@@ -235,7 +222,7 @@ class Stream:
             if isinstance(effect.message, MergerStatus):
                 self.status = effect.message
             return
-        user = self._producers.get(effect.to) or self._subscribers.get(effect.to)
+        user = self.copies.find(effect.to) or self._subscribers.get(effect.to)
         if user is not None:
             user.hear(effect.message)
 
@@ -253,56 +240,19 @@ class Stream:
         """Which attachment it is, of all: each is a session of its own."""
         return next(self._attempts)
 
-    def join(self, life: Life, attachment: User) -> None:
-        """An attachment of this life hears the merger from now on. One before it is over."""
-        before = self._producers.get(str(life))
-        if before is None and len(self._producers) >= self.limits.producers_max:
-            raise Refusal(
-                "RESOURCE_EXHAUSTED",
-                f"{self.limits.producers_max} producers push to {self.definition.name}: stop one, "
-                "or raise producers_max",
-            )
-        self._producers[str(life)] = attachment
-        self._gone.pop(life, None)
-        if before is not None:
-            before.lost(
-                Refusal("FAILED_PRECONDITION", f"another call has attached {life.slot} anew")
-            )
-
-    def fence(self, life: Life) -> None:
-        """Lives before this one in its slot feed the output no more."""
-        self.happens(Fence(ORDER_TERM, life))
-        self._gone = {old: at for old, at in self._gone.items() if not self.machine.is_fenced(old)}
-
-    def leave(self, life: Life, attachment: User) -> None:
-        """An attachment hears no more. What its producer has said counts on, for a while."""
-        if self._producers.get(str(life)) is attachment:
-            del self._producers[str(life)]
-            if life in self.machine.attached:  # else it was refused or fenced: nothing of it counts
-                self._gone[life] = time.monotonic()
+    def check_whole(self) -> None:
+        """Raises `Refusal` where the stream is over: nobody who came now would hear of it."""
+        if self.lost is not None:
+            raise self._over(self.lost)
 
     def send_producers_away(self, refusal: Refusal) -> None:
         """Ends all attachments; subscribers read on."""
-        for user in list(self._producers.values()):
+        for user in self.copies.everybody():
             user.lost(refusal)
-
-    def let_go(self, life: Life) -> None:
-        """What a life has said counts no more, and it may not come back."""
-        self.fence(life_after(life))
-
-    def _let_absent_go(self, now_s: float) -> None:
-        for life, at in list(self._gone.items()):
-            if now_s - at >= self.limits.absent_s:
-                self.alarm(f"producer {life} was away for {self.limits.absent_s} s: let go")
-                self._absent[life.slot] = life
-                self.let_go(life)
-
-    def was_absent(self, life: Life) -> bool:
-        """Whether a life was let go because it was away for too long."""
-        return self._absent.get(life.slot) == life
 
     def subscribe(self, name: str, subscription: User) -> None:
         """A subscription hears the merger from now on."""
+        self.check_whole()
         if len(self._subscribers) >= self.limits.subscribers_max:
             raise Refusal(
                 "RESOURCE_EXHAUSTED",
@@ -317,31 +267,23 @@ class Stream:
         self._readers.pop(name, None)
 
     @property
-    def producers(self) -> int:
-        """How many are attached now."""
-        return len(self._producers)
-
-    @property
     def subscribers(self) -> int:
         """How many read now."""
         return len(self._subscribers)
 
-    def is_connected(self, life: Life) -> bool:
-        """Whether a life has a call under way."""
-        return str(life) in self._producers
-
     # -- its end ------------------------------------------------------------------------------
 
-    def end(self, reason: str, *, draining: bool = False) -> None:
-        """Ends for all who use it."""
+    def _over(self, reason: str) -> Refusal:
+        return Refusal("UNAVAILABLE", f"stream {self.definition.name}: {reason}: try again")
+
+    def end(self, reason: str, *, refusal: Refusal | None = None) -> None:
+        """Ends for all who use it, who are told `refusal`, or to come again."""
         if self.lost is not None:
             return
         self.lost = reason
         _log.warning("stream %s ends: %s", self.definition.name, reason)
-        what = "the sidecar stops" if draining else f"stream {self.definition.name}: {reason}"
-        refusal = Refusal("UNAVAILABLE", f"{what}: try again")
-        for user in [*self._producers.values(), *self._subscribers.values()]:
-            user.lost(refusal)
+        for user in [*self.copies.everybody(), *self._subscribers.values()]:
+            user.lost(refusal or self._over(reason))
         for future in self._room:
             if not future.done():
                 future.set_result(None)
@@ -364,6 +306,10 @@ class Stream:
             while time.monotonic() < until and not self._has_drained:
                 await self.room()
             self.happens(Retire(ORDER_TERM, self.life, "drained"))
+        await self.idle()
+
+    async def idle(self) -> None:
+        """Waits until no thread does anything for it any more."""
         await self._writing.idle()
         await self._reading.idle()
 

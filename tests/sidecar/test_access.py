@@ -85,7 +85,7 @@ def test_a_token_may_not_do_what_another_may(tmp_path: Path) -> None:
 def test_a_program_is_told_that_it_may_not(tmp_path: Path) -> None:
     with sidecar(tmp_path, access=ACCESS) as one:
         producer = Producer(one.address, "s", "a", SCHEMA, token="reader")
-        with pytest.raises(Denied, match="may not push 's'"):
+        with pytest.raises(Denied, match="may not push"):
             producer.wait_durable(1, PATIENCE_S)
         producer.abandon()
         with (
@@ -186,7 +186,7 @@ def test_a_certificate_may_stand_for_a_token(tmp_path: Path) -> None:
             a.push(frame_of("stable(3)"))
         with (
             Consumer(one.address, "s", credentials=shown("client")) as consumer,
-            pytest.raises(Denied, match="may not subscribe 's'"),
+            pytest.raises(Denied, match="may not subscribe"),
         ):
             consumer.next(PATIENCE_S)
         other = Consumer(one.address, "s", credentials=shown("sidecar"))

@@ -139,6 +139,15 @@ def test_an_address_that_another_program_has_is_a_sentence(tmp_path: Path) -> No
     assert said.startswith(f"gapless: cannot listen on {taken}: another program does")
 
 
+def test_a_second_sidecar_on_a_directory_is_a_sentence(tmp_path: Path) -> None:
+    with process(tmp_path) as (started, address):
+        said = refused("sidecar", "--listen", "127.0.0.1:0", "--http", "", "--data", tmp_path)
+        assert f"another sidecar runs on it (process {started.pid} of" in said
+        with Producer(address, "s", "a", SCHEMA) as a:
+            a.push(frame_of("ins((A,7),6,20) stable(10)"))
+            assert a.wait_durable(10)
+
+
 def test_push_says_which_option_a_file_wants_that_is_no_recording(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text('{"op": "+I", "ts": 1, "id": "a"}\n')

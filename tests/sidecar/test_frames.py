@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.protocol.elements import BEGIN, INF, Adjust, Insert
+from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Stable
 from gapless.protocol.errors import DecodeError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -192,3 +192,14 @@ def test_rows_are_bounded_before_they_are_built() -> None:
     )
     with pytest.raises(Refusal):
         from_wire(to_wire(frame), frame.schema, rows_max=10)
+
+
+def test_a_frame_of_large_rows_is_cut_by_their_bytes() -> None:
+    schema = StreamSchema({"text": "string"})
+    rows = [Insert((f"{t:0>1000}",), t, t + 5) for t in range(40)]
+    frame = Frame.from_elements(schema, [*rows, Stable(40)])
+    pieces = cut(frame, 100, bytes_max=5_000)
+    assert max(piece.nbytes for piece in pieces) <= 5_000
+    assert Frame.concat([p.with_stable(None) for p in pieces]).with_stable(40) == frame
+    assert [piece.stable for piece in pieces] == [None] * (len(pieces) - 1) + [40]
+    assert len(cut(frame, 100, bytes_max=10)) == 40  # a row is not cut

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from gapless.protocol.errors import FrameError, JobError, Misuse, StreamViolation
+from gapless.sidecar import producer as producer_module
 from gapless.sidecar.consumer import Consumer
+from gapless.sidecar.limits import Limits
 from gapless.sidecar.producer import Producer
 from tests.sidecar.helpers import (
     PATIENCE_S,
@@ -101,8 +103,44 @@ def test_who_was_away_for_too_long_comes_back_by_itself(tmp_path: Path) -> None:
             caller.push(attach(producer="a", incarnation=1 << 32), said("ins((A,7),6,20)"))
 
             stream = one.server.registry.streams["s"]
-            one.on_loop(lambda: stream._let_absent_go(stream.now_ms() / 1000 + 1e6))
+            one.on_loop(lambda: stream.copies.let_absent_go(stream.now_ms() / 1000 + 1e6))
             assert not one.on_loop(lambda: stream.machine.attached)
         with Producer(one.address, "s", "a", SCHEMA, incarnation=1 << 32) as a:
             a.push(frame_of("ins((A,7),6,20) stable(10)"))
             assert a.wait_durable(10)
+
+
+def test_a_copy_with_more_rows_that_live_than_may_be_on_their_way_goes_on(tmp_path: Path) -> None:
+    with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        a._machine._rows_max = 20
+        whole = " ".join(f"ins((A,{t}),{t},inf)" for t in range(1, 201))
+        for t in range(1, 201):
+            a.push(frame_of(f"ins((A,{t}),{t},inf) stable({t})"), PATIENCE_S)
+        assert a.wait_durable(200)
+        one.restart()
+        a.push(frame_of("stable(201)"), PATIENCE_S)
+        assert a.wait_durable(201, PATIENCE_S)
+        with Consumer(one.address, "s", start="begin") as consumer:
+            assert read_until(consumer, 201) == table_of(whole)
+
+
+def test_a_row_that_no_message_takes_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_module, "ROW_BYTES_MAX", 100)
+    producer = Producer(NOWHERE, "s", "a", SCHEMA)
+    with pytest.raises(Misuse, match="a row of"):
+        producer.push(frame_of(f"ins(({'A' * 200},7),6,20)"))
+    producer.abandon()
+
+
+def test_who_waits_is_told_why(tmp_path: Path) -> None:
+    with sidecar(tmp_path, limits=Limits(streams_max=1)) as one:
+        with Producer(one.address, "s", "a", SCHEMA) as a:
+            a.push(frame_of("stable(3)"))
+            assert a.wait_durable(3)
+            assert a.problem is None
+        b = Producer(one.address, "t", "a", SCHEMA)
+        b.push(frame_of("stable(3)"))
+        assert not b.flush(0.5)
+        assert "streams_max" in (b.problem or "")
+        with pytest.raises(JobError, match="streams_max"):
+            b.close(0.1)

@@ -158,7 +158,7 @@ def test_of_a_producer_that_is_no_input_nothing_is_kept(one: Running) -> None:
         caller.push(attach(producer="b", incarnation=5))
         refused(one, attach(producer="b", incarnation=4))
         caller.push(attach(producer="b", incarnation=6))
-    gone = one.on_loop(lambda: list(stream._gone))
+    gone = one.on_loop(lambda: list(stream.copies._away))
     assert [incarnation_of(life) for life in gone] == [6]
 
 

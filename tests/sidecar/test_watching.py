@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import grpc
+import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -13,7 +15,9 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
+from gapless.protocol.errors import Misuse
 from gapless.sidecar.consumer import Consumer
+from gapless.sidecar.directory import Directory
 from gapless.sidecar.http import Http
 from gapless.sidecar.metrics import Metrics
 from gapless.sidecar.producer import Producer
@@ -135,7 +139,19 @@ def test_metrics_and_probes_answer_over_http(tmp_path: Path) -> None:
         assert ready.endswith(b"it opens its streams\n")
 
 
-def test_a_sidecar_whose_directory_is_taken_ends_and_the_stream_goes_on(tmp_path: Path) -> None:
+def test_of_two_sidecars_on_one_directory_the_second_is_refused(tmp_path: Path) -> None:
+    with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        with pytest.raises(Misuse, match=rf"another sidecar runs on it \(process {os.getpid()} of"):
+            Directory(tmp_path).lock()
+        a.push(frame_of("ins((A,7),6,20) stable(10)"))
+        assert a.wait_durable(10)
+        one.restart()  # a lock ends with who had it
+
+
+def test_where_locks_do_not_reach_the_later_sidecar_takes_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Directory, "lock", lambda _: None)
     with sidecar(tmp_path) as one:
         old = Producer(one.address, "s", "a", SCHEMA)
         old.push(frame_of("ins((A,7),6,20) stable(10)"))
