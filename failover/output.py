@@ -37,6 +37,13 @@ from gapless.protocol.errors import Fenced, GaplessError, JournalError, Misuse, 
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
+RECORDS_MAX = 2048
+"""Appended since the last base until the next one is wanted. A life that comes back decodes them
+one by one while the output waits; of many small frames there would be enough for seconds of that
+long before `base_bytes` are there."""
+ROWS_PER_RECORD = 256
+"""Of a base: as many rows as cost about as much to write and to read as one record. So the larger
+the live table, the more records there are from one base to the next."""
 NO_GUARD: Final = nullcontext()
 """Of an output that one thread writes and reads."""
 
@@ -78,6 +85,8 @@ class OutputJournal:
         self._schema = schema
         self._base_bytes = base_bytes
         self._unsynced: list[Frame] = []
+        self._records = 0  # since the last base
+        self._base_rows = 0
         self._recent: Recent | None = None
         self._guard = guard
         self._writer: Writer | None = None
@@ -109,6 +118,7 @@ class OutputJournal:
         fold = Fold(self._schema)
         while (frame := reader.read()) is not None:
             fold.add(frame)
+        self._records = reader.records
         rows, expected = reader.position[0], self._said(wants_base=False).offset
         if rows != expected:
             raise JournalError(f"{self._disk}: {rows} rows can be read, and there are {expected}")
@@ -129,6 +139,7 @@ class OutputJournal:
             raise Misuse(f"{self._disk} has ended: nothing follows stable(inf)")
         self._writer.append(frame, synced=False)
         self._unsynced.append(frame)
+        self._records += 1
 
     def sync(self) -> Appended:
         """Makes all that was appended durable, and then looks whether it still counts.
@@ -142,7 +153,14 @@ class OutputJournal:
         writer.sync()
         self._show()
         writer.seal_full()
-        return self._said(wants_base=writer.bytes_since_base >= self._base_bytes)
+        return self._said(wants_base=self._wants_base(writer))
+
+    def _wants_base(self, writer: Writer) -> bool:
+        """Whether a life that comes back would read too much."""
+        records_max = RECORDS_MAX + self._base_rows // ROWS_PER_RECORD
+        if writer.stable == BEGIN:
+            return False  # before its first stable an output has no base
+        return writer.bytes_since_base >= self._base_bytes or self._records >= records_max
 
     def watch(self) -> None:
         """Raises `Fenced` where somebody has taken the journal over: one stat."""
@@ -156,7 +174,10 @@ class OutputJournal:
         Before its first stable an output has no base: then it is sealed without.
         """
         if self._writer is not None:
-            self._writer.seal(None if base is None or base.stable is None else base)
+            is_based = base is not None and base.stable is not None
+            self._writer.seal(base if is_based else None)
+            if base is not None and is_based:
+                self._records, self._base_rows = 0, len(base)
             self._show()
 
     def _show(self) -> None:

@@ -91,6 +91,8 @@ class Reader:
         self._given = BEGIN
         self._before: Position = {}  # where the live segment began
         self._failed: JournalError | None = None
+        self.records = 0
+        """Read so far, one by one, however many of them made a frame; a base is none."""
         self._looks = 0
         self._first: Frame | None = None  # a base, which comes before all else
         self._begin(start)
@@ -285,6 +287,7 @@ class Reader:
                 if stable == BEGIN:
                     continue
                 piece = self._nothing(stable)
+            self.records += 1
             piece = self._unread(piece)
             if len(piece.frame) or piece.stable is not None:
                 return piece

@@ -2,13 +2,16 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gapless.chaos.storage import SimulatedDisk, View
+from gapless.failover import output
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.output import OutputJournal, OutputReader
+from gapless.journal import cursor
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import (
@@ -143,6 +146,62 @@ def test_it_wants_a_base_once_enough_lies_behind_the_last(disk: SimulatedDisk) -
     out.seal(frame("ins(A,1,50) stable(1)"))
     assert not out.sync().wants_base
     assert say(out, "ins(B,2,50)").wants_base
+
+
+def test_a_life_that_comes_back_reads_no_more_records_than_a_base_may_have_behind_it(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "RECORDS_MAX", 5)
+    out = journal(disk)
+    for i in range(1, 40):
+        if say(out, f"ins(A,{i},{i + 1}) stable({i})").wants_base:
+            out.seal(frame(f"ins(A,{i},{i + 1}) stable({i})"))
+    next_life = OutputJournal(disk, DEFAULT_SCHEMA, life(2), "t2", lambda: 0)
+    decoded = counted(monkeypatch)
+    live, rows = next_life.recover()
+    assert (live.stable, rows) == (39, 39)
+    assert len(decoded) <= 5, "what a base may have behind it"
+    assert say(next_life, *(f"ins(A,{i},{i + 1}) stable({i})" for i in (40, 41))).wants_base
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The records that readers decode from now on, by their segments."""
+    decoded: list[str] = []
+    read_record = cursor.read
+
+    def read_one(name: str, *rest: Any) -> Any:
+        decoded.append(name)
+        return read_record(name, *rest)
+
+    monkeypatch.setattr(cursor, "read", read_one)
+    return decoded
+
+
+def test_a_large_base_has_more_records_behind_it(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "RECORDS_MAX", 2)
+    monkeypatch.setattr(output, "ROWS_PER_RECORD", 3)
+    out = journal(disk)
+    table = " ".join(f"ins({name},1,50)" for name in "ABCDEF")
+    assert not say(out, f"{table} stable(1)").wants_base
+    assert say(out, "stable(2)").wants_base
+    out.seal(frame(f"{table} stable(2)"))
+    assert [say(out, f"stable({i})").wants_base for i in (3, 4, 5, 6)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_an_output_without_a_stable_wants_no_base_however_much_it_has_said(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "RECORDS_MAX", 2)
+    out = journal(disk, base_bytes=1)
+    assert not any(say(out, f"ins(A,{i},50)").wants_base for i in range(5))
+    assert say(out, "stable(1)").wants_base
 
 
 def test_a_full_disk_refuses_a_frame_and_takes_it_later(disk: SimulatedDisk) -> None:
