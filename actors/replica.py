@@ -3,7 +3,8 @@
 Sources are read on the pump's own thread: it has nothing else to do, and a read that finds nothing
 costs one stat. Where nothing is new it looks again after 1 to 10 ms, and tells the machine so after
 FOLLOW_MS, as the machine has other things to ask then. Checkpoints go to a thread of their own, as
-does what the replica, and they, keep from being trimmed (registering.py).
+does what the replica, and they, keep from being trimmed (registering.py), and what its plan could
+not process (rejects.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from gapless.actors import registering
 from gapless.actors.hands import Hands
 from gapless.actors.pace import Pace
 from gapless.actors.registering import REGISTER_MS, Registering
+from gapless.actors.rejects import Rejects
 from gapless.actors.setup import JobDir, Setup
 from gapless.actors.shell import Shell
 from gapless.failover import checkpoint as checkpoints
@@ -75,6 +77,10 @@ class ReplicaShell(Shell):
         self._pump(self.machine)
         self.pump.do(lambda: self.pump.later(REGISTER_MS, self._register))
         self._disk = Hands(f"checkpoints {self.life}", self._broken)
+        self._rejects = Rejects(
+            self.life, start.plan, job_dir.disk, self._disk.do, self.pump.do, self._tell
+        )
+        executor.on_aside = self._rejects.take
 
     def _let_go(self) -> None:
         self._disk.end()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from uuid import uuid4
 
 from gapless.actors.code import Functions
-from gapless.actors.timed import TimedExecutor
+from gapless.actors.watched import WatchedExecutor
 from gapless.engine.splice import Runnable
 from gapless.failover.job import Job
 from gapless.failover.messages import Life
@@ -86,10 +86,9 @@ class JobDir:
         """A plan of the job."""
         return self.job.plan(name, self.functions)
 
-    def executor(self, name: str) -> TimedExecutor:
+    def executor(self, name: str) -> WatchedExecutor:
         """A new instance of a plan, within the job's limit of memory."""
-        plan = self.plan(name)
-        return TimedExecutor(name, partial(plan.compile, memory_limit=self.settings.memory_limit))
+        return WatchedExecutor(name, self.plan(name), self.settings.memory_limit)
 
     def schema(self) -> StreamSchema:
         """Of the output: all plans of a job have one."""

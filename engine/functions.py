@@ -4,8 +4,9 @@
     flows.map(score=score)                  rate(len, src) is called once a frame
 
 The function gets the columns of a frame, as they are, and gives one value for each row, as an array
-of the declared type. It decides by the row alone: frames are cut differently in each replica. What
-it raises, or gives instead of that, is not raised here: the frame's rows go aside.
+of the declared type. It decides by the row alone: frames are cut differently in each replica. Where
+it raises, or gives something else, it is called again with parts of the frame, down to single rows:
+those that it fails for alone go aside (operators/evaluating.py).
 
 A function is code, so it does not travel in a document: it is named there, "module:qualname", and
 whoever reads the document brings it. `explain` names it too, as nobody can see whether two calls
@@ -29,8 +30,8 @@ class UserFunction:
 
     __slots__ = ("columns", "function", "name", "returns")
 
-    whole_frame = True
-    """Operators: it speaks of a frame as a whole, and may raise anything."""
+    is_foreign = True
+    """Operators: it may raise anything, and give anything."""
 
     def __init__(
         self,

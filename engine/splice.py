@@ -72,8 +72,9 @@ class Splice:
         clock: Callable[[], int] | None = None,
         memory_limit: int | None = None,
     ) -> Graph:
-        """A new graph."""
-        old, new = self.old.compile(aside), self.new.compile(aside)
+        """A new graph. `aside` gets the rows that cannot be processed by plans that say so."""
+        old = self.old.compile(aside_of(self.old, aside))
+        new = self.new.compile(aside_of(self.new, aside))
         return side_by_side(old, new, self.at, clock, memory_limit)
 
     def to_document(self) -> Document:
@@ -91,6 +92,13 @@ Runnable = Plan | Splice
 def plans_of(plan: Runnable) -> tuple[Plan, ...]:
     """All plans that it runs, in the order of their times."""
     return (*plans_of(plan.old), plan.new) if isinstance(plan, Splice) else (plan,)
+
+
+def aside_of(plan: Runnable, aside: Aside | None) -> Aside | None:
+    """Where a plan puts rows that it cannot process: None, by itself, where they stop it."""
+    if isinstance(plan, Splice) or plan.query.on_error_mode == "aside":
+        return aside
+    return None
 
 
 def spliced(old: Runnable, new: Plan, at: int) -> Graph:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
+from gapless.operators.aside import Aside
 from gapless.operators.state import State
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DecodeError, Misuse
@@ -28,10 +29,15 @@ from gapless.protocol.schema import StreamSchema
 class Executor:
     """One instance of a plan. After an error that `push` raised it is of no more use."""
 
-    def __init__(self, name: str, plan: Plan | Callable[[], Graph]) -> None:
-        """`plan`: a plan, or what makes its graph, a new one with each call (for spliced plans)."""
+    def __init__(
+        self, name: str, plan: Plan | Callable[[], Graph], aside: Aside | None = None
+    ) -> None:
+        """`plan`: a plan, or what makes its graph, a new one with each call (for spliced plans).
+        `aside`: where these graphs put the rows that they cannot process, for whoever takes them.
+        """
         self.name = name
         """The plan's, by which snapshots fit or do not."""
+        self._puts_aside = aside
         self._make: Callable[[], Graph] = plan.compile if isinstance(plan, Plan) else plan
         self._graph = self._make()
         self.schema: StreamSchema = self._graph.schema
@@ -54,6 +60,11 @@ class Executor:
     def nbytes(self) -> int:
         """Bytes of state."""
         return self._graph.nbytes
+
+    @property
+    def set_aside(self) -> int:
+        """Rows that it could not process so far, where that is known."""
+        return 0 if self._puts_aside is None else self._puts_aside.count
 
     def push(self, source: str, frame: Frame) -> Frame:
         """Takes the next frame of a source; all output that follows, maybe nothing."""

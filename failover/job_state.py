@@ -38,6 +38,8 @@ class SlotState:
     """What it began with."""
     rejoin: Rejoin = NOT_YET
     """How soon it was back, as it says itself."""
+    aside_rows: int = 0
+    """Rows that its plan could not process, and set aside, in this life."""
     qualified_ms: int = -1
     """How soon, since it was started, the output could go on with it; -1 while it cannot."""
     heard_ms: int = -1
@@ -78,6 +80,7 @@ def shown(slot: Slot, shard: Shard, now: int) -> SlotState:
             jumped_ms=said.jumped_ms,
             origin=said.origin,
             rejoin=said.rejoin,
+            aside_rows=said.aside_rows,
         )
     if life.merger is not None:
         status = life.merger

@@ -375,6 +375,7 @@ class Replica(Sending):
             self._rejoin.jumped_ms,
             self._jumpstart.words,
             self._rejoin.phases,
+            self.executor.set_aside,
         )
         return Send(SUPERVISOR, status)
 

@@ -87,6 +87,8 @@ class ReplicaStatus:
     """
     rejoin: Rejoin = NOT_YET
     """How soon it was back."""
+    aside_rows: int = 0
+    """Rows that its plan could not process, and set aside."""
 
 
 class InputStatus(NamedTuple):

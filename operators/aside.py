@@ -5,7 +5,9 @@
     aside.count, aside.take()
 
 Mode "stop" raises a `RowError` that shows the first row; nothing is lost in silence in either mode.
-What is kept is bounded: whoever lets rows go aside takes them, or the query stops.
+What is kept is bounded: whoever lets rows go aside takes them, or the query stops. A job may not
+stop for that, as all its replicas would at the same row: it takes them after each frame, and of one
+frame that sets more aside than are kept the rest is only counted (`is_lenient`).
 """
 
 from __future__ import annotations
@@ -37,13 +39,16 @@ class SetAside(NamedTuple):
 class Aside:
     """Keeps the rows of one query, or stops it."""
 
-    def __init__(self, mode: OnError = "stop", rows_max: int = ASIDE_ROWS_MAX) -> None:
+    def __init__(
+        self, mode: OnError = "stop", rows_max: int = ASIDE_ROWS_MAX, *, is_lenient: bool = False
+    ) -> None:
         if mode not in ("stop", "aside"):
             raise Misuse(f"on_error {mode!r}: use 'stop' or 'aside'")
         self.mode = mode
         self.count = 0
         """Rows ever set aside."""
         self._rows_max = rows_max
+        self._is_lenient = is_lenient
         self._held = 0
         self._kept: list[SetAside] = []
 
@@ -54,6 +59,9 @@ class Aside:
         if self.mode == "stop":
             raise RowError(where, row_text(rows), reason, "on_error('aside') keeps such rows aside")
         if self._held + rows.num_rows > self._rows_max:
+            if self._is_lenient:
+                self.count += rows.num_rows
+                return
             advice = f"{self._held} rows are aside: take them, or mend the query"
             raise RowError(where, row_text(rows), reason, advice)
         self.count += rows.num_rows

@@ -5,10 +5,14 @@
                              8   0    aside              false
                              8   4    2 > 3   false      true
 
-An expression answers row by row, so the rows that it cannot answer are found by halving: parts that
-can be answered are left alone, and a single row that cannot goes aside with the reason. Each row
-costs a few evaluations at most, and none where all is well. A user's function sees a whole frame
-and says nothing of rows: where it raises, or answers with another length or type, all of them go.
+An expression answers row by row, and so has a user's function to. Both see a whole frame at once;
+where that fails, the rows that cannot be answered are found by halving: parts that can be answered
+are left alone, and a single row that cannot goes aside with the reason. A bad row among n costs two
+evaluations for each halving of n, and none where all is well.
+
+So which rows go aside does not depend on how rows are cut into frames, and frames are cut
+differently in each replica: what goes aside is what fails *alone*. What only fails together with
+others (too much for one column) is answered in parts.
 
 A row is the same whatever frame it is in, so its expression fails in an adjust exactly where it
 failed in the insert: both go aside, and what passes is a legal stream.
@@ -30,8 +34,8 @@ from gapless.protocol.values import from_values
 
 
 class Computed(Protocol):
-    """An `Expr`, or a user's function: then it has a `whole_frame` that is True, its `evaluate` may
-    raise anything, and `type` says what it has to give.
+    """An `Expr`, or a user's function: then it has an `is_foreign` that is True, its `evaluate` may
+    raise, and give, anything, and `type` says what it has to give.
     """
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
@@ -48,75 +52,90 @@ def evaluate_rows(
 
     The others go aside, as rows of `batch`; in mode "stop" that raises `RowError`.
     """
-    if getattr(computed, "whole_frame", False):
-        return _evaluate_frame(computed, batch, aside, where)
+    if not batch.num_rows and _is_foreign(computed):
+        return _nothing(computed, batch), None  # nobody need write a function that takes no rows
     try:
-        return computed.evaluate(batch), None
-    except ExpressionError:
-        return _evaluate_some(computed, batch, aside, where)
+        return _evaluate(computed, batch), None
+    except ExpressionError as e:
+        return _evaluate_parts(computed, batch, aside, where, e)
 
 
-def _evaluate_some(
-    computed: Computed, batch: pa.RecordBatch, aside: Aside, where: str
+def _evaluate_parts(
+    computed: Computed, batch: pa.RecordBatch, aside: Aside, where: str, failed: ExpressionError
 ) -> tuple[pa.Array, Mask]:
     left = np.ones(batch.num_rows, np.bool_)
+    answers = [_nothing(computed, batch)]
     reasons: dict[str, list[int]] = {}
-    for row, reason in _without_answer(computed, batch):
+    for row, answer in _in_parts(computed, batch, failed):
+        if not isinstance(answer, ExpressionError):
+            answers.append(answer)
+            continue
         left[row] = False
-        reasons.setdefault(reason, []).append(row)
+        reasons.setdefault(_reason(computed, answer), []).append(row)
         if aside.mode == "stop":
             break
     for reason, rows in reasons.items():
         aside.put(where, take_rows(batch, np.array(rows)), reason)
-    answerable = take_rows(batch, left)
     try:
-        return computed.evaluate(answerable), left
-    except ExpressionError as e:  # none alone is at fault: they are too much for one column
-        aside.put(where, answerable, _reason(computed, e))
-        return _nothing(computed, batch)
+        return pa.concat_arrays(answers), left
+    except pa.ArrowInvalid as e:
+        raise ExpressionError(
+            f"{computed}: the answers of {batch.num_rows} rows are too much for one column ({e}): "
+            "read smaller frames"
+        ) from None
 
 
-def _without_answer(computed: Computed, batch: pa.RecordBatch) -> Iterator[tuple[int, str]]:
-    """The rows that have no answer, from the first on, each with the reason."""
-    parts = [(0, batch.num_rows)]
+def _in_parts(
+    computed: Computed, batch: pa.RecordBatch, failed: ExpressionError
+) -> Iterator[tuple[int, pa.Array | ExpressionError]]:
+    """The answers in the order of the rows, in parts as large as can be, and of a single row that
+    has none the error; each with its first row. That all of them together `failed` is known.
+    """
+    if batch.num_rows == 1:
+        yield 0, failed
+        return
+    half = batch.num_rows // 2
+    parts = [(half, batch.num_rows - half), (0, half)]
     while parts:
         start, length = parts.pop()
         try:
-            computed.evaluate(batch.slice(start, length))
+            yield start, _evaluate(computed, batch.slice(start, length))
         except ExpressionError as e:
             if length == 1:
-                yield start, _reason(computed, e)
+                yield start, e
             else:
                 half = length // 2
                 parts += [(start + half, length - half), (start, half)]
 
 
-def _evaluate_frame(
-    computed: Computed, batch: pa.RecordBatch, aside: Aside, where: str
-) -> tuple[pa.Array, Mask | None]:
-    if not batch.num_rows:  # nobody need write a function that takes no rows
-        return _nothing(computed, batch)
+def _is_foreign(computed: Computed) -> bool:
+    return getattr(computed, "is_foreign", False)
+
+
+def _evaluate(computed: Computed, batch: pa.RecordBatch) -> pa.Array:
+    """The answers, as they were declared. Raises `ExpressionError` only."""
+    if not _is_foreign(computed):
+        return computed.evaluate(batch)
     wanted = computed.type(batch.schema)
     try:
         answers = computed.evaluate(batch)
-    except Exception as e:  # noqa: BLE001  # a user's function may raise what it likes
-        problem = f"{type(e).__name__}: {e}"
-    else:
-        if not isinstance(answers, pa.Array):
-            problem = f"gave a {type(answers).__name__}, not an Arrow array"
-        elif answers.type != wanted:
-            problem = f"gave {answers.type}, declared was {wanted}"
-        elif len(answers) != batch.num_rows:
-            problem = f"gave {len(answers)} values for {batch.num_rows} rows"
-        else:
-            return answers, None
-    aside.put(where, batch, problem)
-    return _nothing(computed, batch)
+    except Exception as e:  # a user's function may raise what it likes
+        raise ExpressionError(f"{type(e).__name__}: {e}") from e
+    if not isinstance(answers, pa.Array):
+        raise ExpressionError(f"gave a {type(answers).__name__}, not an Arrow array")
+    if (
+        answers.type == pa.null()
+    ):  # what Arrow infers where all answers are None: in a part they are
+        answers = answers.cast(wanted)
+    if answers.type != wanted:
+        raise ExpressionError(f"gave {answers.type}, declared was {wanted}")
+    if len(answers) != batch.num_rows:
+        raise ExpressionError(f"gave {len(answers)} values for {batch.num_rows} rows")
+    return answers
 
 
-def _nothing(computed: Computed, batch: pa.RecordBatch) -> tuple[pa.Array, Mask]:
-    no_answers = from_values([], computed.type(batch.schema))
-    return no_answers, np.zeros(batch.num_rows, np.bool_)
+def _nothing(computed: Computed, batch: pa.RecordBatch) -> pa.Array:
+    return from_values([], computed.type(batch.schema))
 
 
 def _reason(computed: Computed, error: ExpressionError) -> str:

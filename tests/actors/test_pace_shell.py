@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.actors import timed
+from gapless.actors import watched
 from gapless.actors.pace import Pace
 from gapless.actors.replica import READ_AHEAD_TIMES_MAX, ReplicaShell
 from gapless.failover.executor import Executor
@@ -39,7 +39,7 @@ def test_the_plan_alone_is_timed_and_not_the_read_that_follows(
 
     monkeypatch.setattr(Sources, "read", slow_read)
     monkeypatch.setattr(Executor, "push", slow_push)
-    monkeypatch.setattr(timed, "clock_ms", lambda: now[0])
+    monkeypatch.setattr(watched, "clock_ms", lambda: now[0])
     monkeypatch.setattr(Pace, "took", lambda _, __, ms: told.append(ms))
     with World(tmp_path).replica() as shell:
         run(shell)

@@ -18,3 +18,11 @@ from gapless.protocol.errors import RowError
 def test_a_query_stops_with_the_row_whatever_is_in_it(value: pa.Array, text: str) -> None:
     with pytest.raises(RowError, match=f"bad; the row: {text}"):
         Aside("stop").put("here", pa.record_batch({"v": value}), "bad")
+
+
+def test_a_lenient_one_counts_what_it_does_not_keep() -> None:
+    aside = Aside("aside", 3, is_lenient=True)
+    for _ in range(2):
+        aside.put("here", pa.record_batch({"v": [1, 2]}), "bad")
+    assert aside.count == 4
+    assert [kept.rows.num_rows for kept in aside.take()] == [2]

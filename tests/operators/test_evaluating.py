@@ -20,9 +20,9 @@ def rows(*pairs: tuple[int, int]) -> pa.RecordBatch:
 
 
 class Function:
-    """As a user's function is: whatever it does, it does to whole frames."""
+    """As a user's function is: it may do whatever it likes."""
 
-    whole_frame = True
+    is_foreign = True
 
     def __init__(self, function: Callable[[pa.RecordBatch], object]) -> None:
         self.function = function
@@ -98,7 +98,7 @@ def test_a_bad_row_costs_a_few_evaluations() -> None:
     assert quotient.times < 2 * 13 + 3
 
 
-def test_what_only_fails_together_goes_aside_together() -> None:
+def test_what_only_fails_together_is_answered_in_parts() -> None:
     class Limited:
         def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
             if batch.num_rows > 2:
@@ -110,10 +110,10 @@ def test_what_only_fails_together_goes_aside_together() -> None:
 
     aside = Aside("aside")
     answers, left = evaluate_rows(Limited(), rows((1, 1), (2, 2), (3, 3)), aside, "select")
-    assert len(answers) == 0
+    assert answers.to_pylist() == [1, 2, 3]
     assert left is not None
-    assert not left.any()
-    assert aside.count == 3
+    assert left.all()
+    assert aside.count == 0
 
 
 def raises(_batch: pa.RecordBatch) -> pa.Array:
@@ -124,12 +124,12 @@ def raises(_batch: pa.RecordBatch) -> pa.Array:
     ("function", "reason"),
     [
         (raises, "ZeroDivisionError: no"),
-        (lambda batch: batch.column(0).slice(1), "gave 1 values for 2 rows"),
+        (lambda batch: batch.column(0).slice(1), "gave 0 values for 1 rows"),
         (lambda batch: batch.column(0).cast(pa.int32()), "gave int32, declared was int64"),
         (lambda batch: batch.column(0).to_numpy(), "gave a ndarray, not an Arrow array"),
     ],
 )
-def test_a_function_that_breaks_its_word_sets_the_whole_frame_aside(
+def test_a_function_that_always_breaks_its_word_sets_every_row_aside(
     function: Callable[[pa.RecordBatch], object], reason: str
 ) -> None:
     aside = Aside("aside")
@@ -141,6 +141,50 @@ def test_a_function_that_breaks_its_word_sets_the_whole_frame_aside(
     assert (kept.reason, kept.rows.num_rows) == (reason, 2)
     with pytest.raises(RowError):
         evaluate_rows(Function(function), rows((1, 1), (2, 2)), Aside(), "select")
+
+
+def fails_where_n_is_0(batch: pa.RecordBatch) -> pa.Array:
+    if 0 in batch.column(1).to_pylist():
+        raise ZeroDivisionError("no")
+    return pa.array(
+        [p * 2 if n else None for p, n in zip(*batch.to_pydict().values(), strict=True)]
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(-9, 9), st.sampled_from([0, 1, 2, None])), max_size=40),
+    st.lists(st.integers(1, 9), min_size=1),
+)
+def test_a_function_is_judged_by_the_row_however_rows_are_cut_into_frames(
+    pairs: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    """Also where a part has no value, of which Arrow makes a column of nulls."""
+    batch = pa.record_batch([[p[0] for p in pairs], [p[1] for p in pairs]], schema=SCHEMA)
+    aside, answers, at = Aside("aside"), [], 0
+    for length in (*cuts, len(pairs) + 1):
+        part = batch.slice(at, length)
+        found, left = evaluate_rows(Function(fails_where_n_is_0), part, aside, "map")
+        answers += found.to_pylist()
+        assert (part.num_rows if left is None else int(left.sum())) == len(found)
+        at += length
+    assert answers == [p * 2 if n else None for p, n in pairs if n != 0]
+    gone = [tuple(row.values()) for kept in aside.take() for row in kept.rows.to_pylist()]
+    assert gone == [p for p in pairs if p[1] == 0]
+
+
+def test_a_bad_row_of_a_function_costs_a_few_calls() -> None:
+    calls = 0
+
+    def counted(batch: pa.RecordBatch) -> pa.Array:
+        nonlocal calls
+        calls += 1
+        return fails_where_n_is_0(batch)
+
+    batch = rows(*[(i, int(i not in (777, 3000))) for i in range(4096)])
+    aside = Aside("aside")
+    evaluate_rows(Function(counted), batch, aside, "map")
+    assert aside.count == 2
+    assert calls < 2 * 2 * 12
 
 
 def test_a_function_is_not_asked_about_no_rows() -> None:

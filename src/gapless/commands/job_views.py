@@ -85,6 +85,7 @@ def _replica(view: JobView, slot: SlotState, unit: str) -> dict[str, Any]:
         "lag": duration_text(slot.lag, unit),
         "lead_share": round(slot.lead_share, 4),
         "jumped_ms": slot.jumped_ms,
+        "aside_rows": slot.aside_rows,
         "rejoin": {
             "from": slot.origin,
             "state_ms": back.state_ms,

@@ -1,0 +1,102 @@
+"""The rows that a replica's plan could not process: counted, told, and kept for people.
+
+    rejects/r0.1.jsonl     {"batch": 3, "reason": "ZeroDivisionError: ...",
+                            "origin": "r0.1/1.4, plan talkers: map risk=score(len, n)",
+                            "row": {"_vs": 17, "len": 8, "n": 0, ...}}
+
+Of a query with `on_error("aside")`. All replicas of a shard set the same rows aside, so each slot
+has a file of its own, and any of them has all. A life that reads rows again, as it began with a
+checkpoint, sets the same rows aside again: a line may be there twice.
+
+A file is for people, so it is bounded, and so is what waits to be written: beyond that rows are
+counted only, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from gapless.failover.messages import Life
+from gapless.journal.disk import Disk
+from gapless.journal.rejects import FOLDER, Rejected, lines, plain_rows
+from gapless.operators.aside import SetAside
+from gapless.protocol.errors import GaplessError
+
+FILE_BYTES_MAX = 64 << 20
+"""Of a slot's file: a person who has looked at so much has seen what is wrong."""
+WAITING_ROWS_MAX = 100_000
+"""Rows that wait to be written: of more than a disk takes in time, some are enough."""
+ALARM_FACTOR = 10
+"""The first row is told, the tenth, the hundredth."""
+
+Do = Callable[[Callable[[], None]], None]
+
+
+class Rejects:
+    """Of one life of a replica. Its methods are the pump's; what it writes is written beside it."""
+
+    def __init__(
+        self, life: Life, plan: str, disk: Disk, beside: Do, back: Do, alarm: Callable[[str], None]
+    ) -> None:
+        """`beside`: does work on another thread; `back`: on the pump's."""
+        self.count = 0
+        """Rows that were set aside."""
+        self.lost = 0
+        """Of those, the ones that are not in the file."""
+        self.name = f"{FOLDER}/{life.slot}.jsonl"
+        """The file, in the job's directory."""
+        self._who = f"{life}, plan {plan}"
+        self._disk = disk
+        self._beside, self._back = beside, back
+        self._alarm = alarm
+        self._waiting = 0
+        self._batch = 0
+        self._told_at = 1
+
+    def take(self, kept: list[SetAside], count: int) -> None:
+        """What one frame has set aside, `count` rows in all: some may not have been kept."""
+        rows = sum(of.rows.num_rows for of in kept)
+        self.count += count
+        self.lost += count - rows
+        self._batch += 1
+        if self._waiting + rows > WAITING_ROWS_MAX:
+            self.lost += rows
+        elif rows:
+            self._waiting += rows
+            batch = self._batch
+            self._beside(lambda: self._write(batch, kept, rows))
+        if self.count >= self._told_at:
+            while self._told_at <= self.count:
+                self._told_at *= ALARM_FACTOR
+            self._tell(kept)
+
+    def _tell(self, kept: Iterable[SetAside]) -> None:
+        last = next((f", the last in {of.where}: {of.reason}" for of in reversed([*kept])), "")
+        many = "1 row was" if self.count == 1 else f"{self.count:,} rows were"
+        lost = f"; {self.lost:,} of them are not in it" if self.lost else ""
+        self._alarm(f"{many} set aside, and count nowhere{last}; see {self.name}{lost}")
+
+    def _write(self, batch: int, kept: list[SetAside], rows: int) -> None:
+        """On the other thread."""
+        why = ""
+        try:
+            if self._disk.size(self.name) < FILE_BYTES_MAX:
+                self._disk.append(self.name, lines(batch, self._lines(kept)))
+            else:
+                why = f"it has {FILE_BYTES_MAX >> 20} MiB: remove it for newer ones"
+        except (GaplessError, OSError) as e:
+            why = str(e)
+        self._back(lambda: self._written(rows, why))
+
+    def _lines(self, kept: Iterable[SetAside]) -> Iterator[Rejected]:
+        for of in kept:
+            for row in plain_rows(of.rows):
+                yield of.reason, f"{self._who}: {of.where}", row
+
+    def _written(self, rows: int, why: str) -> None:
+        self._waiting -= rows
+        if not why:
+            return
+        if not self.lost:
+            self._alarm(f"rows that are set aside are counted, and not kept in {self.name}: {why}")
+        self.lost += rows

@@ -1,0 +1,48 @@
+"""An executor that says how long its plan has taken, and which rows it could not process.
+
+The plan alone is timed, and not what was read for it, or sent of it. It is told before anything
+follows from the push: the next read is as its time advises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from gapless.engine.splice import Runnable, aside_of
+from gapless.failover.executor import Executor
+from gapless.operators.aside import Aside, SetAside
+from gapless.protocol.frame import Frame
+
+
+def clock_ms() -> float:
+    """It never goes back."""
+    return time.perf_counter() * 1000
+
+
+class WatchedExecutor(Executor):
+    """For a pump, which has to turn while its plan is slow, and for people, who miss rows."""
+
+    on_took: Callable[[int, float], object] | None = None
+    """Is told the rows of each frame, and the milliseconds that the plan took for it."""
+    on_aside: Callable[[list[SetAside], int], object] | None = None
+    """Is given the rows that a frame has set aside, and told how many there were in all."""
+
+    def __init__(self, name: str, plan: Runnable, memory_limit: int | None) -> None:
+        self._aside = Aside("aside", is_lenient=True)
+        aside = aside_of(plan, self._aside)
+        make = partial(plan.compile, aside=aside, memory_limit=memory_limit)
+        super().__init__(name, make, self._aside)
+
+    def push(self, source: str, frame: Frame) -> Frame:
+        """As the executor's."""
+        began, before = clock_ms(), self.set_aside
+        out = super().push(source, frame)
+        if self.on_took is not None:
+            self.on_took(len(frame), clock_ms() - began)
+        if self.set_aside > before:
+            kept = self._aside.take()
+            if self.on_aside is not None:
+                self.on_aside(kept, self.set_aside - before)
+        return out
