@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
@@ -35,6 +36,7 @@ SCHEMA = StreamSchema(COLUMNS)
 LIFE = Life("r0.1", Incarnation(1, 4))
 
 Row = tuple[int, int, int]
+Mode = Literal["aside", "stop"]
 
 
 def share(length: pa.Array, n: pa.Array) -> pa.Array:
@@ -42,13 +44,13 @@ def share(length: pa.Array, n: pa.Array) -> pa.Array:
     return pa.array([a // b for a, b in zip(length.to_pylist(), n.to_pylist(), strict=True)])
 
 
-def a_query(on_error: str = "aside") -> gl.Query:
+def a_query(on_error: Mode = "aside") -> gl.Query:
     flows = gl.source("flows", COLUMNS, time="ts", time_unit="ms")
     checked = flows.where(col("len") // col("n") >= -100).map(
         share=gl.function(share, "len", "n", returns="int64"), n=col("n")
     )
     counts = checked.window(range=4, slide=2).group_by("n").aggregate(sum=gl.sum("share"))
-    return counts.on_error(on_error)  # type: ignore[arg-type]
+    return counts.on_error(on_error)
 
 
 def frame(rows: Sequence[Row], stable: int | None = None) -> Frame:
@@ -106,7 +108,8 @@ def test_a_function_that_is_judged_by_the_frame_is_found_out(
 
 def test_a_plan_that_stops_still_stops_beside_one_that_goes_on() -> None:
     rows = [(1, 8, 0), (9, 8, 0)]
-    for old, new in (("stop", "aside"), ("aside", "stop"), ("stop", "stop")):
+    modes: list[tuple[Mode, Mode]] = [("stop", "aside"), ("aside", "stop"), ("stop", "stop")]
+    for old, new in modes:
         with pytest.raises(RowError):
             answered(Splice(Plan(a_query(old)), Plan(a_query(new)), 6), rows, [1])
     _, gone = answered(Splice(Plan(a_query()), Plan(a_query()), 6), rows, [1])
