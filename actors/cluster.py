@@ -62,6 +62,9 @@ def connect(address: str | None, **settings: Any) -> bool:
     """Connects this process to a cluster; whether it was started here. Raises `Misuse` where there
     is none to connect to.
     """
+    given: Any = address
+    if given is not None and (not isinstance(given, str) or not given):
+        raise Misuse(f"address={address!r:.100}: 'auto', or HOST:PORT of a Ray cluster")
     if ray.is_initialized():
         there = ray.get_runtime_context().gcs_address
         named = address not in (None, "auto")

@@ -17,9 +17,12 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from gapless.protocol.errors import JobError
+from gapless.protocol.errors import JobError, Misuse
 
 FOLDER = "code"
+_MAIN = "__main__"
+_LAMBDA, _LOCAL = "<lambda>", "<locals>"
+"""In the names of functions that no import finds."""
 
 
 class Functions(Mapping[str, Callable[..., Any]]):
@@ -57,3 +60,26 @@ class Functions(Mapping[str, Callable[..., Any]]):
     def __bool__(self) -> bool:
         """It is no empty mapping, though it lists nothing: `functions or {}` has to be this."""
         return True
+
+
+def check_reachable(name: str, function: Callable[..., Any]) -> None:
+    """Raises `Misuse` where another process could not find a function by the name that a plan's
+    document has for it.
+    """
+    module, _, path = name.partition(":")
+    wanted = "write it with def at the top of a module, and build the query of that"
+    if _LAMBDA in path:
+        raise Misuse(f"{name}: a lambda has no name by which a job's processes import it: {wanted}")
+    if _LOCAL in path:
+        raise Misuse(f"{name} is made inside another function, where no import finds it: {wanted}")
+    if module == _MAIN:
+        raise Misuse(
+            f"{name} is defined in the program that runs, so no process of a job can import it: "
+            f"{wanted}"
+        )
+    try:
+        found: Any = reduce(getattr, path.split("."), sys.modules[module])
+    except (KeyError, AttributeError):
+        raise Misuse(f"{name} cannot be reached by that name: {wanted}") from None
+    if found != function:
+        raise Misuse(f"{name} is something else than the query calls: {wanted}")

@@ -30,7 +30,9 @@ from ray.exceptions import (
 from gapless.actors import cluster
 from gapless.actors.book import Book
 from gapless.actors.host import NAMESPACE
-from gapless.actors.hosts import named, reason
+from gapless.actors.hosts import named as actors_named
+from gapless.actors.hosts import reason
+from gapless.actors.options import check_code
 from gapless.actors.plans import Plans, named_plans
 from gapless.actors.setup import RAY_TIMING, JobDir
 from gapless.actors.subscribing import Subscription, subscriber_name
@@ -195,9 +197,9 @@ class Job:
         """
         since = None if at is None else instant(at, self._schema.time_unit)
         taken = self._job_dir.job.plan_names()
-        documents = {
-            name: plan.to_document() for name, plan in named_plans(query, plans, taken).items()
-        }
+        named = named_plans(query, plans, taken)
+        check_code(named.values(), None)
+        documents = {name: plan.to_document() for name, plan in named.items()}
         notes: tuple[str, ...] = self._ask(
             lambda root: root.cutover.remote(documents, since, assume_equivalent)
         )
@@ -226,7 +228,9 @@ class Job:
     def _wait_for_the_name(self) -> None:
         """Until the root's name is free, for whoever launches a job of that name next."""
         until = time.monotonic() + GONE_S
-        while root_name(self.name) in named(root_name(self.name)) and time.monotonic() < until:
+        while (
+            root_name(self.name) in actors_named(root_name(self.name)) and time.monotonic() < until
+        ):
             time.sleep(AGAIN_S)
 
     @property
@@ -319,7 +323,7 @@ def attach(name: str, *, address: str | None = "auto") -> Job:
     try:
         root = ray.get_actor(root_name(name), namespace=NAMESPACE)
     except ValueError:
-        jobs = [each.removesuffix("/root") for each in named("") if each.endswith("/root")]
+        jobs = [each.removesuffix("/root") for each in actors_named("") if each.endswith("/root")]
         running = f"running are {', '.join(jobs)}" if jobs else "none is running"
         raise Misuse(
             f"no job {name!r} runs in the cluster at {cluster.address()}, "

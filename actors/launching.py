@@ -24,6 +24,16 @@ from gapless.actors.code import FOLDER
 from gapless.actors.handle import Job
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import reason
+from gapless.actors.options import (
+    Journals,
+    check_code,
+    check_environment,
+    check_timing,
+    journals_of,
+    milliseconds,
+    new_directory,
+    path_of,
+)
 from gapless.actors.plans import Plans, named_plans
 from gapless.actors.root import root_class
 from gapless.actors.setup import RAY_TIMING, token
@@ -31,7 +41,6 @@ from gapless.actors.sharding import check_shards
 from gapless.actors.views import JobView
 from gapless.actors.whereabouts import Silent, root, root_name
 from gapless.engine.durations import Duration, ticks
-from gapless.engine.judged import check_source
 from gapless.engine.plan import Plan, plan_of
 from gapless.engine.query import Query
 from gapless.failover import job as jobs
@@ -41,10 +50,7 @@ from gapless.failover.job_files import JobRecord
 from gapless.failover.settings import Settings
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
-from gapless.journal.layout import Layout, layout_of
-from gapless.protocol.errors import JobError, JournalError, Misuse
-
-Journals = str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]]
+from gapless.protocol.errors import JobError, Misuse
 
 _log = logging.getLogger("gapless.actors")
 
@@ -95,17 +101,20 @@ def launch(
     Raises `Misuse`, `NotEquivalent` or `JournalError` before anything runs, `JobError` where it
     does not come up.
     """
-    job_dir = Path(dir).resolve()
+    job_dir = path_of("dir", dir).resolve()
     named = named_plans(query, plans)
     first = plan_of(query)
+    check_code(named.values(), code)
+    check_environment(runtime_env)
+    check_timing(timing)
     for plan in named.values():
         check_equivalent(first, plan, assumed=assume_equivalent)
-    sources, layouts = _journals(first, journal)
+    sources, layouts = journals_of(first, journal)
     for plan in named.values():
         check_shards(plan, layouts, shards)
     settings = Settings(
         on_divergence=on_divergence,
-        checkpoint_ms=_milliseconds("checkpoint_s", checkpoint_s),
+        checkpoint_ms=milliseconds("checkpoint_s", checkpoint_s),
         memory_limit=memory_limit,
         retain_bytes=retain_bytes,
         retain_ms=None if retain is None else ticks(retain, "ms", "retain"),
@@ -121,16 +130,17 @@ def launch(
         settings=settings,
     )
     desired = Desired(replicas, tuple(named), mergers, shards)
-    owns = cluster.connect(address)
-    try:
-        _check_free(record.name)
-        _check_memory(settings, desired)
-        _create(job_dir, record, named, desired, code, assume_equivalent)
-        return _start(job_dir, record.name, timing, runtime_env, owns=owns)
-    except BaseException:
-        if owns:
-            cluster.disconnect()
-        raise
+    with new_directory(job_dir):
+        owns = cluster.connect(address)
+        try:
+            _check_free(record.name)
+            _check_memory(settings, desired)
+            _create(job_dir, record, named, desired, code, assume_equivalent)
+            return _start(job_dir, record.name, timing, runtime_env, owns=owns)
+        except BaseException:
+            if owns:
+                cluster.disconnect()
+            raise
 
 
 def resume(
@@ -145,7 +155,9 @@ def resume(
 
     Raises `Misuse` where it runs, or may run; with `takeover` it ends there, and runs here.
     """
-    job_dir = Path(dir).resolve()
+    job_dir = path_of("dir", dir).resolve()
+    check_environment(runtime_env)
+    check_timing(timing)
     job = jobs.Job(LocalDisk(job_dir), token())
     if job.desired().state == "stopped":
         raise Misuse(f"{job_dir}: this job was stopped, for good: launch a new one elsewhere")
@@ -164,43 +176,8 @@ def resume(
 # -- checks ---------------------------------------------------------------------------------------
 
 
-def _journals(plan: Plan, journal: Journals) -> tuple[dict[str, str], dict[str, Layout]]:
-    """By source, the path of its journal and what that holds. Raises where they do not fit."""
-    wanted = plan.query.sources
-    if isinstance(journal, Mapping):
-        given = {name: os.fspath(path) for name, path in journal.items()}
-    elif len(wanted) == 1:
-        given = dict.fromkeys(wanted, os.fspath(journal))
-    else:
-        raise Misuse(
-            f"journal: the query reads {', '.join(wanted)}: give a mapping from them to paths"
-        )
-    if missing := sorted(wanted.keys() - given.keys()):
-        raise Misuse(f"journal: none is given for source {missing[0]!r}")
-    if unknown := sorted(given.keys() - wanted.keys()):
-        raise Misuse(f"journal: {unknown[0]!r} is no source of the query: {', '.join(wanted)}")
-    paths, layouts = {}, {}
-    for name, path in given.items():
-        where = Path(path).resolve()
-        layout = layout_of(LocalDisk(where)) if where.is_dir() else None
-        if layout is None:
-            raise JournalError(
-                f"source {name}: {path} holds no journal; `gapless prepare` makes one from files, "
-                "`gapless ingest` from a stream"
-            )
-        check_source(wanted[name], layout, f"journal {path}")
-        paths[name], layouts[name] = str(where), layout
-    return paths, layouts
-
-
 def _case(plans: Mapping[str, Plan]) -> Literal["r3", "r4"]:
     return "r4" if any(merge_case(plan) == "r4" for plan in plans.values()) else "r3"
-
-
-def _milliseconds(what: str, seconds: float) -> int:
-    if not seconds > 0:
-        raise Misuse(f"{what} {seconds!r}: a number of seconds above 0")
-    return max(1, round(seconds * 1000))
 
 
 def _check_free(name: str) -> None:

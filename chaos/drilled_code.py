@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from gapless.actors.code import check_reachable
 from gapless.protocol.errors import Misuse
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -31,7 +31,7 @@ def code_of(functions: Mapping[str, Callable[..., Any]], code: str | Path | None
     Raises `Misuse` where another process could not import one.
     """
     for name, function in functions.items():
-        _check_reachable(name, function)
+        check_reachable(name, function)
     if code is not None:
         path = Path(code).resolve()
         if not path.exists():
@@ -45,22 +45,6 @@ def code_of(functions: Mapping[str, Callable[..., Any]], code: str | Path | None
             "goes with a job: put them into one module or one package, or install some of them"
         )
     return next(iter(homes), None)
-
-
-def _check_reachable(name: str, function: Callable[..., Any]) -> None:
-    module, _, path = name.partition(":")
-    wanted = "put it at the top of a module, as a plain function, and build the query of that"
-    if module == "__main__":
-        raise Misuse(
-            f"{name} is defined in the program that runs, so no process of a job can import it: "
-            f"{wanted}"
-        )
-    try:
-        found: Any = reduce(getattr, path.split("."), sys.modules[module])
-    except (KeyError, AttributeError):
-        raise Misuse(f"{name} cannot be reached by that name: {wanted}") from None
-    if found != function:
-        raise Misuse(f"{name} is something else than the query calls: {wanted}")
 
 
 def _home(top: str, name: str) -> Path | None:
