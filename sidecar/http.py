@@ -5,12 +5,14 @@
     GET /metrics    the numbers (metrics.py)
 
 Each connection asks once and is closed. There is nothing here that changes anything.
+
+Whoever connects and does not ask, or does not read, harms nobody: while all places are taken the
+one that has been there longest makes room for the next.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 from gapless.protocol.errors import Misuse
@@ -19,9 +21,10 @@ from gapless.sidecar.metrics import CONTENT_TYPE, Metrics
 REQUEST_BYTES_MAX = 8 << 10
 """Of a request with its headers: a longer one is none of ours."""
 REQUEST_S = 5.0
-"""How long it may take to come."""
+"""How long it may take to come, and its answer to be read."""
 CONNECTIONS_MAX = 64
-"""At once; more are closed unheard."""
+"""At once; for one more the oldest is closed. Whoever asks is answered within milliseconds, so it
+is one that does not ask."""
 _TEXT = "text/plain; charset=utf-8"
 _WORDS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
 
@@ -33,7 +36,7 @@ class Http:
         self._metrics = metrics
         self._problem = problem
         self._server: asyncio.Server | None = None
-        self._open = 0
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # the oldest first
 
     async def listen(self, address: str) -> int:
         """Begins to answer; the port. Raises `Misuse`."""
@@ -51,21 +54,27 @@ class Http:
         """Answers no more."""
         if self._server is not None:
             self._server.close()
+        for task in self._open:
+            task.cancel()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  # for the type checker: this runs in one
+        if len(self._open) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._open))
+            self._open.pop(oldest).transport.abort()  # its task finds that it is closed, and ends
+        self._open[task] = writer
         try:
-            if self._open <= CONNECTIONS_MAX:
-                async with asyncio.timeout(REQUEST_S):
-                    writer.write(self._answer(await reader.readuntil(b"\r\n\r\n")))
-                    await writer.drain()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            return  # whoever it was has not asked anything
-        finally:
-            self._open -= 1
-            writer.close()
-            with contextlib.suppress(OSError):
+            async with asyncio.timeout(REQUEST_S):
+                writer.write(self._answer(await reader.readuntil(b"\r\n\r\n")))
+                await writer.drain()
+                writer.close()
                 await writer.wait_closed()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            return  # whoever it was has not asked anything, or does not read the answer
+        finally:
+            self._open.pop(task, None)
+            writer.transport.abort()
 
     def _answer(self, request: bytes) -> bytes:
         method, _, rest = request.partition(b" ")

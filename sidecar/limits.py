@@ -13,6 +13,10 @@ from gapless.protocol.errors import Misuse
 
 CREDITS = 8
 """Frames sent and not acknowledged: those of a replica's link (failover/link.py)."""
+LIMIT_MAX = 1 << 60
+"""Of a limit's number: more means nothing."""
+FRAME_BYTES_LIMIT = 1 << 30
+"""Of `frame_bytes_max`: gRPC counts the bytes of a message with 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +59,6 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if type(value) is not int or value < 1:
-                raise Misuse(f"{field.name} {value!r}: a whole number, 1 or more")
+            most = FRAME_BYTES_LIMIT if field.name == "frame_bytes_max" else LIMIT_MAX
+            if type(value) is not int or not 1 <= value <= most:
+                raise Misuse(f"{field.name} = {value!r}: a whole number, 1 to {most}")

@@ -36,6 +36,12 @@ PREFIX = "GAPLESS_SIDECAR_"
 """How the environment's names begin."""
 FILE_BYTES_MAX = 4 << 20
 """Of a settings file: a thousand tokens and as many streams."""
+_NUMBERS = (
+    ("retain_s", 0, 100 * 366 * 86_400),
+    ("retain_bytes", 0, 1 << 60),
+    ("drain_s", 1, 3_600),
+)
+"""The settings that are numbers, with the least and the most of each; limits check themselves."""
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -60,7 +66,7 @@ class Settings:
     tls_client_ca: str = ""
     """File with the certificates of those who sign clients': callers without one are refused."""
     retain_s: int = 0
-    """Seconds of stream time that are kept of each output; 0 for all."""
+    """Seconds of stream time that are kept of each output; 0 for all, a century at most."""
     retain_bytes: int = 0
     """Bytes that are kept of each output; 0 for all."""
     peer: str = ""
@@ -92,6 +98,10 @@ class Settings:
             raise Misuse("tls_client_ca needs tls_certificate: clients show theirs over TLS only")
         if not self.data:
             raise Misuse("data: the directory with all streams has a name")
+        for name, least, most in _NUMBERS:
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise Misuse(f"{name} = {value!r}: a whole number, {least} to {most}")
         self._check_exposed()
 
     def _check_exposed(self) -> None:

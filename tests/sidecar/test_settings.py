@@ -76,6 +76,16 @@ WRONG = {
     "a port beyond all": 'listen = "127.0.0.1:99999"',
     "half of a pair": 'tls_certificate = "x"',
     "a limit of nothing": "[limits]\nstreams_max = 0",
+    "bytes below none": "retain_bytes = -5",
+    "seconds below none": "retain_s = -1",
+    "seconds of a thousand years": "retain_s = 99_999_999_999",
+    "no time to close": "drain_s = 0",
+    "time to close below none": "drain_s = -3",
+    "a limit that gRPC does not know": "[limits]\nframe_bytes_max = 4_294_967_296",
+    "a limit below none": "[limits]\nabsent_s = -1",
+    "fewer streams of a token than none": (
+        f'[[token]]\nname = "a"\nsha256 = "{"00" * 32}"\nstreams = -1'
+    ),
     "no TOML": "listen",
     "a token that is a text": 'token = "x"',
     "a stream without columns": '[[stream]]\nname = "s"',
