@@ -30,6 +30,7 @@ RAY_TIMING = Timing(
     resend_ms=400,
     snapshot_ms=3000,
     hang_ms=900,
+    hang_max_ms=10_000,
     lag_ms=5000,
     adopt_ms=400,
     backoff_ms=50,

@@ -82,6 +82,7 @@ LIMITS = (
     Limit("failover.merger.PENDING_ROWS_MAX", 1, 12),
     Limit("failover.merger.STATE_BYTES_MAX", 1, 4_000),
     Limit("failover.origins.PEERS_MAX", 1, 1, is_seen=False),
+    Limit("failover.ration.REPLACEMENTS_MAX", 1, 2, is_seen=False),
     Limit("failover.recent.FRAMES_MAX", 1, 3),
     Limit("failover.recent.READ_ROWS", 1, 8),
     Limit("failover.recent.ROWS_MAX", 2, 20),

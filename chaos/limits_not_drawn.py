@@ -22,6 +22,16 @@ TRIED_BY: Mapping[str, str] = {
     "test_more_replicas_than_a_merger_takes_are_refused",
     "failover.replica.TAIL_ROWS_MAX": "failover/test_replica.py::"
     "test_reading_goes_on_while_no_link_is_open_up_to_the_tails_limit",
+    "failover.ration.STRAINED_FACTOR": "failover/test_overload.py::"
+    "test_a_life_that_hangs_on_strained_machines_waits_for_its_turn_and_no_longer",
+    "failover.ration.STRAINED_MAX": "failover/test_overload.py::"
+    "test_a_life_that_hangs_on_strained_machines_waits_for_its_turn_and_no_longer",
+    "failover.strain.ALARMS_APART_MS": "failover/test_overload.py::"
+    "test_people_are_told_that_the_machines_are_overloaded_with_figures_and_not_all_the_time",
+    "failover.strain.TOGETHER_MIN": "failover/test_overload.py::"
+    "test_of_one_life_that_is_late_nothing_follows_and_of_nearly_all_it_does",
+    "failover.suspecting.LAG_FACTOR": "failover/test_overload.py::"
+    "test_a_life_whose_steps_are_long_may_take_long_for_one_and_no_longer",
     "failover.statuses.SAMPLES_MAX": "failover/test_tallies.py::"
     "test_samples_and_their_texts_are_bounded",
     "failover.statuses.TEXT_CHARS_MAX": "failover/test_tallies.py::"

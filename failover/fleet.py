@@ -16,11 +16,13 @@ from collections.abc import Sequence
 
 from gapless.failover.assigning import first_version
 from gapless.failover.desired import Desired
-from gapless.failover.effects import Effect, Kill, Send, Spawn
+from gapless.failover.effects import Alarm, Effect, Kill, Send, Spawn
 from gapless.failover.messages import Life, Retire
 from gapless.failover.placing import Placed, place
+from gapless.failover.ration import Ration
 from gapless.failover.slots import Known, Role, Shard, Slot
 from gapless.failover.starting import ReplicaStart, Start
+from gapless.failover.strain import Strain
 from gapless.failover.timing import Timing
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Bug
@@ -43,6 +45,11 @@ class Fleet:
         self._counter = 0
         self._leaving: dict[Life, int] = {}  # when each is killed
         self._over: dict[Life, int] = {}  # when each may be told again
+        self._strain = Strain(timing)
+        self._rations = [Ration(timing.replace_ms, 0) for _ in self.shards]
+        self._silenced: set[Life] = set()  # given up for their silence, and not seen to be dead
+        self._lost_lives = 0
+        self._is_rationed = False  # since the last tick: somebody waits for a replacement
         self._effects: list[Effect] = []
 
     # -- slots --------------------------------------------------------------------------------
@@ -114,6 +121,44 @@ class Fleet:
             self._forget(life, now + self.timing.kill_ms)
             self._effects.append(Kill(life))
 
+    # -- strain -------------------------------------------------------------------------------
+
+    def _is_strained(self, now: int) -> bool:
+        """Whether the machines are slow, and not the lives on them."""
+        return self._strain.lasts(now)
+
+    def _may_replace(self, shard: Shard, now: int) -> bool:
+        """Whether one more life of a shard may be replaced because it is slow or silent."""
+        ration = self._rations[shard.number]
+        if ration.may_take(now, strained=self._is_strained(now)):
+            return True
+        self._is_rationed = True
+        return False
+
+    def _replaces(self, shard: Shard, now: int) -> None:
+        """One more is."""
+        self._rations[shard.number].take(strained=self._is_strained(now))
+
+    def _silence(self, life: Life) -> None:
+        """Notes that it was given up for its silence: if it speaks, that was needless."""
+        self._silenced.add(life)
+        if len(self._silenced) > OVER_MAX:
+            self._silenced.remove(min(self._silenced))
+
+    def _was_needless(self, shard: int, now: int) -> None:
+        """A life that was suspected of silence, or given up for it, speaks."""
+        self._rations[shard].was_needless()
+        self._strain.sign(now)
+
+    def _tell_of_strain(self, now: int) -> None:
+        """Says that the machines are overloaded, where they are for long."""
+        taken = sum(ration.taken for ration in self._rations)
+        needless = sum(ration.needless for ration in self._rations)
+        rationed, self._is_rationed = self._is_rationed, False
+        what = self._strain.alarm(now, self._lost_lives, taken, needless, rationed=rationed)
+        if what:
+            self._effects.append(Alarm(what))
+
     def _forget(self, life: Life, again_at: int) -> None:
         """Notes that it is over; if it still speaks, it is told at `again_at` at the soonest."""
         self._over.pop(life, None)
@@ -123,6 +168,8 @@ class Fleet:
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
+        for ration in self._rations:
+            ration.validate()
         for slot in self.slots.values():
             slot.validate()
             if any(known.life in self._leaving for known in slot.lives()):

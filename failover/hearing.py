@@ -66,7 +66,8 @@ class Hearing(Fleet):
         known = slot.find(status.life) if slot is not None else None
         if slot is None or known is None:
             return
-        known.heard_at = slot.heard_at = now
+        suspecting.heard(known, status.busy, now)
+        slot.heard_at = now
         if isinstance(status, ReplicaStatus):
             self._on_replica(slot, known, status, now)
         else:
@@ -221,6 +222,9 @@ class Hearing(Fleet):
     ) -> None:
         """A life that is in no slot: of a supervisor before this one, or over."""
         life = status.life
+        if life in self._silenced and slot is not None:
+            self._silenced.discard(life)
+            self._was_needless(slot.shard, now)
         if self.ending == "stopping":
             if life not in self._leaving and self._over.get(life, now) <= now:
                 self._retire(life, "the job is stopped", now)
@@ -285,6 +289,7 @@ class Hearing(Fleet):
 
     def _on_died(self, event: Died, now: int) -> None:
         self._leaving.pop(event.life, None)
+        self._silenced.discard(event.life)
         self._forget(event.life, now)
         slot = self.slots.get(event.life.slot)
         known = slot.find(event.life) if slot is not None else None
@@ -305,6 +310,7 @@ class Hearing(Fleet):
 
     def _lost(self, slot: Slot, known: Known, reason: str, now: int) -> None:
         """A life is over that was needed."""
+        self._lost_lives += 1
         ran_ms, stood_ms = now - known.began_at, known.stood_ms(now)
         if known is slot.successor:
             slot.successor = None

@@ -31,6 +31,12 @@ def is_needed(slot: Slot, desired: Desired) -> bool:
     return current.state == "suspected" or current.plan != desired.plan_of(slot.index)
 
 
+def is_slow(slot: Slot) -> bool:
+    """Whether its current life is suspected of what a busy machine makes of any life."""
+    current = slot.current
+    return current is not None and bool(current.suspicion) and current.suspicion != DIVERGES
+
+
 def next_slot(shard: Shard, desired: Desired, now: int) -> Slot | None:
     """The slot whose life is replaced next; None where there is none, or all wait."""
     outdated: Slot | None = None

@@ -20,6 +20,7 @@ from typing import Literal
 from gapless.failover.backoff import Backoff
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import Life, MergerStatus, ReplicaStatus
+from gapless.failover.patience import Patience
 from gapless.failover.starting import Origin
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN
@@ -77,6 +78,14 @@ class Known:
     mark_at: int = 0
     attached_at: int = 0
     """When a merger last said that it is one of its inputs."""
+    busy: str = ""
+    """With what, as it says; empty where it says nothing of the kind."""
+    busy_at: int = 0
+    """Since when."""
+    beats: Patience = field(default_factory=Patience)
+    """How its heartbeats come."""
+    steps: Patience = field(default_factory=Patience)
+    """How it advances."""
     asked_to_drain_at: int | None = None
     qualified_ms: int = -1
     """From its start until it qualified first, or, of a merger, let a replica act first; -1 while

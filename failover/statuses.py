@@ -89,6 +89,8 @@ class ReplicaStatus:
     """How soon it was back."""
     aside_rows: int = 0
     """Rows that its plan could not process, and set aside."""
+    busy: str = ""
+    """With what, where it says nothing else until that is done; else empty."""
 
 
 class InputStatus(NamedTuple):
@@ -127,6 +129,8 @@ class MergerStatus:
     """By slot of a replica the lowest life that may still attach: the fences that it obeys."""
     samples: tuple[Divergence, ...] = ()
     """The newest divergences, the last one last: `SAMPLES_MAX` at most."""
+    busy: str = ""
+    """With what, where it says nothing else until that is done; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

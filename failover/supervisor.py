@@ -208,9 +208,14 @@ class Supervisor(Tending):
 
     def _tick(self, now: int) -> None:
         slept_ms, self._ticked_at = now - self._ticked_at, now
-        if slept_ms * 2 >= self.timing.hang_ms:
+        late_ms = slept_ms - self.timing.heartbeat_ms
+        if late_ms > 0:
+            if now - slept_ms < self._adopts_until:
+                self._adopts_until += late_ms
             for shard in self.shards:
-                suspecting.forgive(shard, slept_ms, now)
+                suspecting.forgive(shard, late_ms, now)
+        lives = (known for slot in self.slots.values() for known in slot.lives())
+        self._strain.tick(slept_ms, lives, now)
         if self._leaving:
             self._kill_overdue(now)
         if self.ending == "stopping":
@@ -225,6 +230,7 @@ class Supervisor(Tending):
             self._cut(self.cutover, now)
         if self.ending == "draining":
             self._drain(now)
+        self._tell_of_strain(now)
 
     # -- checkpoints --------------------------------------------------------------------------
 

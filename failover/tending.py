@@ -22,6 +22,7 @@ from gapless.failover.messages import Fence, Life
 from gapless.failover.origins import origins
 from gapless.failover.slots import Known, Shard, Slot
 from gapless.failover.starting import MergerStart, ReplicaStart
+from gapless.failover.suspecting import SILENT
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug
 
@@ -47,20 +48,27 @@ class Tending(Hearing):
         """Suspects whoever runs and is silent or lags, and takes it back. Who does not run yet, or
         is no replica, is dead then: there is nothing to lose.
         """
+        strained = self._is_strained(now)
         for slot in shard.slots():
             for known in slot.lives():
                 if known.state == "suspected":
                     if suspecting.has_recovered(known, now, self.timing):
+                        if known.suspicion == SILENT:
+                            self._was_needless(shard.number, now)
                         known.goes("recover")
                         known.suspicion = ""
                         known.mark_at = known.attached_at = now
                 elif known.is_live and slot.role == "r" and known is slot.current:
-                    why = suspecting.suspicion(known, shard, now, self.timing)
+                    why = suspecting.suspicion(known, shard, now, self.timing, strained=strained)
                     if why:
                         known.goes("suspect")
                         known.suspicion = why
-                elif suspecting.is_silent(known, now, self.timing):
+                elif suspecting.is_silent(
+                    known, now, self.timing, strained=strained
+                ) and self._may_replace(shard, now):
+                    self._replaces(shard, now)
                     self._dismiss(known, "it is silent", now, by_force=True)
+                    self._silence(known.life)
                     self._lost(slot, known, "it was silent", now)
 
     # -- mergers ------------------------------------------------------------------------------
@@ -107,9 +115,12 @@ class Tending(Hearing):
                 self._cancel(slot, beside, "the life beside it goes on", now)
         if self._may_start_successor(shard):
             waits = replacing.next_slot(shard, self.desired, now)
-            if waits is not None:
-                plan = self.desired.plan_of(waits.index)
-                waits.successor = self._start_replica(shard, waits, plan, INF, now)
+            if waits is None or (replacing.is_slow(waits) and not self._may_replace(shard, now)):
+                return
+            plan = self.desired.plan_of(waits.index)
+            waits.successor = self._start_replica(shard, waits, plan, INF, now)
+            if waits.successor is not None and replacing.is_slow(waits):
+                self._replaces(shard, now)
 
     def _may_start_successor(self, shard: Shard) -> bool:
         """One at a time."""
@@ -121,6 +132,7 @@ class Tending(Hearing):
 
     def _promote(self, shard: Shard, slot: Slot, now: int) -> None:
         before = slot.succeed()
+        self._lost_lives += 1
         self._fence(shard, slot)
         self._dismiss(before, "another has taken over", now, by_force=bool(before.suspicion))
 

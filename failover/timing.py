@@ -1,8 +1,9 @@
 """How long the machines wait: all that depends on a deployment, in one place, in milliseconds.
 
     a message and its answer      resend_ms > a round trip, else everything is said twice
-    a life                        start_ms, heartbeat_ms << hang_ms < join_ms, absent_ms
-    trying again                  backoff_ms, doubled up to backoff_max_ms
+    a life                        start_ms, heartbeat_ms << hang_ms < join_ms, hang_max_ms, busy_ms
+    a merger                      absent_ms
+    trying again                  backoff_ms, doubled up to backoff_max_ms; replace_ms
 
 The defaults suit a small network and the simulator. No promise of the output depends on them: wrong
 ones make a job slow, or make it replace what was alive, but never make it say something wrong.
@@ -37,11 +38,22 @@ class Timing:
     drain_ms: int = 500
     """A merger that is to close does so after that long without data: longer than a resend."""
     hang_ms: int = 2000
-    """A life without a heartbeat for that long is suspected: several were lost, not one."""
+    """A life without a heartbeat for that long is suspected: several were lost, not one. Where they
+    come irregularly it is longer, as long as they have lately taken.
+    """
+    hang_max_ms: int = 15_000
+    """A life without a heartbeat for that long is suspected however slow the machines are."""
+    busy_ms: int = 30_000
+    """A life that says that it is busy may be silent, or say nothing else, for that long."""
+    replace_ms: int = 20_000
+    """So often one more life of a shard may be replaced for it is slow or silent, beyond those that
+    may be at once: replacing what is slow makes all slower.
+    """
     join_ms: int = 5000
-    """A replica that takes in what it begins with, and does not run yet, may be silent for longer:
-    it is busy with that, the more so where all of them begin at once, and nobody waits for it
-    alone. Ended too early it would have the next one begin as slowly.
+    """A replica that takes in what it begins with, and does not run yet, may be silent for longer,
+    as may a merger until it lets a replica act: it is busy with that, the more so where all of them
+    begin at once, and nobody waits for it alone. Ended too early it would have the next one begin
+    as slowly.
     """
     lag_ms: int = 5000
     """A replica that is behind and has not advanced for that long is suspected."""

@@ -1,0 +1,79 @@
+"""Rationing: how many lives of a shard may be replaced because the supervisor believes something.
+
+    calm        REPLACEMENTS_MAX at once, then one for each replace_ms
+    strained    STRAINED_MAX at once, then one for each STRAINED_FACTOR * replace_ms
+
+A replacement costs the machine a start, and a state that is read: where it was needless it makes
+the next one more likely. So there are only so many, and each one that turns out to have been
+needless, because the life that was given up speaks again, halves what is left. Lives that have died
+are not counted: they leave room, and have a back-off of their own.
+"""
+
+from __future__ import annotations
+
+from gapless.protocol.errors import Bug
+
+REPLACEMENTS_MAX = 20
+"""In a row, of one shard: more than its slots, so that a node that hangs costs no wait."""
+STRAINED_MAX = 1
+"""In a row while the machines are strained: whatever hangs then may hang for want of a CPU."""
+STRAINED_FACTOR = 12
+"""How much more slowly they come back then: with the default wait, one in four minutes."""
+
+
+class Bucket:
+    """Tokens that come back with time."""
+
+    __slots__ = ("_at", "_most", "_refill_ms", "tokens")
+
+    def __init__(self, most: int, refill_ms: int, now: int) -> None:
+        self.tokens = most
+        self._most = most
+        self._refill_ms = refill_ms
+        self._at = now  # when the last token came
+
+    def refill(self, now: int) -> None:
+        """Time has passed."""
+        count = (now - self._at) // self._refill_ms
+        if count > 0:
+            self.tokens = min(self._most, self.tokens + count)
+            self._at += count * self._refill_ms
+
+    def take(self) -> None:
+        """One of them, if there is one."""
+        self.tokens = max(0, self.tokens - 1)
+
+
+class Ration:
+    """Of one shard."""
+
+    def __init__(self, replace_ms: int, now: int) -> None:
+        self._calm = Bucket(REPLACEMENTS_MAX, replace_ms, now)
+        self._strained = Bucket(STRAINED_MAX, STRAINED_FACTOR * replace_ms, now)
+        self.taken = 0
+        """Replacements so far."""
+        self.needless = 0
+        """Of what was given up, how often it spoke again."""
+
+    def may_take(self, now: int, *, strained: bool) -> bool:
+        """Whether one more life may be replaced."""
+        self._calm.refill(now)
+        self._strained.refill(now)
+        return self._calm.tokens > 0 and (not strained or self._strained.tokens > 0)
+
+    def take(self, *, strained: bool) -> None:
+        """One more life is replaced."""
+        self._calm.take()
+        if strained:
+            self._strained.take()
+        self.taken += 1
+
+    def was_needless(self) -> None:
+        """A life that was given up has spoken."""
+        self.needless += 1
+        self._calm.tokens //= 2
+
+    def validate(self) -> None:
+        """Raises `Bug` where more is there than may be."""
+        if not 0 <= self._calm.tokens <= REPLACEMENTS_MAX:
+            raise Bug(f"{self._calm.tokens} replacements are left of {REPLACEMENTS_MAX}")
