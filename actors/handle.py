@@ -10,8 +10,9 @@ again. Lives and output go on without handles, and without a root.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,25 +29,26 @@ from ray.exceptions import (
 )
 
 from gapless.actors import cluster
+from gapless.actors.asking import RunningMergers
 from gapless.actors.book import Book
+from gapless.actors.feed import Feed
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import named as actors_named
 from gapless.actors.hosts import reason
 from gapless.actors.options import check_code
+from gapless.actors.outputs import Output
 from gapless.actors.plans import Plans, named_plans
+from gapless.actors.reading import Start, mergers_of, slots_of, start_at, subscriber_of
 from gapless.actors.setup import RAY_TIMING, JobDir
-from gapless.actors.subscribing import Subscription, subscriber_name
+from gapless.actors.subscribing import Subscription
 from gapless.actors.views import JobView
 from gapless.actors.whereabouts import cluster_of, root_name
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
 from gapless.failover.desired import Change, Scale, Stop
-from gapless.failover.messages import Token
-from gapless.failover.subscriber import StartAt, Subscriber
 from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
-from gapless.failover.tokens import decode
 from gapless.protocol.errors import GaplessError, JobError, Misuse
 from gapless.protocol.schema import StreamSchema
 
@@ -64,6 +66,8 @@ GONE_S = 5.0
 """How long a root may take to go once it has said that it does."""
 TABLE_S = 60.0
 """How long `table` waits for the output to get as far as was asked for."""
+
+_log = logging.getLogger("gapless.actors")
 
 
 class Job:
@@ -87,7 +91,7 @@ class Job:
     def subscribe(
         self,
         deliver: Deliver = "changes",
-        start: StartAt | str | Mapping[str, Token] = "now",
+        start: Start | Any = "now",
         *,
         mergers: Sequence[int] | None = None,
     ) -> Subscription:
@@ -98,52 +102,48 @@ class Job:
         now), "begin", a time, or the token of an earlier subscription. `mergers`: which of each
         shard's are read, by index; all of them by default, so that one may die unnoticed.
         """
+        at = start_at(start, self._schema.time_unit)
+        try:
+            desired, book = self.status().desired, self._book()
+        except (JobError, Misuse):  # the root is gone, or the cluster with it
+            if self.is_running:
+                raise
+            return self.output.subscribe(deliver, at, mergers=mergers)
+        by_shard = mergers_of(desired, mergers)
         record = self._job_dir.job.record
-        desired = self.status().desired
-        indexes = range(desired.mergers) if mergers is None else mergers
-        wrong = [i for i in indexes if not 0 <= i < desired.mergers]
-        if wrong or not indexes:
-            raise Misuse(f"mergers {list(indexes)}: the job has {desired.mergers} a shard, from 0")
-        by_shard = {
-            str(shard): tuple(f"m{shard}.{i}" for i in indexes) for shard in range(desired.shards)
-        }
-        machine = Subscriber(
-            subscriber_name(),
-            by_shard,
-            self._schema,
-            deliver=deliver,
-            insert_only=record.insert_only and record.case == "r3",
-            start=self._start_at(start),
-            case=record.case,
-            timing=self._timing,
-        )
-        slots = tuple(slot for slots in by_shard.values() for slot in slots)
-        return Subscription(machine, slots, self._schema, self._root, self._book(), self.dir)
+        machine = subscriber_of(record, by_shard, self._schema, deliver, at, self._timing)
+        slots = slots_of(by_shard)
+        asked = RunningMergers(machine.name, slots, self._schema, self._root, book, _log.warning)
+        return Subscription(Feed(machine, slots, self._schema, self.dir, asked))
 
-    def _start_at(self, start: StartAt | str | Mapping[str, Token]) -> StartAt:
-        match start:
-            case "now" | "begin" | Mapping():
-                return start
-            case str():
-                return decode(start)
-        return instant(start, self._schema.time_unit)
+    @property
+    def output(self) -> Output:
+        """The output as the job's directory has it: also once the job is over."""
+        return Output(self.dir)
 
     def table(self, at: Any = None) -> pa.Table:
-        """The answer at a time, as far as it is durable; by default the newest that is known.
+        """The answer at a time, as far as it is durable; by default the newest that is known: where
+        nothing is alive any more, that of the last instant at which anything was.
 
         `at` is an int in the stream's unit, a datetime, a date. Raises `Misuse` where the output
         is not stable that far within a minute, `Trimmed` where that part of it is gone.
         """
         since = None if at is None else instant(at, self._schema.time_unit)
         with self.subscribe(start="now" if since is None else since) as subscription:
-            emit = subscription.next_emit(TABLE_S)
+            try:
+                emit = subscription.next_emit(TABLE_S)
+            except StopIteration:  # the job is over, and its output does not go so far
+                emit = None
         if emit is None:
             raise Misuse(
                 f"table: the output of {self.name} is not stable up to {at} after {TABLE_S:g} s"
             )
-        if since is None:
-            return last_answer([emit.frame], self._schema, True)
-        return answer([emit.frame], self._schema, since)
+        if since is not None:
+            return answer([emit.frame], self._schema, since)
+        frame = emit.frame
+        if len(frame) and int(frame.ve.max()) >= emit.since:
+            return last_answer([frame], self._schema, True)
+        return self.output.last_table()
 
     # -- looking ------------------------------------------------------------------------------
 

@@ -1,67 +1,83 @@
-"""A merger that is no more, as its journal answers for it: the end of a stopped job's output.
+"""The mergers' answers as their journals give them: who asks reads a job's directory, no process.
 
-    Fetch(token)    the rows behind it, until there are none: then all of it was delivered
-    Open(since)     the table, if the output got that far
+    Fetch(token)    the rows behind it; nothing where there are none yet
+    Open(since)     the table, once the output got that far
 
-Nobody writes to the journal of a stopped job any more, so whoever sees the job's directory can read
-what no merger is left to deliver.
+What a reader of a journal sees is durable and lies before every cut, whether its writer is alive or
+gone. Of a job that is stopped nobody writes any more: once all questions found nothing, all of its
+output was delivered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from gapless.actors.setup import JobDir
 from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened, Token
 from gapless.failover.output import OutputReader
+from gapless.failover.scanning import BeyondEnd
+from gapless.journal.layout import layout_of
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.schema import StreamSchema
 
 
-class StoredMerger:
+class StoredMergers:
+    """The outputs of a job's mergers, by slot."""
+
+    def __init__(self, job_dir: Path, slots: Iterable[str], schema: StreamSchema) -> None:
+        """Opens the directory: raises `Misuse` and `JobError` where it holds no job."""
+        self._dir = JobDir(job_dir)
+        self._schema = schema
+        self._mergers = {slot: _StoredMerger(self._dir, slot, schema) for slot in slots}
+
+    def is_stopped(self) -> bool:
+        """Whether the job is, as its directory says; raises where that cannot be read."""
+        return self._dir.job.desired().state == "stopped"
+
+    def answer(self, slot: str, question: Message) -> Message | None:
+        """What the merger would say; None where it would wait for more."""
+        return self._mergers[slot].answer(question)
+
+
+class _StoredMerger:
     """The output of one merger."""
 
-    def __init__(self, job_dir: Path, slot: str, schema: StreamSchema) -> None:
+    def __init__(self, job_dir: JobDir, slot: str, schema: StreamSchema) -> None:
         self._slot = slot
-        self._reader = OutputReader(JobDir(job_dir).output(slot), schema)
-        self.is_read = False
-        """Whether there was nothing more the last time."""
-
-    @staticmethod
-    def is_stopped(job_dir: Path) -> bool:
-        """Whether the job is, as its directory says; raises where that cannot be read."""
-        return JobDir(job_dir).job.desired().state == "stopped"
+        self._disk = job_dir.output(slot)
+        self._reader = OutputReader(self._disk, schema)
 
     def answer(self, question: Message) -> Message | None:
-        """What the merger would say; None where it would wait for more."""
+        if not isinstance(question, Fetch | Open):
+            return None
         try:
-            match question:
-                case Fetch(_, token):
-                    return self._fetched(token)
-                case Open(_, attempt, since):
-                    return self._opened(attempt, since)
-        except GaplessError as e:
-            asked = question.token if isinstance(question, Fetch) else 0
+            if layout_of(self._disk) is None:
+                return None  # it has not begun to write
             if isinstance(question, Open):
-                asked = question.attempt
-            self.is_read = True
+                return self._opened(question.attempt, question.since)
+            return self._fetched(question.token)
+        except GaplessError as e:
+            asked = question.token if isinstance(question, Fetch) else question.attempt
             return Declined(self._slot, asked, OutputReader.why(e), str(e))
-        return None
 
     def _fetched(self, token: Token) -> Message | None:
+        if token.merger != self._slot:
+            reason = f"the token is of {token.merger or 'no merger'}, and this is {self._slot}"
+            return Declined(self._slot, token, "elsewhere", reason)
         frame = self._reader.read(token)
         if frame is None:
-            self.is_read = True
             return None
         stable = token.stable if frame.stable is None else max(token.stable, frame.stable)
         after = Token(self._slot, token.epoch, token.offset + len(frame), stable)
         return Delivery(token.offset, frame, after)
 
-    def _opened(self, attempt: int, since: int | None) -> Message:
-        frame, offset = self._reader.table(BEGIN if since is None else since)
+    def _opened(self, attempt: int, since: int | None) -> Message | None:
+        try:
+            frame, offset = self._reader.scan(since).run()
+        except BeyondEnd:
+            return None  # it may get there
         stable = BEGIN if frame.stable is None else frame.stable
         from_when = stable if since is None else since
-        if since is None:
-            frame = frame.take(frame.ve >= from_when, frame.stable)
         return Opened(attempt, from_when, frame, Token(self._slot, 0, offset, stable))

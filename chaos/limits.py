@@ -91,6 +91,7 @@ LIMITS = (
     Limit("merge.membership.REASONS_MAX", 1, 2),
     Limit("merge.divergence.QUESTIONS_MAX", 1, 8),
     Limit("journal.segment.RECORD_BYTES_MAX", 200, 600),
+    Limit("failover.scanning.SLICE_FRAMES", 1, 2, is_seen=False),
     Limit("failover.sending.BACKLOG_FRAMES_MAX", 1, 2),
     Limit("failover.sending.GATHER_FRAMES_MAX", 1, 3),
     Limit("failover.sending.GATHER_MS", 1, 20),

@@ -18,6 +18,10 @@ TRIED_BY: Mapping[str, str] = {
     "test_a_slot_whose_lives_are_all_odd_is_given_up_until_somebody_says_so",
     "failover.diverging.SLOTS_MIN": "failover/test_diverging.py::"
     "test_slots_below_the_least_are_no_majority",
+    "failover.handover.WAITING_BYTES_MAX": "actors/test_subscribing.py::"
+    "test_a_program_that_never_reads_costs_what_may_wait_and_one_answer",
+    "failover.handover.WAITING_MAX": "actors/test_outputs.py::"
+    "test_what_waits_for_a_program_that_does_not_read_is_not_read_either",
     "failover.inputs.LINKS_MAX": "failover/test_merger.py::"
     "test_more_replicas_than_a_merger_takes_are_refused",
     "failover.replica.TAIL_ROWS_MAX": "failover/test_replica.py::"

@@ -126,11 +126,9 @@ class SimulatedDisk:
     def link(self, source: str, name: str) -> None:
         """Both names mean one file from now on."""
         file = self._file(source)
-        there = self._files.get(name)
-        if there is None:
-            self._enter(name, file)
-        elif there is not file:
+        if name in self._files:
             raise FileExistsError(errno.EEXIST, "there is such a file", name)
+        self._enter(name, file)
 
     def unlink(self, name: str) -> None:
         """Takes a name away; nothing happens where it is none."""

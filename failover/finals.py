@@ -9,7 +9,8 @@ final yet is held; what is goes out as inserts, followed by the stable that made
 
 So behind a stable t exactly the events have been given that are final at t, whoever tells the
 stream and however. That is the whole token: to go on at t, all events with `ve >= t` are read again
-and those that are final at t are left out.
+and those that are final at t are left out. Who begins at a time t has no token, and nothing was
+given: then none is left out, as of events that only ever insert one that lives at t is final at t.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ class Finals:
         self.stable = BEGIN
         """What is final at this time has been given."""
 
-    def begin(self, since: int, table: Frame) -> Frame:
-        """Takes every event with `ve >= since`, of which those final at `since` were given before.
+    def begin(self, since: int, table: Frame, *, resumes: bool) -> Frame:
+        """Takes every event with `ve >= since`. Of these, where it `resumes` from a token, those
+        final at `since` were given before.
 
         Returns what is new of it, and its stable.
         """
+        if not resumes:
+            return self._take(table)
         self.stable = since
         given = self.was_given(table, since)
         return self._take(table.take(~given, table.stable))

@@ -22,12 +22,11 @@ from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.messages import Life, Token, Why
 from gapless.failover.recent import Recent
-from gapless.journal.base import read_base
+from gapless.failover.scanning import BeyondEnd, Scan, from_base
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import claim, claimed_by, is_fenced
-from gapless.journal.head import Base
-from gapless.journal.layout import Layout, layout_of, opened
+from gapless.journal.layout import Layout, layout_of
 from gapless.journal.reader import Reader
 from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES
@@ -46,10 +45,6 @@ ROWS_PER_RECORD = 256
 the live table, the more records there are from one base to the next."""
 NO_GUARD: Final = nullcontext()
 """Of an output that one thread writes and reads."""
-
-
-class BeyondEnd(JournalError):
-    """What was asked for lies behind the end of the output: nobody has been given it."""
 
 
 class OutputJournal:
@@ -163,7 +158,7 @@ class OutputJournal:
         return writer.bytes_since_base >= self._base_bytes or self._records >= records_max
 
     def watch(self) -> None:
-        """Raises `Fenced` where somebody has taken the journal over: one small read."""
+        """Raises `Fenced` where somebody has taken the journal over: one stat."""
         if is_fenced(self._disk, self.epoch):
             raise Fenced(f"{self._disk}: epoch {self.epoch} is over, another life writes here")
 
@@ -270,19 +265,19 @@ class OutputReader:
         Raises `Trimmed` where what is left of the journal cannot say it, `BeyondEnd` where the
         output is not stable up to `since`.
         """
+        known = self.recent_table(since)
+        return Scan(self._disk, self._schema, since).run() if known is None else known
+
+    def scan(self, since: int | None) -> Scan:
+        """The same, to be read slice by slice; without `since` of what is not settled."""
+        return Scan(self._disk, self._schema, since)
+
+    def recent_table(self, since: int) -> tuple[Frame, int] | None:
+        """The same where memory has it, at once; None where the journal is to be scanned."""
+        if self._recent is None:
+            return None
         with self._guard:
-            known = None if self._recent is None else self._recent.table(since)
-        if known is not None:
-            return known
-        fold = Fold(self._schema, since)
-        base, reader = self._from_base(since)
-        if base is not None:
-            fold.add(base)
-        while (frame := reader.read()) is not None:
-            fold.add(frame)
-        if fold.stable < since:
-            raise BeyondEnd(f"{self._disk}: the output is stable up to {fold.stable}, not {since}")
-        return fold.table(), reader.position[0]
+            return self._recent.table(since)
 
     def peer(self, since: int) -> tuple[Frame | None, int]:
         """The next frame of the output as a stream that joins; None where nothing is new, or where
@@ -294,7 +289,7 @@ class OutputReader:
         if self._peer is None:
             if layout_of(self._disk) is None:
                 return None, BEGIN
-            self._peer = _Peer(self._disk, *self._from_base(since))
+            self._peer = _Peer(self._disk, *from_base(self._disk, self._schema, since))
         return self._peer.next(), self._peer.join_at
 
     @staticmethod
@@ -315,20 +310,6 @@ class OutputReader:
     def _check(self, schema: StreamSchema) -> None:
         if schema != self._schema:
             raise SchemaError(f"{self._disk} holds {schema}, wanted is {self._schema}")
-
-    def _from_base(self, since: int) -> tuple[Frame | None, Reader]:
-        """The newest base that has every event with `ve >= since`, and a reader of what follows;
-        without one, a reader from the begin.
-        """
-        layout = opened(self._disk)
-        self._check(layout.schema)
-        commits = Commits(self._disk, layout)
-        for base in reversed(commits.head.bases):
-            offset = _rows_at(commits, base)
-            live = None if offset is None else read_base(self._disk, layout, base)
-            if offset is not None and live is not None and _stable_of(live) <= since:
-                return live, Reader(self._disk, start={0: offset})
-        return None, Reader(self._disk, start={0: 0})
 
 
 class _Peer:
@@ -372,19 +353,6 @@ def _above(frame: Frame, stable: int) -> Frame:
 
 def _stable_of(base: Frame) -> int:
     return BEGIN if base.stable is None else base.stable
-
-
-def _rows_at(commits: Commits, base: Base) -> int | None:
-    """How many rows a base stands for; None where too much was trimmed to know.
-
-    Rows are trimmed up to the last base at most, so of that one it is always known.
-    """
-    facts, head = commits.facts, commits.head
-    ends = facts.column("first").to_numpy() + facts.column("rows").to_numpy()
-    before = ends[(facts.column("commit").to_numpy() <= base.commit) & (ends > 0)]
-    if len(before):
-        return int(before.max())
-    return head.first[0] if base == head.bases[-1] or not head.first[0] else None
 
 
 def _claimed(disk: Disk, after: int, who: str, token: str) -> int:

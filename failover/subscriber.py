@@ -66,7 +66,8 @@ class Subscriber:
     ) -> None:
         """`mergers`: by shard the slots of its mergers; all of them are read. `case`: what merges
         two of them. `insert_only`: no event of the output is ever adjusted (see finals.py), so that
-        it is final earlier. `start`: a time t begins with every event with `ve >= t`.
+        it is final earlier. `start`: a time t begins with every event with `ve >= t`, of `final`
+        too: it is no token, and nothing was given before.
         """
         _check(mergers, deliver, start)
         self.name = name
@@ -101,6 +102,11 @@ class Subscriber:
     def tokens(self) -> Mapping[str, Token]:
         """Where it stands: behind all that was handed out. Empty until it has begun."""
         return self._tokens
+
+    @property
+    def _resumes(self) -> bool:
+        """Whether it began with tokens: what they stand for was handed out before."""
+        return isinstance(self._start, Mapping)
 
     @property
     def has_ended(self) -> bool:
@@ -225,7 +231,7 @@ class Subscriber:
             its_since, frame = stream.begin()
             since = max(since, its_since)
             if self._finals:
-                frame = self._finals[shard].begin(its_since, frame)
+                frame = self._finals[shard].begin(its_since, frame, resumes=self._resumes)
             frames.append(frame.with_stable(None))
             self._stables[shard] = stream.stable
             self._tokens[shard] = self._token(stream)

@@ -7,10 +7,6 @@ What a journal asks of a file system, and what POSIX gives: `link` makes a name 
 there whole, or fails because the name exists; bytes appended are seen by whoever reads after; a
 file that has no name any more stays for those who have it open. Object stores give none of it, so
 commits and fencing need a POSIX file system.
-
-Over a network less is asked, which is what NFS gives as it is mounted by default. That a name is
-*not* there (`exists`, and what reads nothing) may be as of a minute ago, until its folder is
-listed. What is in a file that is there, and whether a name can be made, is as of now.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from gapless.journal.mount import mount_of
 from gapless.protocol.errors import JournalError, Misuse
 
 WRITTEN_OPEN_MAX = 64
@@ -148,7 +143,6 @@ class LocalDisk:
         self._root = Path(root)
         self._start = f"{self._root}/"  # joined to names here and there: a Path costs microseconds
         self._entered: set[str] = set()  # names that their directory is known to hold for good
-        self._is_sent: bool | None = None  # whether each write is sent to a server; not looked yet
         self._entered_above = False  # whether the directories above hold the journal's own
 
     def __repr__(self) -> str:
@@ -161,13 +155,9 @@ class LocalDisk:
     def size(self, name: str) -> int:
         """Bytes in the file; 0 where there is none."""
         try:
-            fd = os.open(self._start + name, os.O_RDONLY | os.O_CLOEXEC)
+            return os.stat(self._start + name).st_size  # noqa: PTH116  # as often as it is read
         except FileNotFoundError:
             return 0
-        try:
-            return os.fstat(fd).st_size  # an open file's is that of the server, a name's is not
-        finally:
-            os.close(fd)
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file: one stat."""
@@ -195,7 +185,6 @@ class LocalDisk:
         try:
             while left:
                 left = left[os.write(fd, left) :]
-            self._send(fd)
         except OSError as e:
             try:
                 os.ftruncate(fd, size)  # what a full disk took of it would lie before the next
@@ -206,17 +195,6 @@ class LocalDisk:
                 ) from None
             raise
         return size + len(data)
-
-    def _send(self, fd: int) -> None:
-        """Over a network what was written reaches the server now: it counts for whoever reads it
-        on another machine, and takes the journal over there.
-        """
-        if self._is_sent is None:
-            text = mountinfo()
-            mount = None if text is None else mount_of(text, str(self._root.resolve()))
-            self._is_sent = mount is not None and mount.writes_back
-        if self._is_sent:
-            os.fdatasync(fd)
 
     def _writable(self, name: str) -> int:
         fd = self._opened.get(name)
@@ -291,9 +269,7 @@ class LocalDisk:
 
     def put(self, name: str, data: bytes) -> None:
         """One pwrite at the start."""
-        fd = self._writable(name)
-        os.pwrite(fd, data, 0)
-        self._send(fd)
+        os.pwrite(self._writable(name), data, 0)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on."""
@@ -357,14 +333,6 @@ class LocalDisk:
         self._root.mkdir(parents=True, exist_ok=True)
         stat = os.statvfs(self._root)
         return stat.f_bavail * stat.f_frsize
-
-
-def mountinfo() -> str | None:
-    """What is mounted where, in Linux's own words; None on systems without them."""
-    try:
-        return Path("/proc/self/mountinfo").read_text(errors="replace")
-    except FileNotFoundError:
-        return None
 
 
 def _sync(path: Path, call: Callable[[int], None]) -> None:

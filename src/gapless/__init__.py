@@ -67,6 +67,8 @@ _HOMES = {
     "TokenError": "gapless.protocol.errors",
     "Trimmed": "gapless.protocol.errors",
     "Job": "gapless.actors.handle",
+    "Output": "gapless.actors.outputs",
+    "output": "gapless.actors.outputs",
     "Subscription": "gapless.actors.subscribing",
     "attach": "gapless.actors.handle",
     "launch": "gapless.actors.launching",
@@ -104,6 +106,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from gapless.actors.handle import Job, attach
     from gapless.actors.launching import launch, resume
+    from gapless.actors.outputs import Output, output
     from gapless.actors.subscribing import Subscription
     from gapless.embedded import Execution, execute, table
     from gapless.engine.functions import function
@@ -188,6 +191,7 @@ __all__ = [
     "MemoryLimit",
     "Misuse",
     "NotEquivalent",
+    "Output",
     "ParseError",
     "Plan",
     "Policy",
@@ -224,6 +228,7 @@ __all__ = [
     "mean",
     "min",
     "ordered",
+    "output",
     "parse",
     "quantile",
     "quorum",

@@ -21,7 +21,6 @@ FITTING: dict[str, set[str | None]] = {
     "lets the fenced in": {"incarnation"},
     "obeys anybody": {"incarnation"},
     "writes past the cut": {"incarnation"},
-    "trusts absence": {"incarnation"},
     "counts nobody": {"incarnation"},
     "promotes at once": {"redundancy"},
     "unassigns the last": {BY_A_MACHINE},

@@ -14,7 +14,7 @@ from gapless.protocol.errors import StreamViolation
 from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
-from gapless.protocol.variants import random_tdb, random_telling, tell
+from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
 
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]
 SEEDS = 40
@@ -84,8 +84,40 @@ def test_who_goes_on_at_a_stable_is_given_the_rest_and_nothing_again() -> None:
                 continue
             later = Finals(DEFAULT_SCHEMA, insert_only=False)
             reset = so_far.since(finals.stable).to_frame()
-            rest = [later.begin(finals.stable, reset), *map(later.take, frames[i + 1 :])]
+            rest = [
+                later.begin(finals.stable, reset, resumes=True),
+                *map(later.take, frames[i + 1 :]),
+            ]
             assert sum(map(events, [*given, *rest]), Counter()) == table.counts()
+
+
+@pytest.mark.parametrize("insert_only", [False, True])
+def test_who_begins_at_a_time_is_given_all_that_ends_from_then_on_once(insert_only: bool) -> None:
+    for seed in range(SEEDS):
+        rng = random.Random(f"finals from a time {seed}")
+        table = random_tdb(rng, DEFAULT_SCHEMA, PAYLOADS, 40, duplicates=not insert_only)
+        telling = Telling(order="any", disorder=5) if insert_only else random_telling(rng)
+        frames = tell(table, telling, seed)
+        so_far = Tdb(DEFAULT_SCHEMA)
+        for i, each in enumerate(frames):
+            so_far.fold(each)
+            since = so_far.stable - rng.randrange(4)
+            if so_far.stable == BEGIN or so_far.stable == INF:
+                continue
+            finals = Finals(DEFAULT_SCHEMA, insert_only=insert_only)
+            reset = so_far.since(since).to_frame()
+            given = [finals.begin(since, reset, resumes=False), *map(finals.take, frames[i + 1 :])]
+            finals.validate()
+            assert sum(map(events, given), Counter()) == table.since(since).counts()
+
+
+def test_what_lives_at_a_time_and_began_before_is_final_there_and_is_given() -> None:
+    table = frame("ins(A,1,9) ins(B,7,12) stable(6)")
+    finals = Finals(DEFAULT_SCHEMA, insert_only=True)
+    assert events(finals.begin(5, table, resumes=False)) == events(frame("ins(A,1,9)"))
+    again = Finals(DEFAULT_SCHEMA, insert_only=True)
+    assert events(again.begin(6, table, resumes=True)) == events(frame(""))
+    assert events(again.take(frame("stable(8)"))) == events(frame("ins(B,7,12)"))
 
 
 def test_an_adjust_of_what_was_given_is_refused_and_changes_nothing() -> None:

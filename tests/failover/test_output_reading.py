@@ -10,7 +10,8 @@ from gapless.failover import fold as fold_module
 from gapless.failover import recent as recent_module
 from gapless.failover.fold import Fold
 from gapless.failover.messages import Token
-from gapless.failover.output import BeyondEnd, OutputReader
+from gapless.failover.output import OutputReader
+from gapless.failover.scanning import BeyondEnd
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
 from gapless.journal.layout import Layout

@@ -114,7 +114,7 @@ def wrong_finals(world: World, table: Tdb) -> str:
     if extra or start == "now":
         return f"given too often: {extra}" if extra else ""
     since = BEGIN if start == "begin" else start
-    owed = [e for e in table.events if (e.vs if world.how["insert_only"] else e.ve) >= since]
+    owed = [e for e in table.events if e.ve >= since]  # a time is no token: nothing was given yet
     missing = Tdb(DEFAULT_SCHEMA, owed).counts() - given
     return f"missing: {missing}" if missing else ""
 
@@ -194,6 +194,11 @@ class GivesAgain(Finals):
         """Breaks on purpose."""
 
 
+class TakesATimeForAToken(Finals):
+    def begin(self, since: int, table: Frame, *, resumes: bool) -> Frame:  # noqa: ARG002  # it does not look at that
+        return super().begin(since, table, resumes=True)
+
+
 class ReusesTokensElsewhere(Subscriber):
     def _exact(self, token: Token, mergers: tuple[str, ...]) -> Token | None:
         return token._replace(merger=mergers[0]) if len(mergers) == 1 else None
@@ -221,6 +226,10 @@ BROKEN: dict[str, tuple[Callable[[], type[Subscriber]], dict[str, Any]]] = {
     ),
     "final too early": (build(FINALS=FinalTooEarly), {"deliver": "final", "insert_only": False}),
     "gives again": (build(FINALS=GivesAgain), {"deliver": "final", "start": BEGIN}),
+    "takes a time for a token": (
+        build(FINALS=TakesATimeForAToken),
+        {"deliver": "final", "insert_only": True, "start": 20},
+    ),
     "reuses tokens elsewhere": (
         lambda: ReusesTokensElsewhere,
         {"readers": 1, "deliver": "changes"},

@@ -1,0 +1,190 @@
+"""The output of a job as its directory has it, whether or not a cluster, or the job, is there.
+
+    output = gl.output("jobs/talkers")
+    for frame in output.subscribe(start=token): ...      to its end, or on as it grows
+    output.table()                                       the last answer
+    output.status()                                      whether it is stopped, how far it goes
+
+It reads the journals of the mergers and asks nobody, so it needs no Ray and runs no code of the
+job. Where the job is stopped nothing dies any more, so of each shard one journal is read: the one
+that the token is of, which goes on with the very next row, or the one that goes farthest. Else all
+are merged, as `Job.subscribe` does, and followed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.actors.feed import Feed
+from gapless.actors.reading import Start, mergers_of, slots_of, start_at, subscriber_of
+from gapless.actors.setup import RAY_TIMING, JobDir
+from gapless.actors.subscribing import Subscription
+from gapless.engine.answer import answer, instant, last_answer
+from gapless.failover.desired import Desired, State
+from gapless.failover.messages import Token
+from gapless.failover.output import OutputReader
+from gapless.failover.scanning import BeyondEnd, end_of, last_events
+from gapless.failover.subscriber import StartAt
+from gapless.failover.table import Deliver
+from gapless.journal.layout import layout_of
+from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.errors import GaplessError, Misuse
+from gapless.protocol.schema import StreamSchema
+
+TABLE_S = 60.0
+"""How long `table` waits for the output of a job that runs to get as far as was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOf:
+    """What one merger has left."""
+
+    merger: str
+    rows: int
+    stable: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """What a job's directory says of its output."""
+
+    name: str
+    job_dir: str
+    state: State
+    """What is desired: whether anything runs only a cluster knows."""
+    outputs: tuple[OutputOf, ...]
+
+    @property
+    def stable(self) -> int:
+        """All shards are durable up to here, each in one of its mergers' journals."""
+        shards: dict[str, int] = {}
+        for each in self.outputs:
+            shard = each.merger.partition(".")[0]
+            shards[shard] = max(shards.get(shard, BEGIN), each.stable)
+        return min(shards.values(), default=BEGIN)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can follow: the input has ended, and all of it is answered."""
+        return self.stable == INF
+
+
+class Output:
+    """A job's output, read from its directory. See the module."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Raises `Misuse` where no job is there, `JobError` where it does not read."""
+        self.dir = Path(path)
+        self._job_dir = JobDir(self.dir)
+        self._record = self._job_dir.job.record
+        self.name = self._record.name
+        self._known: StreamSchema | None = None
+
+    @property
+    def schema(self) -> StreamSchema:
+        """Of the output. Raises `Misuse` where no merger has begun yet."""
+        if self._known is None:
+            layouts = [layout_of(self._job_dir.output(slot)) for slot in self._slots()]
+            known = [layout.schema for layout in layouts if layout is not None]
+            if not known:
+                raise Misuse(f"{self.dir}: job {self.name} has no output yet: no merger has begun")
+            self._known = known[0]
+        return self._known
+
+    def subscribe(
+        self,
+        deliver: Deliver = "changes",
+        start: Start | Any = "now",
+        *,
+        mergers: Sequence[int] | None = None,
+    ) -> Subscription:
+        """As `Job.subscribe`, from the journals. Ends where the output does or, where the job was
+        stopped before, behind all that is there; else it goes on as they grow.
+        """
+        desired = self._desired()
+        at = start_at(start, self.schema.time_unit)
+        by_shard = mergers_of(desired, mergers)
+        if mergers is None and desired.state == "stopped":
+            by_shard = {shard: self._one_of(slots, shard, at) for shard, slots in by_shard.items()}
+        machine = subscriber_of(self._record, by_shard, self.schema, deliver, at, RAY_TIMING)
+        return Subscription(Feed(machine, slots_of(by_shard), self.schema, self.dir))
+
+    def _one_of(self, slots: tuple[str, ...], shard: str, start: StartAt) -> tuple[str, ...]:
+        """The merger whose journal is read of a stopped job; all of them where none would do."""
+        token = start.get(shard) if isinstance(start, Mapping) else None
+        if token is not None and token.merger in slots:
+            return (token.merger,) if self._goes_on(token) else slots
+        best = self._farthest(slots)
+        return slots if best is None else (best,)
+
+    def _farthest(self, slots: tuple[str, ...]) -> str | None:
+        """Of a shard's mergers the one whose journal goes farthest; None where none has begun."""
+        ends = [end for slot in slots if (end := self._end_of(slot)) is not None]
+        return max(ends, key=lambda end: end.stable).merger if ends else None
+
+    def _goes_on(self, token: Token) -> bool:
+        try:
+            OutputReader(self._job_dir.output(token.merger), self.schema).read(token)
+        except BeyondEnd:
+            return True  # and the program hears of it
+        except GaplessError:
+            return False  # trimmed or damaged: another one may have it
+        return True
+
+    def table(self, at: Any = None) -> pa.Table:
+        """As `Job.table`: the answer at a time, as far as it is durable; by default the newest, of
+        an output that has ended the last one.
+        """
+        if at is None:
+            return self.last_table()
+        since = instant(at, self.schema.time_unit)
+        with self.subscribe(start=since) as subscription:
+            try:
+                emit = subscription.next_emit(TABLE_S)
+            except StopIteration:
+                emit = None
+        if emit is None:
+            raise Misuse(f"table: the output of {self.name} is not stable up to {at}")
+        return answer([emit.frame], self.schema, since)
+
+    def last_table(self) -> pa.Table:
+        """The answer at the last instant at which anything is alive, of what is durable."""
+        shards = mergers_of(self._desired(), None).values()
+        best = [slot for slots in shards if (slot := self._farthest(slots)) is not None]
+        frames = [last_events(self._job_dir.output(slot), self.schema) for slot in best]
+        return last_answer(frames, self.schema, True)
+
+    def status(self) -> OutputStatus:
+        """What is there."""
+        desired = self._desired()
+        ends = (self._end_of(slot) for slot in self._slots())
+        outputs = tuple(end for end in ends if end is not None)
+        return OutputStatus(self.name, str(self.dir), desired.state, outputs)
+
+    def _desired(self) -> Desired:
+        return self._job_dir.job.desired()
+
+    def _slots(self) -> tuple[str, ...]:
+        return slots_of(mergers_of(self._desired(), None))
+
+    def _end_of(self, slot: str) -> OutputOf | None:
+        disk = self._job_dir.output(slot)
+        if layout_of(disk) is None:
+            return None
+        return OutputOf(slot, *end_of(disk))
+
+    def __repr__(self) -> str:
+        return f"<Output of job {self.name} in {self.dir}>"
+
+
+def output(path: str | os.PathLike[str]) -> Output:
+    """The output that a job has in its directory: read it whether or not the job, or a cluster, is
+    there. Raises `Misuse` where there is no job.
+    """
+    return Output(path)

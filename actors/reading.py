@@ -1,0 +1,67 @@
+"""Reading an output: which mergers' journals a subscriber reads, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from gapless.engine.answer import instant
+from gapless.failover.desired import Desired
+from gapless.failover.job_files import JobRecord
+from gapless.failover.messages import Token
+from gapless.failover.subscriber import StartAt, Subscriber
+from gapless.failover.table import Deliver
+from gapless.failover.timing import Timing
+from gapless.failover.tokens import decode
+from gapless.protocol.errors import Misuse
+from gapless.protocol.schema import StreamSchema
+
+Start = StartAt | str | Mapping[str, Token]
+"""As people write it: tokens also as their text."""
+
+
+def subscriber_of(
+    record: JobRecord,
+    mergers: Mapping[str, tuple[str, ...]],
+    schema: StreamSchema,
+    deliver: Deliver,
+    start: StartAt,
+    timing: Timing,
+) -> Subscriber:
+    """A new subscriber of a job's output. `mergers`: by shard, those that are read."""
+    return Subscriber(
+        f"s-{uuid4().hex}",
+        mergers,
+        schema,
+        deliver=deliver,
+        insert_only=record.insert_only and record.case == "r3",
+        start=start,
+        case=record.case,
+        timing=timing,
+    )
+
+
+def start_at(start: Start | Any, unit: str) -> StartAt:
+    """Where a subscriber begins, from what a person wrote. Raises `Misuse`, `TokenError`."""
+    match start:
+        case "now" | "begin" | Mapping():
+            return start
+        case str():
+            return decode(start)
+    return instant(start, unit)
+
+
+def mergers_of(desired: Desired, mergers: Sequence[int] | None) -> dict[str, tuple[str, ...]]:
+    """By shard, the slots of its mergers with these indexes; of all of them without."""
+    indexes = range(desired.mergers) if mergers is None else mergers
+    wrong = [i for i in indexes if not 0 <= i < desired.mergers]
+    if wrong or not indexes:
+        raise Misuse(f"mergers {list(indexes)}: the job has {desired.mergers} a shard, from 0")
+    shards = map(str, range(desired.shards))
+    return {shard: tuple(f"m{shard}.{i}" for i in indexes) for shard in shards}
+
+
+def slots_of(mergers: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """All slots, in order."""
+    return tuple(slot for slots in mergers.values() for slot in slots)
