@@ -74,16 +74,16 @@ class Job:
     """A job that runs. `launch` and `attach` give it."""
 
     def __init__(
-        self, root: Any, *, owns_cluster: bool = False, timing: Timing = RAY_TIMING
+        self, root: Any, *, owns_cluster: bool = False, timing: Timing | None = None
     ) -> None:
         self._root = root
         self._owns_cluster = owns_cluster
         self._connection = cluster.connection()
-        self._timing = timing
         view = self.status()
         self.name = view.name
         self.dir = Path(view.job_dir)
         self._job_dir = JobDir(self.dir)
+        self._timing = timing or self._job_dir.settings.timing or RAY_TIMING
         self._schema = view.schema  # as the root has it: who reads runs no code of the job
 
     # -- reading ------------------------------------------------------------------------------

@@ -28,11 +28,11 @@ from gapless.actors.options import (
     Journals,
     check_code,
     check_environment,
-    check_timing,
     journals_of,
     milliseconds,
     new_directory,
     path_of,
+    timing_of,
 )
 from gapless.actors.plans import Plans, named_plans
 from gapless.actors.root import root_class
@@ -82,7 +82,7 @@ def launch(
     spares: int = 2,
     code: str | os.PathLike[str] | None = None,
     runtime_env: Mapping[str, Any] | None = None,
-    timing: Timing = RAY_TIMING,
+    timing: Timing | Mapping[str, int] | None = None,
     assume_equivalent: bool = False,
 ) -> Job:
     """Runs a query so that its output goes on whatever dies, and returns once it answers.
@@ -96,7 +96,8 @@ def launch(
     by "majority". `memory_limit`: bytes of state of one replica. `spares`: processes of each node
     that wait to become a life. `code`: the file, or folder, that defines the query's functions;
     `runtime_env`: Ray's, of every process. `assume_equivalent`: your word that plans which are
-    written differently give the same.
+    written differently give the same. `timing`: waits by name, as {"hang_ms": 3000}; all of them
+    are in docs/run.md, and the job keeps them.
 
     Raises `Misuse`, `NotEquivalent` or `JournalError` before anything runs, `JobError` where it
     does not come up.
@@ -106,7 +107,7 @@ def launch(
     first = plan_of(query)
     check_code(named.values(), code)
     check_environment(runtime_env)
-    check_timing(timing)
+    waits = timing_of(timing, RAY_TIMING)
     for plan in named.values():
         check_equivalent(first, plan, assumed=assume_equivalent)
     sources, layouts = journals_of(first, journal)
@@ -121,6 +122,7 @@ def launch(
         spares=spares,
         code=None if code is None else Path(code).name,
         partitions=next(iter(layouts.values())).partitions,
+        timing=waits,
     )
     record = JobRecord(
         job_dir.name if name is None else name,
@@ -136,7 +138,7 @@ def launch(
             _check_free(record.name)
             _check_memory(settings, desired)
             _create(job_dir, record, named, desired, code, assume_equivalent)
-            return _start(job_dir, record.name, timing, runtime_env, owns=owns)
+            return _start(job_dir, record.name, waits, runtime_env, owns=owns)
         except BaseException:
             if owns:
                 cluster.disconnect()
@@ -148,17 +150,18 @@ def resume(
     *,
     address: str | None = None,
     runtime_env: Mapping[str, Any] | None = None,
-    timing: Timing = RAY_TIMING,
+    timing: Timing | Mapping[str, int] | None = None,
     takeover: bool = False,
 ) -> Job:
-    """Runs a job again from its directory, after everything of it is gone.
+    """Runs a job again from its directory, after everything of it is gone. `timing` changes waits
+    for this time; without it they are those that the job was launched with.
 
     Raises `Misuse` where it runs, or may run; with `takeover` it ends there, and runs here.
     """
     job_dir = path_of("dir", dir).resolve()
     check_environment(runtime_env)
-    check_timing(timing)
     job = jobs.Job(LocalDisk(job_dir), token())
+    waits = timing_of(timing, job.record.settings.timing or RAY_TIMING)
     if job.desired().state == "stopped":
         raise Misuse(f"{job_dir}: this job was stopped, for good: launch a new one elsewhere")
     if not takeover:
@@ -166,7 +169,7 @@ def resume(
     owns = cluster.connect(address)
     try:
         _check_free(job.record.name)
-        return _start(job_dir, job.record.name, timing, runtime_env, owns=owns)
+        return _start(job_dir, job.record.name, waits, runtime_env, owns=owns)
     except BaseException:
         if owns:
             cluster.disconnect()

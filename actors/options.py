@@ -16,7 +16,7 @@ from gapless.engine.documents import functions_of
 from gapless.engine.judged import check_source
 from gapless.engine.plan import Plan
 from gapless.failover.job import NAME
-from gapless.failover.timing import Timing
+from gapless.failover.timing import Timing, changed, checked
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout, layout_of
 from gapless.protocol.errors import JournalError, Misuse
@@ -83,10 +83,17 @@ def check_code(plans: Iterable[Plan], code: Any) -> None:
         raise Misuse(f"code {code}: there is no such file or folder")
 
 
-def check_timing(timing: Any) -> None:
-    """Raises `Misuse` unless these are waits."""
-    if not isinstance(timing, Timing):
-        raise Misuse(f"timing={timing!r:.100}: a Timing, as RAY_TIMING is one")
+def timing_of(timing: Any, default: Timing) -> Timing:
+    """Every wait: all of them, or changes of the default by name. Raises `Misuse`."""
+    if timing is None:
+        return default
+    if isinstance(timing, Timing):
+        return checked(timing)
+    if not isinstance(timing, Mapping):
+        raise Misuse(f"timing={timing!r:.100}: waits by name, as {{'hang_ms': 3000}}")
+    if "checkpoint_ms" in timing:
+        raise Misuse("timing: checkpoint_ms is an option of its own: checkpoint_s")
+    return changed(default, timing)
 
 
 def check_environment(runtime_env: Any) -> None:

@@ -199,7 +199,12 @@ SWITCHES = 9
 """The stream goes between small and large so often."""
 SELECTED = pa.schema([("ts", pa.int64()), ("x", pa.int32())])
 ANSWER_MS = 1_000
-PATIENT = replace(RAY_TIMING, hang_ms=60_000, lag_ms=60_000)
+PATIENT = replace(
+    RAY_TIMING,
+    **dict.fromkeys(
+        ("hang_ms", "hang_max_ms", "join_ms", "busy_ms", "lag_ms", "absent_ms"), 60_000
+    ),
+)
 """A replica that computes for a third of a second is not to be taken for one that hangs, also on a
 machine that is busy with other things."""
 APPEND_ROWS = 16_384

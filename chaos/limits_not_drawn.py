@@ -95,6 +95,8 @@ REFUSES: Mapping[str, str] = {
     "journal.head.NUMBER_MAX": "in a commit",
     "journal.judge.TIME_MAX": "of a row's time",
     "journal.readers.FILE_BYTES_MAX": "of a reader's file",
+    "failover.timing.HEARTBEATS_MIN": "waits that make no sense",
+    "failover.timing.MS_MAX": "waits that make no sense",
 }
 """What is beyond one of these is refused where it is read or asked for, and nothing waits there:
 tests of bad input try it."""

@@ -1,6 +1,6 @@
 """How a job is run: what its maker chose once, for every root that resumes it.
 
-    job    {..., settings: {on_divergence: "report", checkpoint_ms: 10000, spares: 2, ...}}
+    job    {..., settings: {on_divergence: "report", checkpoint_ms: 10000, timing: {...}, ...}}
 
 None of it changes what the output says; it is about what the job may cost, and what is done where
 its replicas disagree. It lies in the job's record, and not with whoever starts a root, so that a
@@ -12,10 +12,10 @@ record that names some of them only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Final, Literal, get_args
 
-from gapless.failover.timing import Timing
+from gapless.failover.timing import Timing, changed, checked
 from gapless.failover.whole import check_name
 from gapless.journal.partition import PARTITIONS_MAX
 from gapless.journal.writer import BASE_BYTES
@@ -59,6 +59,8 @@ class Settings:
     """Of the source journals; they are dealt to the shards."""
     base_bytes: int = BASE_BYTES
     """Of an output journal, from one base to the next: what a merger reads at most to start."""
+    timing: Timing | None = None
+    """Every wait, but for `checkpoint_ms`; None: those of whoever runs the job."""
 
     def __post_init__(self) -> None:
         if self.on_divergence not in get_args(OnDivergence):
@@ -75,6 +77,8 @@ class Settings:
                 raise Misuse(f"{name} {value!r:.100}: a whole number from {low} to {high}{none}")
         if self.code is not None:
             _check_code(self.code)
+        if self.timing is not None:
+            checked(self.timing)
 
 
 _NUMBERS: Final = {
@@ -106,7 +110,12 @@ def to_document(settings: Settings) -> dict[str, Document]:
     """As it stands in a job's record: all fields, so that defaults of a later release change no
     job that is there.
     """
-    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+    document: dict[str, Document] = {
+        field.name: getattr(settings, field.name)
+        for field in fields(settings)
+        if field.name != "timing"
+    }
+    return {**document, "timing": None if settings.timing is None else asdict(settings.timing)}
 
 
 def from_document(document: dict[str, Document]) -> Settings:
@@ -114,4 +123,8 @@ def from_document(document: dict[str, Document]) -> Settings:
     names = {field.name for field in fields(Settings)}
     if unknown := sorted(document.keys() - names):
         raise DecodeError("job.settings", f"has unknown fields: {', '.join(unknown)}")
-    return Settings(**document)  # type: ignore[arg-type]  # it checks the type of each
+    timing = document.get("timing")
+    if timing is not None and not isinstance(timing, dict):
+        raise DecodeError("job.settings.timing", f"is {timing!r:.100}", "waits, by name")
+    waits = None if timing is None else changed(Timing(), timing)
+    return Settings(**{**document, "timing": waits})  # type: ignore[arg-type]  # it checks each

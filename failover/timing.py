@@ -11,9 +11,28 @@ ones make a job slow, or make it replace what was alive, but never make it say s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from gapless.protocol.errors import Misuse
+
+MS_MAX = 7 * 24 * 3600 * 1000
+"""Of any wait: a week. More is a slip of the pen."""
+NOT_SHORTER = (
+    ("hang_max_ms", "hang_ms"),
+    ("join_ms", "hang_ms"),
+    ("busy_ms", "hang_ms"),
+    ("lag_ms", "hang_ms"),
+    ("absent_ms", "hang_ms"),
+    ("start_ms", "join_ms"),
+    ("cutover_ms", "start_ms"),
+    ("backoff_max_ms", "backoff_ms"),
+)
+"""Waits of which the first includes the second: shorter than that it would end what it waits for.
+"""
+HEARTBEATS_MIN = 3
+"""Within `hang_ms`: one that is lost, and one that is late, are no death."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +104,30 @@ class Timing:
             value = getattr(self, field.name)
             if type(value) is not int or value < 1:
                 raise Misuse(f"{field.name} {value!r}: a number of milliseconds, 1 or more")
+
+
+def changed(timing: Timing, changes: Mapping[str, Any]) -> Timing:
+    """These waits, but for some, by name. Raises `Misuse` for names that there are not."""
+    names = [field.name for field in fields(Timing)]
+    if unknown := sorted(str(name) for name in changes.keys() - set(names)):
+        raise Misuse(f"timing: there is no {unknown[0]}; there are {', '.join(names)}")
+    return checked(replace(timing, **changes))
+
+
+def checked(timing: Timing) -> Timing:
+    """The same. Raises `Misuse` where one wait would end what another waits for."""
+    for field in fields(timing):
+        if getattr(timing, field.name) > MS_MAX:
+            raise Misuse(f"timing: {field.name} {getattr(timing, field.name)}: at most {MS_MAX}")
+    for longer, shorter in NOT_SHORTER:
+        if getattr(timing, longer) < getattr(timing, shorter):
+            raise Misuse(
+                f"timing: {longer} {getattr(timing, longer)} is shorter than {shorter} "
+                f"{getattr(timing, shorter)}: make it as long, at least"
+            )
+    if timing.hang_ms < HEARTBEATS_MIN * timing.heartbeat_ms:
+        raise Misuse(
+            f"timing: hang_ms {timing.hang_ms} is less than {HEARTBEATS_MIN} times heartbeat_ms "
+            f"{timing.heartbeat_ms}: one that is lost would be a death"
+        )
+    return timing

@@ -93,7 +93,7 @@ def test_what_is_right_is_started_and_a_start_that_fails_leaves_no_directory(
         *(("address", wrong) for wrong in (5, "", "127.0.0.1:1", "ray://a:1", "nonsense")),
         ("on_divergence", "panic"),
         ("runtime_env", 5),
-        ("timing", 5),
+        *(("timing", wrong) for wrong in (5, {"hang": 1}, {"hang_ms": "3s"}, {"checkpoint_ms": 5})),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence_before_anything_starts(

@@ -11,6 +11,7 @@ from gapless.failover.desired import Desired
 from gapless.failover.job import Job
 from gapless.failover.job_files import JobRecord, encode_record, encoded, read_record
 from gapless.failover.settings import Settings, from_document, to_document
+from gapless.failover.timing import Timing
 from gapless.failover.whole import check_name
 from gapless.journal.writer import BASE_BYTES
 from gapless.protocol.documents import Document
@@ -18,7 +19,8 @@ from gapless.protocol.envelope import decode_document
 from gapless.protocol.errors import DecodeError, JobError, Misuse
 from tests.failover.test_job import PLANS, RECORD
 
-CHOSEN = Settings("majority", 500, 1 << 30, 1 << 20, 3_600_000, 0, "lib/talk.py", 8, 1 << 16)
+WAITS = Timing(hang_ms=3_000, heartbeat_ms=400)
+CHOSEN = Settings("majority", 500, 1 << 30, 1 << 20, 3_600_000, 0, "lib/talk.py", 8, 1 << 16, WAITS)
 
 
 def made(record: JobRecord = RECORD) -> SimulatedDisk:

@@ -118,6 +118,30 @@ def test_a_directory_with_a_job_is_to_be_resumed(
     assert (tmp_path / "job" / "job").exists(), "what was there stays"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read"),
+        ("hang_ms: 3", "is no TOML"),
+        ("hang = 3000", "there is no hang; there are heartbeat_ms"),
+        ("hang_ms = '3s'", "a number of milliseconds"),
+        ("hang_ms = 150", "less than 3 times heartbeat_ms 100"),
+        ("[timing]\nhang_ms = 3000", "there is no timing"),
+    ],
+)
+def test_waits_that_make_no_sense_are_refused_before_anything_starts(
+    text: str | None, said: str, gapless: Gapless, query: Path, journal: Path, tmp_path: Path
+) -> None:
+    waits, job = tmp_path / "waits.toml", tmp_path / "job"
+    if text is not None:
+        waits.write_text(text)
+    outcome = gapless("run", query, "--journal", journal, "--dir", job, "--timing", waits)
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert said in line
+    assert not job.exists()
+
+
 def test_plans_that_are_not_known_to_give_the_same_are_refused_before_anything_starts(
     gapless: Gapless, query: Path, journal: Path, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -83,6 +84,13 @@ def run(
     spares: Annotated[
         int, typer.Option(help="Processes of each node that wait to become a life.")
     ] = 2,
+    timing: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML: waits by name, as `hang_ms = 3000`; docs/run.md has all of them.",
+        ),
+    ] = None,
     assume_equivalent: AssumeEquivalent = False,
     resume: Annotated[
         Path | None,
@@ -124,7 +132,7 @@ def run(
     if resume is not None:
         if query is not None or journal or directory is not None:
             raise Misuse("--resume DIR: the directory says it all: no query, --journal or --dir")
-        job = _resumed(resume, address, takeover)
+        job = _resumed(resume, address, takeover, _waits(timing))
     else:
         if query is None or not journal or directory is None:
             raise Misuse("give a query file, --journal PATH and --dir DIR; or --resume DIR")
@@ -145,6 +153,7 @@ def run(
             "on_divergence": on_divergence.value,
             "spares": spares,
             "assume_equivalent": assume_equivalent,
+            "timing": _waits(timing),
         }
         job = _launched(query, _journals(journal), directory, options)
     _tell(job, as_json)
@@ -178,11 +187,26 @@ def _launched(query: Path, journals: Any, directory: Path, options: dict[str, An
         )
 
 
-def _resumed(directory: Path, address: str | None, takeover: bool) -> Job:
+def _resumed(directory: Path, address: str | None, takeover: bool, timing: Any) -> Job:
     from gapless.actors.launching import resume
 
     with spinner(f"starting what is in {directory}"), _interruptible():
-        return resume(directory, address=address, takeover=takeover)
+        return resume(directory, address=address, takeover=takeover, timing=timing)
+
+
+def _waits(file: Path | None) -> dict[str, Any] | None:
+    """What a file of waits says."""
+    from gapless.protocol.errors import Misuse
+
+    if file is None:
+        return None
+    try:
+        with file.open("rb") as text:
+            return tomllib.load(text)
+    except OSError as e:
+        raise Misuse(f"--timing: {file} cannot be read: {e.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise Misuse(f"--timing: {file} is no TOML: {e}; write `hang_ms = 3000`") from None
 
 
 def _journals(given: list[str]) -> str | dict[str, str]:
