@@ -183,8 +183,9 @@ def _digest(job: Job) -> str:
 def _journal_path(out: str | Path) -> str:
     LocalDisk(out)  # which says what is wrong with s3://
     path = Path(out).absolute()
-    if path.exists() and not path.is_dir():
-        raise Misuse(f"{str(out)!r} is a file: a journal is a directory")
+    in_the_way = next((each for each in (path, *path.parents) if each.exists()), path)
+    if in_the_way.exists() and not in_the_way.is_dir():
+        raise Misuse(f"{str(in_the_way)!r} is a file: a journal is a directory")
     return str(path)
 
 

@@ -230,13 +230,13 @@ def _new_directory(directory: Path) -> Iterator[None]:
     from gapless.failover.job import NAME
     from gapless.protocol.errors import Misuse
 
-    if (directory / NAME).exists():
-        raise Misuse(
-            f"{directory}: a job is here already: `gapless run --resume {directory}` runs it, or "
-            "choose another --dir"
-        )
-    is_ours = not directory.exists() or not any(directory.iterdir())
     try:
+        if (directory / NAME).exists():
+            raise Misuse(
+                f"{directory}: a job is here already: `gapless run --resume {directory}` runs it, "
+                "or choose another --dir"
+            )
+        is_ours = not directory.exists() or not any(directory.iterdir())
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise Misuse(f"the job's directory {directory} cannot be written: {e}") from None
