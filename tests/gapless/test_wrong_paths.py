@@ -29,6 +29,7 @@ COMMANDS = [
     "run {query} --journal {X} --dir {new}",
     "run {query} --journal flows={X} --dir {new}",
     "run {query} --journal {journal} --dir {X}",
+    "run {query} --journal {journal} --dir {new} --timing {X}",
     "run --resume {X}",
     "cutover job {X}",
     "merge {X}",
