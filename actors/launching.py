@@ -35,7 +35,7 @@ from gapless.actors.options import (
     timing_of,
 )
 from gapless.actors.plans import Plans, named_plans
-from gapless.actors.root import root_class
+from gapless.actors.root_actor import root_class
 from gapless.actors.setup import RAY_TIMING, token
 from gapless.actors.sharding import check_shards
 from gapless.actors.views import JobView

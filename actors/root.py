@@ -5,17 +5,16 @@
     Send             the post, to lives in the address book, which the root writes
     Died, Nodes      from watching the hosts, and from asking the cluster
 
-One detached actor, "talkers/root", that Ray restarts when it dies. Every life of it takes a term of
-the job's directory; it finds the hosts that run, writes a new book, and adopts who is in it. While
-it is away nothing of the output stops. One whose term is over does nothing more: another root has
-the job (decision 0023).
+One detached actor (root_actor.py), "talkers/root", that Ray restarts when it dies. Every life of it
+takes a term of the job's directory; it finds the hosts that run, writes a new book, and adopts who
+is in it. While it is away nothing of the output stops. One whose term is over does nothing more:
+another root has the job (decision 0023).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -27,9 +26,8 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayError
 
-from gapless.actors.actor_class import actor_class
 from gapless.actors.book import Book, Entry
-from gapless.actors.host import LAST_WORDS_S, SWITCH_S, About
+from gapless.actors.host import LAST_WORDS_S, About
 from gapless.actors.hosts import Hosts, reason
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
@@ -72,11 +70,11 @@ _log = logging.getLogger("gapless.actors")
 
 
 class Root:
-    """One life of a job's root. Ray calls it; see `root_class`."""
+    """One life of a job's root; it lives in an actor (root_actor.py). Raises what keeps it from
+    beginning, and can be made again.
+    """
 
     def __init__(self, job_dir: str, timing: Timing, runtime_env: Mapping[str, Any] | None) -> None:
-        sys.setswitchinterval(SWITCH_S)
-        logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
         self._dir = JobDir(job_dir)
         job, record = self._dir.job, self._dir.job.record
         resumed = job.resume(self._dir.functions, here())
@@ -130,7 +128,7 @@ class Root:
         for about, handle in self._hosts.find():
             self._add(about, handle)
         self._publish()
-        self._keeper = Keeper(self._dir, token(), self._tell, lambda e: self._tell(str(e)))
+        self._keeper = Keeper(self._dir, token(), self.tell, lambda e: self.tell(str(e)))
         self._pump.do(lambda: self._pump.later(TERM_MS, self._look_at_term))
         self._keeper.sweep_on(self._pump, lambda: self.machine.state().slots)
         self._pump.do(self._want_spares)
@@ -368,7 +366,7 @@ class Root:
         _log.warning("%s: %s", who, what)
         self._alarms.append(Alarm(time.time_ns() // 1_000_000, who, what))
 
-    def _tell(self, what: str) -> None:
+    def tell(self, what: str) -> None:
         """An alarm, from any thread."""
         self._pump.do(lambda: self._note("root", what))
 
@@ -398,20 +396,3 @@ def _nodes() -> dict[str, str]:
     """The nodes that can be used now: by id, their names."""
     look: Any = ray.nodes
     return {node["NodeID"]: node["NodeName"] for node in look() if node["Alive"]}
-
-
-_THREADS = {"ask": 16, "watch": 16}
-_METHODS = {
-    "view": "ask",
-    "book": "ask",
-    "command": "ask",
-    "cutover": "ask",
-    "validate": "ask",
-    "about": "ask",
-    "wait": "watch",
-}
-
-
-def root_class() -> Any:
-    """`Root` as an actor that Ray restarts."""
-    return actor_class(Root, _METHODS, _THREADS, max_restarts=-1)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -186,6 +186,39 @@ def test_a_full_disk_under_the_output_is_told_and_the_output_goes_on_once_there_
         judged(job, [recording])
         end(job)
         assert judge(tmp_path / "full").is_clean
+
+
+def said_instead(job: gl.Job) -> str:
+    """Why the job's root does not answer; nothing where it does."""
+    try:
+        job.status()
+    except gl.JobError as e:
+        return str(e)
+    return ""
+
+
+def test_a_root_that_cannot_write_what_is_desired_is_back_once_there_is_room(
+    feed: Feed, tmp_path: Path
+) -> None:
+    small = tmp_path / "small"
+    with small_disk(small):
+        job = gl.launch(talkers(), journal=feed.path, dir=small / "job", replicas=2)
+        wait_whole(job)
+        recording = follow(job)
+        goes_on(recording, 1_000)
+        filler = small / "filler"
+        with pytest.raises(OSError, match="No space"):
+            fill(filler)
+        with suppress(gl.JobError):  # its root ends while it answers
+            job.scale(replicas=3)
+        until(lambda: "cannot begin" in said_instead(job), "it says that it cannot begin")
+        filler.unlink()
+        until(lambda: not said_instead(job), "it has begun")
+        job.scale(replicas=3)
+        wait_whole(job)
+        goes_on(recording, 5_000)
+        judged(job, [recording])
+        end(job)
 
 
 def test_what_does_not_fit_into_the_memory_that_it_may_have_says_so(
