@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,8 @@ import ray
 from ray.exceptions import RayActorError, RayError
 
 from gapless.actors import cluster
-from gapless.actors.code import FOLDER
+from gapless.actors.code import keep
+from gapless.actors.code import named as code_named
 from gapless.actors.handle import Job
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import reason
@@ -120,7 +120,7 @@ def launch(
         retain_bytes=retain_bytes,
         retain_ms=None if retain is None else ticks(retain, "ms", "retain"),
         spares=spares,
-        code=None if code is None else Path(code).name,
+        code=None if code is None else code_named(code),
         partitions=next(iter(layouts.values())).partitions,
         timing=waits,
     )
@@ -244,10 +244,12 @@ def _create(
 ) -> None:
     try:
         job_dir.mkdir(parents=True, exist_ok=True)
-        if code is not None:
-            _copy_code(Path(code), job_dir / FOLDER)
+        disk = LocalDisk(job_dir)
+        jobs.Job.check_absent(disk)  # before anything is put beside what is there
+        if code is not None and record.settings.code is not None:
+            keep(code, job_dir, record.settings.code)
         jobs.Job.create(
-            LocalDisk(job_dir),
+            disk,
             token(),
             record,
             dict(plans),
@@ -256,17 +258,6 @@ def _create(
         )
     except OSError as e:
         raise Misuse(f"the job's directory {job_dir} cannot be written: {e}") from None
-
-
-def _copy_code(code: Path, folder: Path) -> None:
-    if not code.exists():
-        raise Misuse(f"code {code}: there is no such file or folder")
-    folder.mkdir(exist_ok=True)
-    if code.is_dir():
-        cached = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(code, folder / code.name, dirs_exist_ok=True, ignore=cached)
-    else:
-        shutil.copy2(code, folder / code.name)
 
 
 def _start(

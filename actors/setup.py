@@ -76,7 +76,7 @@ class JobDir:
         """Those of users, from the job's `code/`: only lives and their root may run them. Who asks
         has the folder on Python's path from then on.
         """
-        return Functions(self.path)
+        return Functions(self.path, self.settings.code)
 
     @property
     def settings(self) -> Settings:

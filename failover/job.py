@@ -107,8 +107,7 @@ class Job:
         `assume_equivalent`: its maker's word that plans which are written differently give the
         same. Raises `Misuse` where one is there, or where these plans are none for it.
         """
-        if disk.exists(NAME):
-            raise Misuse(f"{disk}: a job is here already: resume it, or choose another directory")
+        Job.check_absent(disk)
         _check_plans(record, plans, desired, assume_equivalent)
         files = {desired_path(0): encode_desired(desired, 0)}
         for name, plan in plans.items():
@@ -120,6 +119,12 @@ class Job:
         except FileExistsError:
             raise Misuse(f"{disk}: another process has just made a job here") from None
         return Job(disk, token)
+
+    @staticmethod
+    def check_absent(disk: Disk) -> None:
+        """Raises `Misuse` where a job is."""
+        if disk.exists(NAME):
+            raise Misuse(f"{disk}: a job is here already: resume it, or choose another directory")
 
     # -- the root -----------------------------------------------------------------------------
 

@@ -49,13 +49,14 @@ def cutover(
     and `gapless status` has the alarm.
     """
     from gapless.actors.handle import attach
+    from gapless.actors.setup import JobDir
     from gapless.commands.query_file import read
 
     file = read(query)
     job = attach(name, address=address)
     since = None if at is None else _time(at, job)
     before = job.status().desired.plans
-    with _shipped(file, job.dir):
+    with _shipped(file, job.dir, JobDir(job.dir).settings.code):
         notes = job.cutover(
             file.query, plans=file.plans, at=since, assume_equivalent=assume_equivalent
         )
@@ -104,14 +105,16 @@ def _time(text: str, job: Job) -> int:
 
 
 @contextmanager
-def _shipped(file: QueryFile, job_dir: Path) -> Iterator[None]:
+def _shipped(file: QueryFile, job_dir: Path, code: str | None = None) -> Iterator[None]:
     """The file is in the job's directory, if a plan calls functions of it. Where the job refuses
-    the plans, what was put there goes again: mended, the file may keep its name.
+    the plans, what was put there goes again: mended, the file may keep its name. `code`: what the
+    job was launched with, as its record names it.
     """
-    from gapless.actors.code import FOLDER
+    from gapless.actors.code import folders
     from gapless.protocol.errors import Misuse
 
-    there = job_dir / FOLDER / file.path.name
+    places = [folder / file.path.name for folder in folders(job_dir, code)]
+    there = next((place for place in places if place.exists()), places[-1])
     is_new = file.needs_code and not there.exists()
     if is_new:
         _copy(file.path, there)
