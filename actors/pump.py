@@ -73,6 +73,7 @@ class Pump:
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._ended: str | None = None
+        self._busy: tuple[str, int] | None = None
         self._thread = threading.Thread(target=self._turn, name=f"pump {name}", daemon=True)
 
     # -- for any thread -----------------------------------------------------------------------
@@ -113,6 +114,11 @@ class Pump:
         """Why it has ended; None while it turns."""
         return self._ended
 
+    @property
+    def busy(self) -> tuple[str, int] | None:
+        """What it is inside of, and since when; None while it waits."""
+        return self._busy
+
     def join(self, timeout_s: float) -> None:
         """Waits for the end."""
         self._thread.join(timeout_s)
@@ -125,7 +131,9 @@ class Pump:
 
     def happens(self, event: Event) -> None:
         """Gives the machine an event now, and does what follows."""
-        for effect in self.machine.on(event, now_ms()):
+        now = now_ms()
+        self._busy = type(event).__name__, now
+        for effect in self.machine.on(event, now):
             if self._ended is not None:
                 return
             self._does[type(effect)](effect)
@@ -144,6 +152,7 @@ class Pump:
                 self._wait()
                 self._run_timers()
                 if self._flush is not None:
+                    self._busy = "sending", now_ms()
                     self._flush()
             reason = self._ended
             if self._flush is not None:
@@ -158,6 +167,7 @@ class Pump:
     def _wait(self) -> None:
         """Takes what has come; waits for it no longer than until the next timer."""
         wait_s = max(0.0, (self._timers[0][0] - now_ms()) / 1000) if self._timers else None
+        self._busy = None
         try:
             self._take(self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait())
             for _ in range(BURST_MAX - 1):
@@ -176,6 +186,7 @@ class Pump:
 
     def _take(self, event: Any) -> None:
         if callable(event):
+            self._busy = "work of its shell", now_ms()
             event()
         else:
             self.happens(event)

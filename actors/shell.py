@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.actors.book import Book
+from gapless.actors.heart import Heart, Line
 from gapless.actors.post import Post
 from gapless.actors.pump import Machine, Pump
 from gapless.actors.setup import JobDir, Setup
 from gapless.actors.wire import Intake, Wire
 from gapless.failover import effects as ask
 from gapless.failover.messages import SUPERVISOR, Life, Message
+from gapless.failover.statuses import MergerStatus, ReplicaStatus
 from gapless.protocol.errors import JobError
 
 RECORD_MS = 3000
@@ -49,11 +51,14 @@ class Shell:
         self._early: list[str] | None = []  # alarms of before there is anybody to send them
         self.pump: Pump
         self.post: Post
+        self.heart: Heart
 
     def _pump(self, machine: Machine) -> None:
         """Makes the pump, once there is a machine."""
         self.pump = Pump(str(self.life), machine, self._does, flush=self._flush, at_end=self._end)
         self.post = Post(self.wire, self.pump.do)
+        line = Line(self.post, self.wire)
+        self.heart = Heart(self.pump, line.say, self.setup.timing.heartbeat_ms)
 
     def start(self, book: Book) -> None:
         """Begins to live."""
@@ -63,6 +68,7 @@ class Shell:
             self._tell(what)
         self.pump.do(lambda: self.pump.later(RECORD_MS, self._look_at_record))
         self.pump.start()
+        self.heart.start()
 
     def hear(self, data: bytes) -> None:
         """Takes messages, from any thread."""
@@ -81,7 +87,10 @@ class Shell:
             self.pump.happens(message)
 
     def _send(self, effect: ask.Send) -> None:
-        self.post.send(effect.to, effect.message)
+        message = effect.message
+        if isinstance(message, ReplicaStatus | MergerStatus):
+            self.heart.last = message
+        self.post.send(effect.to, message)
 
     def _alarm(self, what: str) -> None:
         _log.warning("%s on %s: %s", self.life, self.setup.node, what)
@@ -102,6 +111,7 @@ class Shell:
         self.post.flush()
 
     def _end(self, reason: str) -> None:
+        self.heart.end()
         self._let_go()
         self._at_end(reason)
 
