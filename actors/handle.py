@@ -10,6 +10,7 @@ again. Lives and output go on without handles, and without a root.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -99,8 +100,9 @@ class Job:
 
         `deliver="changes"`: frames of inserts, adjusts and stables; `"final"`: each event once,
         when nothing about it can change any more. `start`: "now" (with a reset: the table as of
-        now), "begin", a time, or the token of an earlier subscription. `mergers`: which of each
-        shard's are read, by index; all of them by default, so that one may die unnoticed.
+        now), "begin", a time (as for `table`), or the token of an earlier subscription. `mergers`:
+        which of each shard's are read, as in [0]; all of them by default, so that one may die
+        unnoticed.
         """
         at = start_at(start, self._schema.time_unit)
         try:
@@ -125,7 +127,8 @@ class Job:
         """The answer at a time, as far as it is durable; by default the newest that is known: where
         nothing is alive any more, that of the last instant at which anything was.
 
-        `at` is an int in the stream's unit, a datetime, a date. Raises `Misuse` where the output
+        `at` is an int in the stream's unit, a text such as "2026-01-01T00:00:00Z", a datetime, or a
+        date. Raises `Misuse` where the output
         is not stable that far within a minute, `Trimmed` where that part of it is gone.
         """
         since = None if at is None else instant(at, self._schema.time_unit)
@@ -257,6 +260,21 @@ class Job:
         finally:
             if self._owns_cluster:
                 cluster.disconnect()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """As `with` does it, beside the loop: what else runs there goes on meanwhile."""
+        await asyncio.to_thread(self.__exit__, kind, error, at)
+
+    def __repr__(self) -> str:
+        return f"Job({self.name!r}, dir={str(self.dir)!r})"
 
     # -- the root -----------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -17,8 +18,10 @@ from gapless.failover.tokens import decode
 from gapless.protocol.errors import Misuse
 from gapless.protocol.schema import StreamSchema
 
+_DATE = re.compile(r"[0-9]{4}-?[0-9]{2}")
+"""How a time begins, and no token does."""
 Start = StartAt | str | Mapping[str, Token]
-"""As people write it: tokens also as their text."""
+"""As people write it: tokens also as their text, times as ISO 8601 has them."""
 
 
 def subscriber_of(
@@ -47,17 +50,23 @@ def start_at(start: Start | Any, unit: str) -> StartAt:
     match start:
         case "now" | "begin" | Mapping():
             return start
-        case str():
+        case str() if not _DATE.match(start):
             return decode(start)
+        case None:
+            raise Misuse('start None: "now", "begin", a time, or the token of a subscription')
     return instant(start, unit)
 
 
 def mergers_of(desired: Desired, mergers: Sequence[int] | None) -> dict[str, tuple[str, ...]]:
     """By shard, the slots of its mergers with these indexes; of all of them without."""
-    indexes = range(desired.mergers) if mergers is None else mergers
-    wrong = [i for i in indexes if not 0 <= i < desired.mergers]
+    given: Any = range(desired.mergers) if mergers is None else mergers
+    indexes = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
+    wrong = [i for i in indexes if type(i) is not int or not 0 <= i < desired.mergers]
     if wrong or not indexes:
-        raise Misuse(f"mergers {list(indexes)}: the job has {desired.mergers} a shard, from 0")
+        raise Misuse(
+            f"mergers={given!r:.100}: a list of indexes, as in mergers=[0]; the job has "
+            f"{desired.mergers} a shard, from 0"
+        )
     shards = map(str, range(desired.shards))
     return {shard: tuple(f"m{shard}.{i}" for i in indexes) for shard in shards}
 

@@ -11,6 +11,7 @@ has an end at t or before.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -96,9 +97,11 @@ def _in_order(rows: pa.RecordBatch, schema: StreamSchema) -> pa.Table:
 
 
 def instant(at: Any, unit: str) -> int:
-    """A time in a stream's unit: of an int, a date, a datetime (without a zone: UTC), or an Arrow
-    or numpy scalar. What is finer than the unit is rounded down.
+    """A time in a stream's unit: of an int, a text as ISO 8601 has them, a date, a datetime
+    (without a zone: UTC), or an Arrow or numpy scalar. What is finer than the unit is rounded down.
     """
+    if isinstance(at, str):
+        at = _spoken(at, unit)
     if isinstance(at, np.datetime64):
         at = _scalar(at)
     if isinstance(at, pa.Scalar):
@@ -110,23 +113,38 @@ def instant(at: Any, unit: str) -> int:
     elif isinstance(at, date):
         at = (at - date(1970, 1, 1)).days * 86_400 * _PER_SECOND[unit]
     if isinstance(at, bool) or not isinstance(at, int | np.integer):
-        raise Misuse(f"at={at!r}: a time is an int of the stream's unit ({unit}), or a datetime")
+        raise Misuse(f"time {at!r:.100}: {_WRITTEN}, or an int, a count of {unit}")
     if not BEGIN < at < INF:
-        raise Misuse(f"at={at}: a time is a finite int64")
+        raise Misuse(f"time {at}: it is a finite int64")
     return int(at)
+
+
+_WRITTEN = "write it as '2024-05-01' or '2024-05-01T12:30:00Z', as a datetime"
+_NANOSECONDS = re.compile(r"([.,][0-9]{6})([0-9]{1,3})(?![0-9])")
+"""What a datetime cannot hold of a fraction of a second."""
+
+
+def _spoken(text: str, unit: str) -> int:
+    finer = _NANOSECONDS.search(text)
+    try:
+        at = datetime.fromisoformat(_NANOSECONDS.sub(r"\1", text))
+    except ValueError:
+        raise Misuse(f"time {text[:50]!r}: {_WRITTEN}, or an int, a count of {unit}") from None
+    ticks = instant(at, unit)
+    return ticks + int(finer[2].ljust(3, "0")) if finer and unit == "ns" else ticks
 
 
 def _scalar(at: np.datetime64) -> pa.Scalar:
     try:
         return pa.scalar(at)
     except (pa.ArrowException, ValueError) as e:  # of years, or of no unit at all
-        raise Misuse(f"at={at!r}: {e}; give it a unit, as in numpy.datetime64(t, 'ms')") from None
+        raise Misuse(f"time {at!r}: {e}; give it a unit, as in numpy.datetime64(t, 'ms')") from None
 
 
 def _ticks(at: pa.Scalar, unit: str) -> Any:
     t = at.type
     if not at.is_valid:
-        raise Misuse(f"at={at!r}: a null is no time")
+        raise Misuse(f"time {at!r}: a null is no time")
     if pa.types.is_date(t):  # not by way of Python, whose dates end with the year 9999
         return (
             (at.value * 86_400_000 if t.bit_width == 32 else at.value) * _PER_SECOND[unit] // 1000

@@ -271,7 +271,7 @@ class JournalReader(Reader):
                 partitions=partitions,
                 columns=columns,
                 start=start,
-                since=None if since is None else time_of(since, unit),
+                since=None if since is None else instant(since, unit),
                 frame_rows=frame_rows,
             )
 
@@ -307,7 +307,7 @@ class JournalReader(Reader):
 
     def skip_before(self, t: int | str | date | datetime) -> None:
         """Rows before t are not needed any more: segments without others are passed over unread."""
-        super().skip_before(time_of(t, self.layout.schema.time_unit))
+        super().skip_before(instant(t, self.layout.schema.time_unit))
 
     def close(self) -> None:
         """Lets go of the files; frames that were given stay as they are."""
@@ -322,16 +322,4 @@ class JournalReader(Reader):
         self.close()
 
 
-def time_of(t: Any, unit: str) -> int:
-    """A time in a unit: a count of it, a date, a datetime, or a text as ISO 8601 has them."""
-    if isinstance(t, str):
-        try:
-            t = datetime.fromisoformat(t)
-        except ValueError:
-            raise Misuse(
-                f"time {t[:50]!r}: write it as 2024-05-01 or 2024-05-01T12:30:00"
-            ) from None
-    return instant(t, unit)
-
-
-__all__ = ["JournalReader", "JournalWriter", "Stop", "layout_from", "time_of"]
+__all__ = ["JournalReader", "JournalWriter", "Stop", "layout_from"]

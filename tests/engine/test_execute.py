@@ -292,8 +292,38 @@ def test_a_time_is_said_in_many_ways(at: Any, unit: str, ticks: int) -> None:
     ],
 )
 def test_what_is_no_time_is_misuse(at: Any) -> None:
-    with pytest.raises(Misuse, match="at="):
+    with pytest.raises(Misuse, match="time "):
         instant(at, "ms")
+
+
+NOON = 1_714_564_800_000
+"""2024-05-01T12:00:00Z, in ms."""
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "ticks"),
+    [
+        ("2024-05-01", "ms", NOON - 43_200_000),
+        ("2024-05-01", "s", NOON // 1_000 - 43_200),
+        ("2024-05-01T12:00:00Z", "ms", NOON),
+        ("2024-05-01T12:00", "ms", NOON),
+        ("2024-05-01 14:00:00+02:00", "ms", NOON),
+        ("2024-05-01T12:00:00.1239Z", "ms", NOON + 123),
+        ("2024-05-01T12:00:00.123456789Z", "us", NOON * 1_000 + 123_456),
+        ("2024-05-01T12:00:00.123456789Z", "ns", NOON * 1_000_000 + 123_456_789),
+        ("2024-05-01T12:00:00.1234567", "ns", NOON * 1_000_000 + 123_456_700),
+        ("1969-12-31T23:59:59.999999999Z", "ns", -1),
+        ("1969-12-31T23:59:59.9999Z", "ms", -1),
+    ],
+)
+def test_a_time_may_be_a_text_as_iso_8601_has_them(text: str, unit: str, ticks: int) -> None:
+    assert instant(text, unit) == ticks
+
+
+@pytest.mark.parametrize("text", ["", "soon", "12:30", "2024-13-01", "7", "gt1-abc", "2024-05-01T"])
+def test_a_text_that_is_no_time_says_how_to_write_one(text: str) -> None:
+    with pytest.raises(Misuse, match=r"write it as '2024-05-01'.*or an int, a count of ms"):
+        instant(text, "ms")
 
 
 def test_a_date_may_be_beyond_the_years_of_python() -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,7 +24,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless import journals
 from gapless.journal import room, takeover
 from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
@@ -309,14 +308,6 @@ def test_times_are_said_in_many_forms(since: Any, tmp_path: Path) -> None:
     with gl.JournalReader(tmp_path / "j") as reader:
         reader.skip_before(since)
         assert sum(len(frame) for frame in reader) == 2
-
-
-def test_a_day_is_its_beginning_and_what_is_no_time_is_refused() -> None:
-    assert journals.time_of("2024-05-01", "ms") == journals.time_of(date(2024, 5, 1), "ms")
-    assert journals.time_of("2024-05-01", "s") == NOON // 1_000 - 43_200
-    for wrong in ("soon", 1.5, True, None):
-        with pytest.raises(gl.Misuse):
-            journals.time_of(wrong, "ms")
 
 
 @given(

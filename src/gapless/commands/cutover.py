@@ -93,13 +93,13 @@ def _has_new(view: JobView) -> bool:
 
 
 def _time(text: str, job: Job) -> int:
-    from gapless.journals import time_of
+    from gapless.engine.answer import instant
     from gapless.protocol.errors import Misuse
 
     digits = text.removeprefix("-")
     given: Any = int(text) if digits.isascii() and digits.isdecimal() else text
     try:
-        return time_of(given, job.schema.time_unit)
+        return instant(given, job.schema.time_unit)
     except Misuse as e:
         raise Misuse(f"--at: {e}") from None
 

@@ -258,13 +258,13 @@ def _numbers(option: str, text: str) -> list[int]:
 
 
 def _time(option: str, text: str, layout: Layout) -> int:
-    from gapless.journals import time_of
+    from gapless.engine.answer import instant
     from gapless.protocol.errors import Misuse
 
     digits = text.removeprefix("-")
     given: Any = int(text) if digits.isascii() and digits.isdecimal() else text
     try:
-        return time_of(given, layout.schema.time_unit)
+        return instant(given, layout.schema.time_unit)
     except Misuse as e:
         raise Misuse(f"{option}: {e}") from None
 
