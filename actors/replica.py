@@ -4,7 +4,8 @@ Sources are read on the pump's own thread: it has nothing else to do, and a read
 costs one stat. Where nothing is new it looks again after 1 to 10 ms, and tells the machine so after
 FOLLOW_MS, as the machine has other things to ask then. Checkpoints go to a thread of their own, as
 does what the replica, and they, keep from being trimmed (registering.py), and what its plan could
-not process (rejects.py).
+not process (rejects.py); what the machine has done beside it goes to another, for a fold must not
+wait for a disk.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class ReplicaShell(Shell):
             ask.SkipSource: self._skip,
             ask.WriteCheckpoint: self._write_checkpoint,
             ask.LoadCheckpoint: self._load_checkpoint,
+            ask.DropCheckpoint: self._drop_checkpoint,
+            ask.Work: self._work,
         }
         self._pump(self.machine)
         self.pump.do(lambda: self.pump.later(REGISTER_MS, self._register))
@@ -81,9 +84,14 @@ class ReplicaShell(Shell):
             self.life, start.plan, job_dir.disk, self._disk.do, self.pump.do, self._tell
         )
         executor.on_aside = self._rejects.take
+        self._beside = Hands(f"work of {self.life}", self._broken)
 
     def _let_go(self) -> None:
         self._disk.end()
+        self._beside.end()
+
+    def _work(self, effect: ask.Work) -> None:
+        self._beside.do(lambda: self.pump.post(ask.Done(effect.number, effect.do())))
 
     # -- sources ------------------------------------------------------------------------------
 
@@ -208,6 +216,16 @@ class ReplicaShell(Shell):
             self.pump.post(ask.CheckpointWritten(effect.name, reason))
 
         self._disk.do(write)
+
+    def _drop_checkpoint(self, effect: ask.DropCheckpoint) -> None:
+        def drop() -> None:
+            try:
+                checkpoints.drop(self.dir.disk, effect.name)
+            except OSError as e:  # the next root drops what no supervisor has named
+                self._tell(f"checkpoint {effect.name} is not dropped: {e}")
+            self._registering.drop(registering.of_checkpoint(effect.name))
+
+        self._disk.do(drop)
 
     def _load_checkpoint(self, effect: ask.LoadCheckpoint) -> None:
         def load() -> None:

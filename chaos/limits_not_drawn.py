@@ -24,8 +24,6 @@ TRIED_BY: Mapping[str, str] = {
     "test_what_waits_for_a_program_that_does_not_read_is_not_read_either",
     "failover.inputs.LINKS_MAX": "failover/test_merger.py::"
     "test_more_replicas_than_a_merger_takes_are_refused",
-    "failover.replica.TAIL_ROWS_MAX": "failover/test_replica.py::"
-    "test_reading_goes_on_while_no_link_is_open_up_to_the_tails_limit",
     "failover.ration.STRAINED_FACTOR": "failover/test_overload.py::"
     "test_a_life_that_hangs_on_strained_machines_waits_for_its_turn_and_no_longer",
     "failover.ration.STRAINED_MAX": "failover/test_overload.py::"
@@ -36,6 +34,10 @@ TRIED_BY: Mapping[str, str] = {
     "test_of_one_life_that_is_late_nothing_follows_and_of_nearly_all_it_does",
     "failover.suspecting.LAG_FACTOR": "failover/test_overload.py::"
     "test_a_life_whose_steps_are_long_may_take_long_for_one_and_no_longer",
+    "failover.sending.KEPT_ROWS_MAX": "failover/test_large_tails.py::"
+    "test_a_link_that_still_gets_its_tail_keeps_its_place_until_too_much_waits_behind_it",
+    "failover.snapshots.ASKED_MAX": "failover/test_large_tails.py::"
+    "test_so_many_may_wait_for_a_snapshot_and_who_asks_beyond_that_tries_its_next_origin",
     "failover.statuses.SAMPLES_MAX": "failover/test_tallies.py::"
     "test_samples_and_their_texts_are_bounded",
     "failover.statuses.TEXT_CHARS_MAX": "failover/test_tallies.py::"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -59,8 +60,9 @@ if TYPE_CHECKING:
 
 TICK_MS = 50
 """A part of the silences after which machines speak again: they notice it soon."""
-READ_MS_MAX, SYNC_MS_MAX, CHECKPOINT_MS_MAX = 4, 20, 40
-"""How long a disk takes at most to read a frame, to sync an append, to write a checkpoint. A sync
+READ_MS_MAX, SYNC_MS_MAX, CHECKPOINT_MS_MAX, WORK_MS_MAX = 4, 20, 40, 200
+"""How long a disk takes at most to read a frame, to sync an append, to write a checkpoint, a
+machine to do what it does beside. A sync
 may take as long as a frame's pace, so that appends gather."""
 FRAME_ROWS = reader.FRAME_ROWS
 """That a replica reads at once from a source."""
@@ -201,6 +203,8 @@ class ReplicaProcess(Process):
             ask.SkipSource: lambda e: self._sources.skip(e.source, e.t),
             ask.WriteCheckpoint: self._write_checkpoint,
             ask.LoadCheckpoint: self._load_checkpoint,
+            ask.DropCheckpoint: self._drop_checkpoint,
+            ask.Work: self._work,
         }
 
     def start(self) -> None:
@@ -281,6 +285,16 @@ class ReplicaProcess(Process):
         except (GaplessError, OSError) as e:
             reason = str(e)
         self.happens(ask.CheckpointWritten(effect.name, reason))
+
+    def _drop_checkpoint(self, effect: ask.DropCheckpoint) -> None:
+        with suppress(OSError):
+            checkpoints.drop(self.world.job_disk, effect.name)
+
+    def _work(self, effect: ask.Work) -> None:
+        self.later(1 + self.world.below(WORK_MS_MAX), self._have_worked, effect)
+
+    def _have_worked(self, effect: ask.Work) -> None:
+        self.happens(ask.Done(effect.number, effect.do()))
 
     def _load_checkpoint(self, effect: ask.LoadCheckpoint) -> None:
         self.later(1 + self.world.below(CHECKPOINT_MS_MAX), self._have_loaded, effect.name)

@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.failover import parts
 from gapless.failover.effects import Position
 from gapless.failover.whole import NAME_CHARS_MAX, check_name, write_whole
 from gapless.journal.disk import Disk
@@ -87,10 +88,16 @@ class Checkpoint:
     """The tail has every event with `ve` from here on: the time at which a stream joins with it."""
     stable: int
     """The last that the plan has put out; BEGIN where there is none."""
-    tail: Frame
-    """As inserts."""
+    tail: tuple[Frame, ...]
+    """As inserts, in parts, one at least; the stable comes behind the last."""
     state: Mapping[str, pa.RecordBatch]
     """The snapshot of the plan's graph."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of tail and state."""
+        tables = sum(int(table.nbytes) for table in self.state.values())
+        return sum(part.nbytes for part in self.tail) + tables
 
 
 # -- files ----------------------------------------------------------------------------------------
@@ -165,7 +172,7 @@ _UNFIT = (DecodeError, FrameError, SchemaError, Misuse, OSError)
 
 def encode(checkpoint: Checkpoint) -> list[bytes]:
     """The envelopes of a checkpoint, in order."""
-    frames = _pieces(checkpoint.tail)
+    frames = [cut for part in checkpoint.tail for cut in _parts(part)]
     tables = [(name, batch.schema, _stream(batch)) for name, batch in checkpoint.state.items()]
     out = [encode_document(_head(checkpoint, len(frames), len(tables)), _NOBODY, 0)]
     for frame in frames:
@@ -198,14 +205,9 @@ def _head(checkpoint: Checkpoint, frames: int, tables: int) -> Document:
     }
 
 
-def _pieces(frame: Frame) -> list[Frame]:
-    """The tail, cut where it is too large for one envelope."""
-    count = max(-(-len(frame) // ROWS_MAX), -(-frame.nbytes // FRAME_BYTES_MAX), 1)
-    if count == 1:
-        return [frame]
-    rows = -(-len(frame) // count)
-    pieces = [frame.slice(start, rows) for start in range(0, len(frame), rows)]
-    return [*pieces[:-1], pieces[-1].with_stable(frame.stable)]
+def _parts(frame: Frame) -> list[Frame]:
+    """A part of the tail, cut where it is too large for one envelope."""
+    return parts.cut(frame, ROWS_MAX, FRAME_BYTES_MAX)
 
 
 def _stream(batch: pa.RecordBatch) -> memoryview:
@@ -236,10 +238,12 @@ def decode(data: Data, schema: StreamSchema) -> Checkpoint:
     """
     envelopes = _Envelopes(data)
     head = _read_head(envelopes.next())
-    frames = [decode_frame(envelopes.next(), schema).frame for _ in range(head.frames)]
-    tail = Frame.concat(frames)
-    if not tail.insert_only or (len(tail) and int(tail.ve.min()) < head.since):
-        raise DecodeError("tail", "has other rows than inserts", f"inserts, ve >= {head.since}")
+    tail = tuple(decode_frame(envelopes.next(), schema).frame for _ in range(head.frames))
+    for part in tail:
+        if not part.insert_only or (len(part) and int(part.ve.min()) < head.since):
+            raise DecodeError("tail", "has other rows than inserts", f"inserts, ve >= {head.since}")
+    if any(part.stable is not None for part in tail[:-1]):
+        raise DecodeError("tail", "has a stable before its last part", "one behind the last")
     state: dict[str, pa.RecordBatch] = {}
     for _ in range(head.tables):
         name, batch = _read_table(envelopes)

@@ -8,9 +8,9 @@ in any order and, where the machine dies, not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gapless.failover.messages import Life, Message, Token, Why
 from gapless.protocol.elements import BEGIN
@@ -74,6 +74,14 @@ class CheckpointLoaded:
     name: str
     checkpoint: Checkpoint | None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer to `Work`."""
+
+    number: int
+    result: Any
 
 
 # -- events of a merger -----------------------------------------------------------------------
@@ -187,6 +195,7 @@ Event = (
     | SourceFailed
     | CheckpointWritten
     | CheckpointLoaded
+    | Done
     | Appended
     | AppendRefused
     | OutputLost
@@ -224,6 +233,18 @@ class Alarm:
     """Something that a person should know."""
 
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Do what takes longer than a machine may be silent, beside it: `Done`. What it looks at the
+    machine leaves alone until then.
+    """
+
+    number: int
+    what: str
+    """For people."""
+    do: Callable[[], Any]
 
 
 # -- effects of a replica ---------------------------------------------------------------------
@@ -267,6 +288,13 @@ class WriteCheckpoint:
 @dataclass(frozen=True, slots=True)
 class LoadCheckpoint:
     """Read a checkpoint and verify it: `CheckpointLoaded`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropCheckpoint:
+    """Remove a checkpoint that nobody needs. The supervisor asks for it, too."""
 
     name: str
 
@@ -382,17 +410,11 @@ class Desire:
     desired: Desired
 
 
-@dataclass(frozen=True, slots=True)
-class DropCheckpoint:
-    """Remove a checkpoint that nobody needs."""
-
-    name: str
-
-
 Effect = (
     Send
     | Exit
     | Alarm
+    | Work
     | OpenSources
     | ReadSource
     | SkipSource

@@ -9,11 +9,13 @@ and not asked for is dropped on the way: the memory is that of the answer, not o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from gapless.failover import parts
+from gapless.failover.parts import grouped, joined
 from gapless.kernels import KeyTable
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Frame
@@ -23,6 +25,10 @@ FOLD_ROWS_MIN = 4096
 """Below this many rows folding costs more than the rows do."""
 FOLD_FACTOR = 2
 """Fold at this many times the rows that the last fold left: the cost stays linear overall."""
+
+SHARE_ROWS = 1 << 18
+"""Rows that are folded at a time: some tens of milliseconds, in which no other thread of the
+process waits for long."""
 
 
 class Fold:
@@ -69,6 +75,46 @@ class Fold:
             rows = rows.take(rows.ve >= floor)
         self._frames = [rows]
         self._rows = self._folded_rows = len(rows)
+
+
+def folded_parts(schema: StreamSchema, frames: Sequence[Frame], floor: int) -> list[Frame]:
+    """The events with `ve >= floor` that rows of a stream leave, as inserts, in parts; none where
+    there are none. Where nothing is taken back, rows keep their order and are not copied.
+
+    An event and what becomes of it have one start, so starts are dealt out into shares that are
+    folded one after the other: beside the rows only one share is in memory twice.
+    """
+    count = -(-sum(map(len, frames)) // SHARE_ROWS)
+    if all(frame.insert_only for frame in frames):
+        shares = [[frame] for frame in frames]
+    elif count <= 1:
+        shares = [list(frames)]
+    else:
+        shares = [[] for _ in range(count)]
+        for frame in frames:
+            for number, rows in _dealt(frame, count):
+                shares[number].append(rows)
+    made = []
+    for share in filter(None, shares):
+        rows = folded(schema, [frame.with_stable(None) for frame in share])
+        share.clear()
+        if floor > BEGIN and len(rows) and int(rows.ve.min()) < floor:
+            rows = rows.take(rows.ve >= floor)
+        made.append(rows)
+    return [cut for group in grouped(made) for cut in parts.cut(joined(group))]
+
+
+def _dealt(frame: Frame, count: int) -> Iterator[tuple[int, Frame]]:
+    """The rows of a frame by share."""
+    mixed = frame.vs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # starts have a grid
+    share = (mixed >> np.uint64(32)) % np.uint64(count)
+    order = np.argsort(share, kind="stable")
+    ends = np.cumsum(np.bincount(share.astype(np.int64), minlength=count))
+    sorted_rows, start = frame.take(order), 0
+    for number, end in enumerate(ends.tolist()):
+        if end > start:
+            yield number, sorted_rows.slice(start, end - start)
+        start = end
 
 
 def folded(schema: StreamSchema, frames: Sequence[Frame]) -> Frame:

@@ -77,6 +77,8 @@ class Hearing(Fleet):
         shard = self.shards[slot.shard]
         if known.replica is not None and status.stable < known.replica.stable:
             return
+        if status.waits_for and (known.replica is None or not known.replica.waits_for):
+            self._effects.append(Alarm(f"{known.life} reads no more: {status.waits_for}"))
         known.replica = status
         known.plan = status.plan
         if known.state == "starting":

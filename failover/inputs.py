@@ -1,8 +1,9 @@
 """The inputs of a merger: which lives feed it, by which session, and which may not any more.
 
-    Attach        Data: the output's stable       replaced, fenced, bad content
-      |           reaches its join time             |
-    joining ---------------------------> qualified ---> gone
+    Attach        all parts of its tail are there   replaced, fenced, bad content
+      |           and the output's stable has         |
+      |           reached its join time               |
+    joining -----------------------------> qualified ---> gone
 
 An input is one *life*, not one slot: the successor of a suspected replica feeds the merger beside
 it, until the supervisor has seen it qualify and fences the old one. A life that died says nothing
@@ -63,6 +64,8 @@ class Link:
     """Where its answers go."""
     heard_at: int
     """When something of it was taken in last."""
+    whole_at: int = 0
+    """The sequence number of the last part of the tail that it has begun with."""
     taken_in: int = 0
     """The last sequence number taken in."""
     state: str = INPUT.first
@@ -70,6 +73,10 @@ class Link:
     """By sequence number, what came before its turn: at most `EARLY_FRAMES_MAX`."""
     before: Tally = NOTHING
     """What its life did in the sessions before this one."""
+
+    def may_act(self, stable: int) -> bool:
+        """Whether it has kept the promise of its attach, and the output has reached its join."""
+        return self.taken_in >= self.whole_at and self.join_at <= stable
 
     def keep_early(self, sequence: int, frame: Frame) -> None:
         """Keeps a frame until those before it have come. One that is further ahead than the sender
@@ -88,10 +95,16 @@ class Links:
         self._fences = {life.slot: life for life in fences}
 
     def add(
-        self, session: Session, number: int, join_at: int, now: int, before: Tally = NOTHING
+        self,
+        session: Session,
+        number: int,
+        join_at: int,
+        now: int,
+        before: Tally = NOTHING,
+        parts: int = 0,
     ) -> Link:
-        """A new link; the life has none."""
-        link = Link(session, number, join_at, str(session.life), now, before=before)
+        """A new link; the life has none. So many frames after the first belong to its tail."""
+        link = Link(session, number, join_at, str(session.life), now, parts, before=before)
         self.by_life[session.life] = link
         self._joining.append(link)
         return link
@@ -108,7 +121,7 @@ class Links:
         if not self._joining:
             return
         for link in self._joining:
-            if link.join_at <= stable:
+            if link.may_act(stable):
                 link.state = INPUT.after(link.state, "reached")
         self._joining = [link for link in self._joining if link.state == INPUT.first]
 
@@ -137,7 +150,7 @@ class Links:
     def validate(self, stable: int) -> None:
         """Raises `Bug` where an invariant is broken; the output is stable up to here."""
         for life, link in self.by_life.items():
-            if (link.join_at <= stable) != (link.state == "qualified"):
+            if link.may_act(stable) != (link.state == "qualified"):
                 raise Bug(f"{life} joined at {link.join_at} and is {link.state} at {stable}")
             if life != link.session.life:
                 raise Bug(f"the link of {life} is of {link.session.life}")

@@ -1,6 +1,7 @@
 """A jumpstart: how a life gets what it begins with. It tries its origins in order, the best first.
 
-    live peer     its snapshot, over the network            asked once, waited for snapshot_ms
+    live peer     its snapshot, over the network; a large   asked once, waited for snapshot_ms,
+                  one by the disk that they share           or while it says that one is coming
     stored        a checkpoint from the disk                None where it does not verify
     replay        nothing: the plan begins as new           always works
 
@@ -11,7 +12,13 @@ Nor is a state whose sources cannot be opened where it left them, as trimming ma
 from __future__ import annotations
 
 from gapless.failover.checkpoint import Checkpoint
-from gapless.failover.effects import CheckpointLoaded, Effect, LoadCheckpoint, Send
+from gapless.failover.effects import (
+    CheckpointLoaded,
+    DropCheckpoint,
+    Effect,
+    LoadCheckpoint,
+    Send,
+)
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import Life, SnapshotReply, SnapshotRequest
 from gapless.failover.starting import LivePeer, Origin, ReplicaStart, Stored, shown_origin
@@ -21,7 +28,12 @@ JUMPSTART = Lifecycle(
     "a replica's start",
     {
         "choosing": {"a live peer": "asking", "a checkpoint": "loading", "a replay": "begun"},
-        "asking": {"a snapshot": "begun", "none": "choosing", "silence": "choosing"},
+        "asking": {
+            "a snapshot": "begun",
+            "it is on the disk": "loading",
+            "none": "choosing",
+            "silence": "choosing",
+        },
         "loading": {"a checkpoint": "begun", "none": "choosing"},
         "begun": {"does not fit": "choosing"},
     },
@@ -41,6 +53,7 @@ class Jumpstart:
         self._timing = timing
         self._origin: Origin | None = None
         self._asked_at = 0
+        self._loading = ""  # the checkpoint that is being read
 
     @property
     def has_begun(self) -> bool:
@@ -73,6 +86,7 @@ class Jumpstart:
                 return [Send(str(life), SnapshotRequest(self._life, self._plan))]
             case Stored(name):
                 self.state = JUMPSTART.after(self.state, "a checkpoint")
+                self._loading = name
                 return [LoadCheckpoint(name)]
         self.state = JUMPSTART.after(self.state, "a replay")
         return []
@@ -80,14 +94,24 @@ class Jumpstart:
     def on_reply(self, reply: SnapshotReply, now: int) -> list[Effect]:
         """A peer has answered."""
         if self.state != "asking" or not self._is_of(reply.life):
+            is_used = reply.stored == self._loading  # said twice
+            return [] if is_used or not reply.stored else [DropCheckpoint(reply.stored)]
+        if reply.is_coming:
+            self._asked_at = now
             return []
+        if reply.stored:
+            self.state = JUMPSTART.after(self.state, "it is on the disk")
+            self._loading = reply.stored
+            return [LoadCheckpoint(reply.stored)]
         return self._got(reply.checkpoint, "a snapshot", now)
 
     def on_loaded(self, loaded: CheckpointLoaded, now: int) -> list[Effect]:
         """A checkpoint was read, or could not be."""
-        if self.state != "loading" or self._origin != Stored(loaded.name):
+        if self.state != "loading" or self._loading != loaded.name:
             return []
-        return self._got(loaded.checkpoint, "a checkpoint", now)
+        was_given = isinstance(self._origin, LivePeer)
+        drops: list[Effect] = [DropCheckpoint(loaded.name)] if was_given else []
+        return drops + self._got(loaded.checkpoint, "a checkpoint", now)
 
     def on_tick(self, now: int) -> list[Effect]:
         """Gives a peer up that says nothing."""

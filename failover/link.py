@@ -5,11 +5,12 @@
     window    Data 2 (f4)   Data 3 (f5)           sent and not acked, CREDITS at most
     acked     0 = Attach, 1 = f3
 
-Sequence numbers count what was sent in this session; 0 is the attach, with the folded tail. What
-is not acked is sent again after silence, all of it and ever more seldom; in between an empty frame
-asks whether the session is still there, so that a merger which comes back late is found as soon as
-one that comes back early. The window holds its own references: what the tail drops or folds stays
-here until the merger has it.
+Sequence numbers count what was sent in this session; 0 is the attach, with the tail, or with the
+first part of one that is too large for a message: the other parts follow as 1, 2, ... under the
+same credits. What is not acked is sent again after silence, all of it and ever more seldom; in
+between an empty frame asks whether the session is still there, so that a merger which comes back
+late is found as soon as one that comes back early. Window and parts hold their own references: what
+the tail drops or folds stays here until the merger has it.
 
 A session ends when the merger does not know it (it restarted, or it detached this input), when an
 ack comes from another life of the merger, or when frames that went unsent are not in the tail any
@@ -22,10 +23,12 @@ frame: a merger that restarted would else hear nothing of a replica that has not
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from gapless.failover.effects import Effect, Send
 from gapless.failover.lifecycle import Lifecycle
 from gapless.failover.messages import Ack, Attach, Data, Life, Session
+from gapless.failover.parts import grouped, joined
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
@@ -64,22 +67,28 @@ class Link:
         "_failures",
         "_heard_at",
         "_life",
+        "_marks",
         "_opened_at",
         "_progress_at",
         "_silences",
         "_timing",
+        "_whole",
         "acked",
         "attempts",
         "cursor",
         "durable",
         "epoch",
         "feedback",
+        "is_throttled",
         "join_at",
         "merger",
+        "parts",
         "session",
         "skipped",
         "state",
+        "taken",
         "told",
+        "whole_at",
         "window",
     )
 
@@ -95,6 +104,15 @@ class Link:
         """The number, in the tail, of the next frame."""
         self.window: deque[Attach | Data] = deque()
         """Sent and not acked."""
+        self.parts: deque[list[Frame]] = deque()
+        """Of the tail that the session has begun with, not sent; each goes as one frame."""
+        self.whole_at = 0
+        """The sequence number of the last part: once that is acked the merger has all of the tail.
+        """
+        self.taken = 0
+        """Rows that the tail had put out when what the merger has taken in last was sent."""
+        self.is_throttled = False
+        """Whether the merger takes nothing in, for it holds too much."""
         self.acked = -1
         """The last sequence number that the merger has taken in."""
         self.told = BEGIN
@@ -107,10 +125,12 @@ class Link:
         """The merger's output is durable up to here, whatever becomes of it."""
         self.feedback = BEGIN
         """For this merger, events that end before it need not be made."""
+        self._marks: deque[int] = deque()  # what `taken` becomes with each frame of the window
         self._life = life
         self._timing = timing
         self.attempts = attempts
         """How often this life has attached to the merger: no session is ever the same again."""
+        self._whole: tuple[int, int | None] = 0, None  # rows put out, stable: of the tail it told
         self._opened_at: int | None = None
         self._progress_at = 0
         self._asked_at = 0
@@ -123,6 +143,11 @@ class Link:
         """The last sequence number that was sent."""
         return self.acked + len(self.window)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the merger has all of the tail that this session has begun with."""
+        return self.acked >= self.whole_at
+
     # -- the session --------------------------------------------------------------------------
 
     def may_attach(self, now: int) -> bool:
@@ -134,18 +159,32 @@ class Link:
         doublings = min(max(0, self._failures - 1), DOUBLINGS_MAX)
         return now - self._opened_at >= self._timing.reattach_ms << doublings
 
-    def attach(self, join_at: int, tail: Frame, cursor: int, now: int) -> Send:
-        """Opens a session with the folded tail; what follows it begins at the cursor."""
+    def attach(
+        self, join_at: int, told: Sequence[Frame], cursor: int, now: int, put_out: int = 0
+    ) -> Send:
+        """Opens a session with the frames of the tail; what follows it begins at the cursor, behind
+        so many rows that were put out.
+        """
         self.state = LINK.after(self.state, "attach")
         self.attempts += 1
         self.session = Session(self._life, self.merger, self.attempts)
-        message = Attach(self.session, join_at, tail)
+        stable = told[-1].stable
+        groups = grouped(told) or [[told[-1]]]
+        self.parts = deque(groups[1:])
+        self.whole_at = len(self.parts)
+        tail = joined(groups[0])
+        message = Attach(
+            self.session, join_at, tail if self.parts else tail.with_stable(stable), len(self.parts)
+        )
         self.epoch = None
         self.window.append(message)
+        self._marks.append(self.taken if self.parts else put_out)
+        self._whole = put_out, stable
         self.acked = -1
         self.cursor = cursor
         self.join_at = join_at
-        self.told = BEGIN if tail.stable is None else tail.stable
+        self.told = BEGIN if stable is None or self.parts else stable
+        self.is_throttled = False
         self.skipped = BEGIN
         self._opened_at = self._progress_at = self._heard_at = now
         self._silences = 0  # those of the session before say nothing of this one
@@ -155,18 +194,29 @@ class Link:
         """Ends the session: `refused`, or its place is `lost`."""
         self.state = LINK.after(self.state, cause)
         self.window.clear()
+        self._marks.clear()
+        self.parts.clear()
         if cause == "refused":
             self._failures += 1
 
     # -- sending ------------------------------------------------------------------------------
 
-    def send(self, frame: Frame, now: int) -> Send:
-        """Sends the next frame."""
+    def send_part(self, now: int) -> Send:
+        """Sends the next part of the tail; behind the last of them comes its stable."""
+        frame = joined(self.parts.popleft())
+        if self.parts:
+            return self.send(frame, now, self.taken)
+        put_out, stable = self._whole
+        return self.send(frame.with_stable(stable), now, put_out)
+
+    def send(self, frame: Frame, now: int, put_out: int) -> Send:
+        """Sends the next frame; with it the merger has what was put out up to so many rows."""
         assert self.session is not None  # noqa: S101  # for the type checker: it is open
         message = Data(self.session, self.acked + len(self.window) + 1, frame)
         if not self.window:
             self._progress_at = now
         self.window.append(message)
+        self._marks.append(put_out)
         if frame.stable is not None:
             self.told = frame.stable
         return Send(self.merger, message)
@@ -215,10 +265,12 @@ class Link:
             self.durable = ack.durable_stable
         if ack.feedback > self.feedback:
             self.feedback = ack.feedback
+        self.is_throttled = ack.throttled
         if ack.throttled:
             self._progress_at = now  # it is there, and asks to be left in peace
         while self.acked < ack.sequence:
             self.window.popleft()
+            self.taken = max(self.taken, self._marks.popleft())
             self.acked += 1
             self._progress_at = now
             self._silences = 0
@@ -232,5 +284,7 @@ class Link:
         numbers = [m.sequence if isinstance(m, Data) else 0 for m in self.window]
         if self.state != CLOSED and numbers != list(range(self.acked + 1, self.sent + 1)):
             raise Bug(f"{self.merger}: {numbers} are sent behind {self.acked}")
-        if self.state == CLOSED and self.window:
+        if len(self._marks) != len(self.window):
+            raise Bug(f"{self.merger}: {len(self._marks)} marks of {len(self.window)} frames")
+        if self.state == CLOSED and (self.window or self.parts):
             raise Bug(f"{self.merger}: a closed link has frames on the way")

@@ -201,11 +201,13 @@ class Merger:
         """
         return token.offset != self._offset or token.stable < self.durable_stable
 
-    def _may_take_in(self, link: Link) -> bool:
+    def _may_take_in(self, link: Link, frame: Frame) -> bool:
         """Whether there is room for what an input says. Above the limit of the state one that is
         ahead of the output waits, and never one that the output waits for.
         """
         if self._writing.rows >= PENDING_ROWS_MAX:
+            return False
+        if len(frame) and not self._merge.may_hold(link.number, len(frame)):
             return False
         if not self._is_full:
             return True
@@ -239,7 +241,7 @@ class Merger:
         if (full := self._links.full(life)) is not None:
             return [*effects, self._refuse(session, full)]
         number = self._merge.attach(event.join_at)
-        link = self._links.add(session, number, event.join_at, now, before)
+        link = self._links.add(session, number, event.join_at, now, before, event.parts)
         return effects + self._take_in(link, event.tail, now)
 
     def _on_data(self, event: Data, now: int) -> list[Effect]:
@@ -250,7 +252,7 @@ class Merger:
         if not self.expects(session, event.sequence):
             link.keep_early(event.sequence, event.frame)
             return [self._ack(link)]  # repeated, or one before it was lost, or overtaken
-        if not self._may_take_in(link):
+        if not self._may_take_in(link, event.frame):
             return [self._ack(link, throttled=True)]
         link.taken_in = event.sequence
         return self._take_in(link, event.frame, now)
@@ -275,7 +277,7 @@ class Merger:
                 effects += self._put_out(out)
             if not link.early or (early := link.early.pop(link.taken_in + 1, None)) is None:
                 break
-            throttled = not self._may_take_in(link)
+            throttled = not self._may_take_in(link, early)
             if throttled:
                 break
             link.taken_in += 1

@@ -108,12 +108,19 @@ class Attach:
     join_at: int
     """The sender holds every event with ve >= join_at."""
     tail: Frame
-    """The sender's output so far, of ve >= join_at, as inserts, and its stable."""
+    """The sender's output so far, of ve >= join_at, and its stable; or the first part of that."""
+    parts: int = 0
+    """Frames of `Data` that follow and belong to the tail. The promise of `join_at` is kept once
+    the last of them is there, and no stable comes before it.
+    """
 
     def __post_init__(self) -> None:
         _check("attach: session", self.session, Session)
         _check("attach: join_at", self.join_at, int)
         _check("attach: tail", self.tail, Frame)
+        _check("attach: parts", self.parts, int)
+        if self.parts < 0:
+            raise Misuse(f"attach: {self.parts} parts follow")
         if not BEGIN <= self.join_at <= INF:
             raise Misuse(f"attach: join_at {self.join_at} is no time that a stream can join at")
 
@@ -190,6 +197,13 @@ class SnapshotReply:
     """Who answers."""
     checkpoint: Checkpoint | None
     reason: str = ""
+    """Why there is none."""
+    stored: str = ""
+    """The name of the checkpoint on the disk that it is: too large for a message. Who has read it
+    drops it.
+    """
+    is_coming: bool = False
+    """Whether it is being made: worth waiting for."""
 
 
 # -- subscriber and merger --------------------------------------------------------------------

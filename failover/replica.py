@@ -19,12 +19,16 @@ open link lags, and while it holds its promise back for a cutover.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from gapless.failover import parts
 from gapless.failover.checkpoint import Checkpoint
+from gapless.failover.drafts import Draft
 from gapless.failover.effects import (
     CheckpointLoaded,
     CheckpointWritten,
+    Done,
     Effect,
     Event,
     Exit,
@@ -35,8 +39,10 @@ from gapless.failover.effects import (
     SourceRead,
     Start,
     Tick,
+    Work,
 )
 from gapless.failover.executor import Executor
+from gapless.failover.fold import folded_parts
 from gapless.failover.jumpstart import Jumpstart
 from gapless.failover.link import OPEN
 from gapless.failover.messages import (
@@ -55,7 +61,7 @@ from gapless.failover.messages import (
 )
 from gapless.failover.reading import Reading
 from gapless.failover.rejoining import Rejoining
-from gapless.failover.sending import Sending
+from gapless.failover.sending import Sending, Told
 from gapless.failover.snapshots import Snapshots
 from gapless.failover.starting import Replay, ReplicaStart
 from gapless.failover.tail import Tail
@@ -65,8 +71,12 @@ from gapless.protocol.errors import BadData, Bug, GaplessError, SchemaError
 from gapless.protocol.frame import Frame
 
 TAIL_ROWS_MAX = 1_000_000
-"""Rows of output that some merger has not made durable; beyond it the sources are not read. Folded,
-they are the first frame of the next session, so they have to fit into one."""
+"""Rows of output that some merger has not taken in; beyond it the sources are not read. It bounds
+what piles up while a merger is away, and never what lives: a tail is as large as the answer is."""
+
+STATE_BYTES_MAX = 8 << 20
+"""Of a plan's state whose snapshot is taken at once, in milliseconds; a larger one is taken beside
+the pump."""
 
 Order = Assign | TakeCheckpoint | Drain | Hold | Retire
 
@@ -89,11 +99,18 @@ class Replica(Sending):
         """Whether it was told to drain, and has read and sent all there was."""
         self._jumpstart = Jumpstart(life, start, self._timing)
         self._reading = Reading(executor.sources)
-        self._snapshots = Snapshots(life, executor.name, self._checkpoint)
+        self._snapshots = Snapshots(life, executor.name, self._draft, self._finish)
+        self._works = 0
+        self._under_way: dict[int, Tail | Snapshots | Told] = {}  # who wants what is being done
+        self._told: Told | None = None  # what is made beside for sessions to begin with
+        self._telling: Told | None = None
+        self._to_do: list[Effect] = []  # comes behind what follows from the present event
+        self._kept_back: list[SourceRead | SourceFailed] = []  # while the plan is left alone
         self._skipped = dict.fromkeys(executor.sources, BEGIN)
         self._term = life.incarnation.term
         self._version = start.version
         self._said_at = 0
+        self._read_at = 0  # when it was reading last
         self._rejoin = Rejoining(self.schema.time_unit)
         self._is_over = False
         self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
@@ -112,6 +129,7 @@ class Replica(Sending):
             Drain: self._on_order,
             Hold: self._on_order,
             Retire: self._on_order,
+            Done: self._on_done,
         }
 
     # -- what it is ---------------------------------------------------------------------------
@@ -130,7 +148,11 @@ class Replica(Sending):
         handler = self._handlers.get(type(event))
         if handler is None or self._is_over:
             return []  # meant for another kind of machine, or for a life that is over
-        return handler(event, now)
+        effects = handler(event, now)
+        if not self._to_do:
+            return effects
+        to_do, self._to_do = self._to_do, []
+        return effects + to_do
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
@@ -150,13 +172,14 @@ class Replica(Sending):
         return effects
 
     def _on_jumpstart(self, event: SnapshotReply | CheckpointLoaded, now: int) -> list[Effect]:
-        if not self.is_joining:
-            return []
+        was_joining = self.is_joining
         if isinstance(event, SnapshotReply):
             effects = self._jumpstart.on_reply(event, now)
+        elif not self.is_joining:
+            return []
         else:
             effects = self._jumpstart.on_loaded(event, now)
-        return effects + self._begun(now)
+        return effects + self._begun(now) if was_joining else effects
 
     def _begun(self, now: int) -> list[Effect]:
         """Goes on from what was found, if it was; from the next origin where that does not fit."""
@@ -192,14 +215,15 @@ class Replica(Sending):
     def _take_over(self, found: Checkpoint) -> list[Effect]:
         """Becomes what the checkpoint was. Raises `BadData` where it does not fit the plan."""
         sources = self.executor.sources
-        if found.tail.schema != self.schema or found.positions.keys() != sources.keys():
+        others = any(part.schema != self.schema for part in found.tail)
+        if others or found.positions.keys() != sources.keys():
             raise BadData(f"checkpoint of {found.plan}: of other columns or sources")
-        if not found.tail.insert_only:
+        if not all(part.insert_only for part in found.tail):
             raise BadData(f"checkpoint of {found.plan}: its tail is no table")
         self.executor.restore(found.state, found.given)
         self._reading.go_on_at(found.positions, found.given)
         promised = min(self.executor.stable, self.held_at)
-        self._begin_tail(Tail.of(found.tail, found.since, promised))
+        self._begin_tail(Tail.of_parts(found.tail, found.since, promised))
         return [OpenSources(dict(found.positions), dict.fromkeys(sources, BEGIN))]
 
     def _go_on(self, now: int, *, more: bool = False) -> list[Effect]:
@@ -218,7 +242,7 @@ class Replica(Sending):
         effects: list[Effect] = []
         end, stable = self.tail.end, self.tail.stable
         for link in self.links.values():
-            if link.cursor != end or link.told < stable or link.state != OPEN:
+            if link.cursor != end or link.told < stable or link.parts or link.state != OPEN:
                 self._send_over(link, effects, now)
         if self._may_read():
             effects += self._reading.ask()
@@ -231,14 +255,48 @@ class Replica(Sending):
 
     def _may_read(self) -> bool:
         """Whether what comes of a read has a place to go."""
-        return len(self.tail) < TAIL_ROWS_MAX and not self._is_held and self._has_room
+        return (
+            not self._is_held
+            and self._has_room
+            and not self._is_full(TAIL_ROWS_MAX)
+            and not self._snapshots.is_making
+        )
 
     def _make_room(self) -> None:
         """A full tail is folded as soon as that may leave fewer rows: nothing comes any more that
         would have it folded, and what is settled may lie behind an event that never ends.
         """
-        if len(self.tail) >= TAIL_ROWS_MAX and self.tail.since > self.tail.folded_since:
-            self.tail.compact(self._kept_from())
+        if self._is_full(TAIL_ROWS_MAX) and self.tail.since > self.tail.folded_since:
+            self._fold_tail()
+
+    def _fold_tail(self) -> None:
+        """Folds all that no link is soon to send: beside the pump, where that takes long."""
+        tail = self.tail
+        if tail.is_folding:
+            return
+        if len(tail) <= parts.ROWS_MAX:
+            super()._fold_tail()
+            return
+        frames, floor = tail.begin_fold(self._kept_from()), tail.floor
+        if frames:
+            self._work("fold its tail", partial(folded_parts, self.schema, frames, floor), tail)
+
+    @property
+    def _is_reading(self) -> bool:
+        """Whether a source is being read, and what it gives is taken."""
+        return self._reading.is_under_way and not self._snapshots.is_making
+
+    def _waits_for(self, now: int) -> str:
+        """What it waits for since so long that people have to know; empty where it reads."""
+        if self.is_joining or self._is_reading or self._reading.has_drained:
+            self._read_at = now
+        if now - self._read_at < self._timing.hang_ms or self._may_read():
+            return ""
+        if self._snapshots.is_making:
+            return "its snapshot is being made"
+        if self._is_held:
+            return f"a cutover lets it promise nothing beyond {self.held_at}"
+        return self._waits_for_merger(TAIL_ROWS_MAX)
 
     @property
     def is_draining(self) -> bool:
@@ -258,6 +316,9 @@ class Replica(Sending):
     def _on_source(self, event: SourceRead, now: int) -> list[Effect]:
         if not self._reading.expects(event):
             return []
+        if self._snapshots.is_making:
+            self._kept_back.append(event)
+            return []
         if event.frame is not None:
             try:
                 out = self.executor.push(event.source, event.frame)
@@ -266,6 +327,7 @@ class Replica(Sending):
             self._rejoin.reads(now)
             self._put_out(out)
         self._reading.answered(event)
+        self._read_at = now
         return self._go_on(now, more=event.more)
 
     def _put_out(self, frame: Frame) -> None:
@@ -279,6 +341,9 @@ class Replica(Sending):
     def _on_source_failed(self, event: SourceFailed, now: int) -> list[Effect]:
         if self.is_joining:
             return []  # of sources that it has closed
+        if self._snapshots.is_making:
+            self._kept_back.append(event)
+            return []
         if not self._may_begin_elsewhere:
             return self._exit(f"source {event.source}: {event.reason}")
         return self._begin_elsewhere(now)
@@ -287,6 +352,7 @@ class Replica(Sending):
         """Forgets what it began with, and goes on to the next origin."""
         self.executor.begin_anew()
         self._unsay()
+        self._telling = None
         self._reading = Reading(self.executor.sources)
         self._skipped = dict.fromkeys(self.executor.sources, BEGIN)
         self.forwarded = BEGIN
@@ -336,8 +402,11 @@ class Replica(Sending):
             effects = self._jumpstart.on_tick(now) + self._begun(now)
         else:
             effects = self._on_time(now)
+        if self._is_reading:
+            self._read_at = now
         if now - self._said_at >= self._timing.heartbeat_ms:
             self._make_room()
+            effects += self._snapshots.tick()
             effects.append(self._status(now))
         return effects
 
@@ -347,7 +416,7 @@ class Replica(Sending):
         """
         effects: list[Effect] = []
         settled = self._forward_to()
-        if settled > self.forwarded:
+        if settled > self.forwarded and not self._snapshots.is_making:
             if settled > self.executor.stable:  # up to there nothing is missing
                 self._leaves_out(settled)
             self._rejoin.forwards(settled, self.forwarded, self.executor.stable)
@@ -376,6 +445,7 @@ class Replica(Sending):
             self._jumpstart.words,
             self._rejoin.phases,
             self.executor.set_aside,
+            waits_for=self._waits_for(now),
         )
         return Send(SUPERVISOR, status)
 
@@ -385,21 +455,82 @@ class Replica(Sending):
 
     # -- snapshots and orders -----------------------------------------------------------------
 
-    def _checkpoint(self) -> Checkpoint | str:
+    def _draft(self) -> Draft | str:
         """All that it is at this moment, or why it cannot say."""
         if self.is_joining:
             return "it is joining itself"
         if self._reading.unread:
             return f"it has not read {self._reading.unread[0]} yet"
-        return Checkpoint(
+        return Draft(
             self.executor.name,
             dict(self._reading.positions),
             dict(self.executor.given),
             self.tail.since,
             self.executor.stable,
-            self.retell(),
-            self.executor.snapshot(),
+            self.schema,
+            self.tail.floor,
+            tuple(self.tail.frames()),
+            self.tail.stable,
+            self.executor.snapshot,
         )
+
+    def _finish(self, draft: Draft) -> list[Effect]:
+        """Makes a checkpoint of a draft: beside the pump, where that takes long."""
+        if len(self.tail) <= parts.ROWS_MAX and self.executor.nbytes <= STATE_BYTES_MAX:
+            return self._snapshots.made(draft.finish())
+        self._work("make a snapshot", draft.finish, self._snapshots)
+        return []
+
+    # -- what is done beside ------------------------------------------------------------------
+
+    def _work(self, what: str, do: Callable[[], Any], for_whom: Tail | Snapshots | Told) -> None:
+        """Has something done that takes long; the answer goes to who wants it."""
+        self._works += 1
+        self._under_way[self._works] = for_whom
+        self._to_do.append(Work(self._works, what, do))
+
+    def _on_done(self, event: Done, now: int) -> list[Effect]:
+        match self._under_way.pop(event.number, None):
+            case Tail() as tail:
+                tail.end_fold(event.result)
+                return []
+            case Snapshots() as snapshots:
+                effects = snapshots.made(event.result)
+                return effects + self._read_kept_back(now)
+            case Told() as told if told is self._telling:
+                return self._begin_sessions(told, event.result, now)
+        return []
+
+    def _tell(self) -> Told | None:
+        """What a session begins with: folded beside the pump, where that takes long."""
+        tail = self.tail
+        if self._told is not None or len(tail) <= parts.ROWS_MAX or not tail.is_torn:
+            return self._told or super()._tell()
+        if self._telling is None:
+            frames = tail.frames()
+            self._telling = Told(tail.since, frames[-1:], tail.end, tail.put_out)
+            fold = partial(folded_parts, self.schema, frames, tail.floor)
+            self._work("fold its tail for a session", fold, self._telling)
+        return None
+
+    def _begin_sessions(self, told: Told, made: list[Frame], now: int) -> list[Effect]:
+        """Those that have waited for what they begin with."""
+        last = made[-1] if made else self._nothing
+        frames = [*made[:-1], last.with_stable(told.frames[-1].stable)]
+        self._telling, self._told = None, told._replace(frames=frames)
+        effects = self._send_and_read(now)
+        self._told = None
+        return effects
+
+    def _read_kept_back(self, now: int) -> list[Effect]:
+        """Takes what was read while the plan was left alone, and reads on."""
+        if self._snapshots.is_making:
+            return []
+        kept_back, self._kept_back = self._kept_back, []
+        effects: list[Effect] = []
+        for event in kept_back:
+            effects += self.on(event, now)
+        return effects if self._is_over else effects + self._go_on(now)
 
     def _on_order(self, order: Order, now: int) -> list[Effect]:
         if not self.obeys(order.term):

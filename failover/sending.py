@@ -17,6 +17,9 @@ anew with the fold: a merger never misses anything that it could still need.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from gapless.failover import parts
 from gapless.failover.effects import Effect
 from gapless.failover.link import CLOSED, CREDITS, OPEN, Link
 from gapless.failover.messages import Ack, Life, Refused
@@ -40,8 +43,24 @@ KEPT_FRAMES_MAX = 4 * BACKLOG_FRAMES_MAX + GATHER_FRAMES_MAX
 """A link with more unsent frames than that loses its place when the tail is folded: attaching anew
 costs less then than keeping them apart."""
 
+KEPT_ROWS_MAX = 1 << 19
+"""A link that still gets the tail that its session has begun with keeps its place while no more
+than so many rows wait: else a tail that is folded faster than it is sent would be begun for ever.
+"""
+
 RUN_ROWS_MAX = 65_536
 """Of frames that go as one over a link that lags: what a frame costs is nothing to them then."""
+
+
+class Told(NamedTuple):
+    """A tail at one moment, as a merger is told it."""
+
+    since: int
+    frames: list[Frame]
+    end: int
+    """The number of the frame that comes next."""
+    put_out: int
+    """Rows that the tail had put out."""
 
 
 class Sending:
@@ -81,7 +100,7 @@ class Sending:
     @property
     def is_attached(self) -> bool:
         """Whether some merger has taken in what it had to say when it attached."""
-        return any(link.acked >= 0 for link in self.links.values())
+        return any(link.acked >= 0 and link.is_whole for link in self.links.values())
 
     @property
     def mergers(self) -> tuple[str, ...]:
@@ -96,10 +115,15 @@ class Sending:
         before |= {merger: link.attempts for merger, link in self.links.items()}
         self.awaited = awaited or mergers
         self.links = {
-            merger: self.links.get(merger)
-            or Link(self.life, merger, self._timing, before.get(merger, 0))
+            merger: self.links.get(merger) or self._link(merger, before.get(merger, 0))
             for merger in mergers
         }
+
+    def _link(self, merger: str, attempts: int) -> Link:
+        """A new one: what was put out before is a part of what it begins with."""
+        link = Link(self.life, merger, self._timing, attempts)
+        link.taken = self.tail.put_out
+        return link
 
     def _unsay(self) -> None:
         """Forgets the tail, and every session with it: what comes is said in new ones."""
@@ -117,18 +141,55 @@ class Sending:
 
     def _keep(self, frame: Frame) -> None:
         """Takes the next frame of the output, which says something."""
-        self.tail.add(frame)
+        for part in parts.cut(frame):
+            self.tail.add(part)
         self._gathered_rows += len(frame)
         if self.tail.is_heavy:
-            self.tail.compact(self._kept_from())
+            self._fold_tail()
+
+    def _fold_tail(self) -> None:
+        """Folds all that no link is soon to send."""
+        self.tail.compact(self._kept_from())
 
     def _kept_from(self) -> int:
         """The first frame that some link is soon to send."""
         kept = end = self.tail.end
         for link in self.links.values():
-            if link.state != CLOSED and end - link.cursor <= KEPT_FRAMES_MAX:
+            if link.state != CLOSED and (
+                end - link.cursor <= KEPT_FRAMES_MAX
+                or (not link.is_whole and self.pending_rows < KEPT_ROWS_MAX)
+            ):
                 kept = min(kept, link.cursor)
         return kept
+
+    @property
+    def pending_rows(self) -> int:
+        """Rows put out that the slowest of the awaited mergers has not taken in. What it has taken
+        in and not made durable, it bounds itself.
+        """
+        return self.tail.put_out - min([self.links[merger].taken for merger in self.awaited])
+
+    def _is_full(self, rows_max: int) -> bool:
+        """Whether too much waits for a merger. What lives counts for nothing: a tail is as large as
+        the answer is. Nor does what was put out and has ended: that is folded away.
+        """
+        return len(self.tail) >= rows_max and self.pending_rows >= rows_max
+
+    def _waits_for_merger(self, rows_max: int) -> str:
+        """Which merger keeps it from reading, and how; empty where none does."""
+        if self._is_full(rows_max):
+            awaited = [self.links[merger] for merger in self.awaited]
+            slowest = min(awaited, key=lambda link: link.taken)
+            waits = f"{self.pending_rows} rows of output, {rows_max} at most"
+        elif not self._has_room:
+            awaited = [self.links[merger] for merger in self.awaited]
+            behind = [link for link in awaited if link.state == OPEN]
+            slowest = min(behind, key=lambda link: (len(link.parts) == 0, link.cursor))
+            waits = "all that may be on the way to it"
+        else:
+            return ""
+        how = "throttles" if slowest.is_throttled else f"is {slowest.state}"
+        return f"{slowest.merger} has not taken in {waits}; it {how}"
 
     def _trim_to(self) -> int:
         """What the slowest of the awaited mergers has made durable."""
@@ -159,7 +220,7 @@ class Sending:
         for merger in self.awaited:
             link = self.links[merger]
             if link.state == OPEN:
-                if end - link.cursor < BACKLOG_FRAMES_MAX:
+                if end - link.cursor < BACKLOG_FRAMES_MAX and not link.parts:
                     return True
                 is_open = True
         return not is_open
@@ -169,15 +230,26 @@ class Sending:
         """Whether there is an open link, and the merger behind each has everything."""
         links = [link for link in self.links.values() if link.state == OPEN]
         return bool(links) and all(
-            not link.window and link.cursor >= self.tail.end and link.told >= self.tail.stable
+            not link.window
+            and not link.parts
+            and link.cursor >= self.tail.end
+            and link.told >= self.tail.stable
             for link in links
         )
 
     # -- sending ------------------------------------------------------------------------------
 
-    def retell(self) -> Frame:
-        """All output that a merger may lack."""
-        return self.tail.fold()
+    def retell(self) -> list[Frame]:
+        """All output that a merger may lack, one frame at least: folded, where that is work of a
+        moment; else as it was put out.
+        """
+        if len(self.tail) <= parts.ROWS_MAX or self.tail.is_torn:
+            return parts.cut(self.tail.fold())
+        return self.tail.frames()
+
+    def _tell(self) -> Told | None:
+        """What a session begins with; None where that is yet to be made."""
+        return Told(self.tail.since, self.retell(), self.tail.end, self.tail.put_out)
 
     def _may_gather(self, now: int) -> bool:
         """Whether what was put out may wait for more to go with it."""
@@ -204,13 +276,17 @@ class Sending:
         if link.state == CLOSED:
             self._attach(link, effects, now)
         while self._may_send(link):
-            if link.cursor < self.offered and not self._has_place(link):
+            if link.parts:
+                effects.append(link.send_part(now))
+            elif link.cursor < self.offered and not self._has_place(link):
                 link.close("lost")
                 self._attach(link, effects, now)
             elif link.cursor < self.offered:
-                effects.append(link.send(self._next(link), now))
+                frame = self._next(link)
+                effects.append(link.send(frame, now, tail.before(link.cursor)))
             elif link.cursor >= tail.end and link.told < tail.stable:  # of a frame dropped unsent
-                effects.append(link.send(self._nothing.with_stable(tail.stable), now))
+                frame = self._nothing.with_stable(tail.stable)
+                effects.append(link.send(frame, now, tail.put_out))
             else:
                 return
 
@@ -241,9 +317,9 @@ class Sending:
         return link.cursor == tail.end or tail[link.cursor].was > link.skipped
 
     def _attach(self, link: Link, effects: list[Effect], now: int) -> None:
-        """A new session, with everything that the merger may lack in its first message."""
-        if link.may_attach(now):
-            effects.append(link.attach(self.tail.since, self.retell(), self.tail.end, now))
+        """A new session, which begins with everything that the merger may lack."""
+        if link.may_attach(now) and (told := self._tell()) is not None:
+            effects.append(link.attach(told.since, told.frames, told.end, now, told.put_out))
 
     def _say_again(self, now: int) -> list[Effect]:
         """What was sent and has not been acked for too long."""
@@ -255,7 +331,9 @@ class Sending:
     def _probe(self, now: int) -> list[Effect]:
         """Over links where nothing happens: whether the session is still there."""
         return [
-            link.send(self._nothing, now) for link in self.links.values() if link.wants_probe(now)
+            link.send(self._nothing, now, link.taken)
+            for link in self.links.values()
+            if link.wants_probe(now)
         ]
 
     # -- hearing ------------------------------------------------------------------------------

@@ -91,6 +91,10 @@ class ReplicaStatus:
     """Rows that its plan could not process, and set aside."""
     busy: str = ""
     """With what, where it says nothing else until that is done; else empty."""
+    waits_for: str = ""
+    """Why it has read nothing for longer than `hang_ms`: which bound it is at, and who has to move;
+    empty where it reads.
+    """
 
 
 class InputStatus(NamedTuple):

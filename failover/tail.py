@@ -19,6 +19,7 @@ went unsent can ask what they were (`first`, `compacted`, `lost_adjusts`, `lost_
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,10 @@ class Entry(NamedTuple):
     """The largest of its ends; BEGIN where it has no rows."""
     was: int
     """The smallest end that it takes back; INF where it takes back none."""
+    low: int
+    """The smallest of its ends; INF where it has no rows."""
+    before: int
+    """Rows that the stream had put out before it."""
 
 
 class Tail:
@@ -61,18 +66,29 @@ class Tail:
         """The number of the last frame with adjusts that was dropped as settled."""
         self.lost_end = BEGIN
         """The largest end in the frames that were dropped as settled."""
+        self._gone_end = BEGIN  # the largest end of what was dropped or left out by a fold
         self.folded_since = since
         """What `since` was when frames were folded last."""
+        self.put_out = 0
+        """Rows that the stream has put out here: what was told as a table are none of them."""
         self._entries: deque[Entry] = deque()
         self._rows = 0
         self._heavy = FOLD_ROWS_MIN
+        self._folding: int | None = None  # frames with smaller numbers are being folded
 
     @staticmethod
     def of(table: Frame, since: int, stable: int) -> Tail:
         """One that was told as a table of inserts. Nothing of it is left to be sent."""
-        tail = Tail(table.schema, since)
-        if len(table):
-            tail._append(table.with_stable(None))
+        return Tail.of_parts([table], since, stable)
+
+    @staticmethod
+    def of_parts(table: Sequence[Frame], since: int, stable: int) -> Tail:
+        """One that was told as a table in parts, one at least."""
+        tail = Tail(table[0].schema, since)
+        for part in table:
+            if len(part):
+                tail._append(part.with_stable(None))
+        tail.put_out = 0
         tail.compacted = tail.end
         tail.stable = stable
         tail._drop_settled()
@@ -89,9 +105,21 @@ class Tail:
         return min(self.since, self.stable)
 
     @property
+    def is_torn(self) -> bool:
+        """Whether some frame may take back what is not there any more, as its end is settled by
+        now: then only a fold tells what is left.
+        """
+        return any(entry.was <= self._gone_end for entry in self._entries)
+
+    @property
     def is_heavy(self) -> bool:
         """Whether it is time to `compact`. Frames count as a row: those without one cost, too."""
-        return self._rows + len(self._entries) > self._heavy
+        return self._folding is None and self._rows + len(self._entries) > self._heavy
+
+    @property
+    def is_folding(self) -> bool:
+        """Whether somebody folds it beside."""
+        return self._folding is not None
 
     def add(self, frame: Frame) -> None:
         """Takes the next frame of the stream, which says something."""
@@ -110,6 +138,10 @@ class Tail:
         """The frame of this number, which must not be before `first`, nor before `compacted`."""
         return self._entries[number - self.first]
 
+    def before(self, number: int) -> int:
+        """Rows that the stream had put out before the frame of this number."""
+        return self[number].before if self.first <= number < self.end else self.put_out
+
     def run(self, number: int, rows_max: int, above: int) -> tuple[Frame, int]:
         """Frames from this number on as one, and the number behind them: as many as have no more
         than so many rows and take back no end that is not `above`; one at least.
@@ -117,7 +149,7 @@ class Tail:
         frames: list[Frame] = []
         rows, stable = 0, None
         while number < self.end:
-            frame, _, was = self[number]
+            frame, was = self[number].frame, self[number].was
             rows += len(frame)
             if frames and (rows > rows_max or was <= above):
                 break
@@ -135,10 +167,51 @@ class Tail:
             self.compacted = self.first
             if len(folded):
                 self.first -= 1
-                self._entries.appendleft(Entry(folded, int(folded.ve.max()), INF))
+                ends, before = folded.ve, self.before(self.first + 1)
+                entry = Entry(folded, int(ends.max()), INF, int(ends.min()), before)
+                self._entries.appendleft(entry)
             self._rows = sum(len(entry.frame) for entry in self._entries)
+            self._gone_end = max(self._gone_end, self.floor)
+        self._folded_now()
+
+    def _folded_now(self) -> None:
         self.folded_since = self.since
         self._heavy = max(FOLD_ROWS_MIN, FOLD_FACTOR * (self._rows + len(self._entries)))
+
+    def begin_fold(self, before: int) -> list[Frame]:
+        """What `folded_parts` takes, with `floor`, to fold the frames with numbers below `before`
+        somewhere else; the tail goes on meanwhile. Nothing where there is nothing to fold.
+        """
+        count = max(0, min(before, self.end) - self.first)
+        if not count:
+            self._folded_now()
+            return []
+        self._folding = self.first + count
+        self._gone_end = max(self._gone_end, self.floor)
+        return [self._entries[i].frame for i in range(count)]
+
+    def end_fold(self, made: Sequence[Frame]) -> None:
+        """Takes back what `begin_fold` gave, folded."""
+        if self._folding is None:
+            raise Bug("a tail was folded that nobody had begun to fold")
+        before, self._folding = self._folding, None
+        count = before - self.first
+        if count > 0:  # else all of it was settled meanwhile
+            put_out = self.before(before)
+            for _ in range(count):
+                self._entries.popleft()
+            made = list(made)
+            while len(made) > count:  # no frame may get the number of one that was dropped
+                last = made.pop()
+                made[-1] = Frame.concat([made[-1], last])
+            self.first, self.compacted = before - len(made), before
+            for part in reversed(made):
+                ends = part.ve
+                low, high = int(np.minimum.reduce(ends)), int(np.maximum.reduce(ends))
+                self._entries.appendleft(Entry(part, high, INF, low, put_out))
+            self._rows = sum(len(entry.frame) for entry in self._entries)
+            self._drop_settled()
+        self._folded_now()
 
     def fold(self) -> Frame:
         """Every event with `ve >= since`, as inserts, followed by the stream's stable. While that
@@ -146,6 +219,24 @@ class Tail:
         """
         stable = None if self.stable == BEGIN else self.stable
         return self._folded(self._entries).with_stable(stable)
+
+    def frames(self) -> list[Frame]:
+        """The same, as the frames that say it: nothing is copied. Unless it `is_torn` they tell a
+        stream that joins at `since`; the stable comes behind the last. One frame at least.
+
+        Where nothing takes back anything, what is settled is left out row by row: who merges such
+        streams may count on having all events of a start, or none.
+        """
+        floor, inserts = self.floor, all(entry.frame.insert_only for entry in self._entries)
+        frames = []
+        for entry in self._entries:
+            frame = entry.frame
+            if inserts and entry.low < floor:
+                frame = frame.take(frame.ve >= floor)
+            if len(frame):
+                frames.append(frame.with_stable(None))
+        last = frames.pop() if frames else Frame.empty(self._schema)
+        return [*frames, last.with_stable(None if self.stable == BEGIN else self.stable)]
 
     def _folded(self, entries: deque[Entry] | list[Entry]) -> Frame:
         """The events of some frames that are not settled, as inserts."""
@@ -157,11 +248,14 @@ class Tail:
 
     def _append(self, frame: Frame) -> None:
         if not len(frame):
-            self._entries.append(Entry(frame, BEGIN, INF))
+            self._entries.append(Entry(frame, BEGIN, INF, INF, self.put_out))
             return
         was = INF if frame.insert_only else int(frame.was[~frame.is_insert].min())
-        self._entries.append(Entry(frame, int(np.maximum.reduce(frame.ve)), was))
+        ends = frame.ve
+        end, low = int(np.maximum.reduce(ends)), int(np.minimum.reduce(ends))
+        self._entries.append(Entry(frame, end, was, low, self.put_out))
         self._rows += len(frame)
+        self.put_out += len(frame)
 
     def _drop_settled(self) -> None:
         entries, floor = self._entries, self.floor
@@ -172,6 +266,7 @@ class Tail:
                 self.lost_adjusts = self.first
             if entry.end > self.lost_end:
                 self.lost_end = entry.end
+            self._gone_end = max(self._gone_end, entry.end)
             self.first += 1
 
     def validate(self) -> None:
@@ -180,7 +275,7 @@ class Tail:
             raise Bug(f"{self._rows} rows are not those of the frames")
         if self._entries and self._entries[0].end < self.floor:
             raise Bug(f"the oldest frame ends before {self.floor}")
-        if self.compacted > self.first + 1 or self.lost_adjusts >= self.first:
+        if self.compacted > self.end or self.lost_adjusts >= self.first:
             raise Bug(f"frames before {self.first} are kept, folded before {self.compacted}")
 
     def __len__(self) -> int:

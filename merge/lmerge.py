@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 
+from gapless.merge import in_order
 from gapless.merge.adapt import LADDER, Declarations, Step, needed
 from gapless.merge.case import Case, CaseViolation, Favour, Taken, violation
 from gapless.merge.choose import CaseName, StreamProperties
@@ -149,6 +150,17 @@ class LMerge:
     def input_stable(self, number: int) -> int:
         """The last stable that an attached input promised."""
         return self._members.get(number).stable
+
+    def may_hold(self, number: int, rows: int) -> bool:
+        """Whether so many rows more of an input may come now: one that joined ahead of the output
+        is held back in some cases, and what is held back has a bound. Pushed all the same, it is
+        detached.
+        """
+        entry = self._members.get(number)
+        if not self._case.holds_back or entry.qualifies(self.stable):
+            return True
+        held = sum(map(len, self._case.held(number)))
+        return held + rows <= in_order.HELD_ROWS_MAX
 
     def feedback(self, number: int, at_most: int = INF) -> int:
         """Events with a final `ve` below this time are settled: the input need not send them.

@@ -11,29 +11,24 @@ is the only one; when it is back it is told the tail like one that is new.
 
 Of the tail goes what both the durable stable and the producer's own have passed: what the own one
 has not may still be adjusted, however far the output is. What lives stays, and is not bounded; what
-is on its way is (unacked.py).
+is on its way is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gapless.failover import sending
 from gapless.failover.effects import Effect
 from gapless.failover.link import CLOSED, OPEN, Link
 from gapless.failover.messages import Ack, Life, Refused
-from gapless.failover.sending import (
-    BACKLOG_FRAMES_MAX,
-    KEPT_FRAMES_MAX,
-    RUN_ROWS_MAX,
-    Sending,
-)
+from gapless.failover.sending import Sending
 from gapless.failover.tail import Tail
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.sidecar.lives import life_after
-from gapless.sidecar.unacked import Unacked
 
 UNACKED_ROWS_MAX = 1_000_000
 """Rows that some sidecar has not taken in; beyond it a push waits. Seconds of a fast program, while
@@ -74,8 +69,6 @@ class Pushing(Sending):
         self._begin_tail(Tail(schema, join_at))
         self._all = sidecars
         self._rows_max = rows_max
-        self._unacked = Unacked()
-        self._unacked.take_part(sidecars)
         self._reached: set[str] = set()
         self._unreached_at = dict.fromkeys(sidecars, 0)
 
@@ -84,7 +77,7 @@ class Pushing(Sending):
     @property
     def has_room(self) -> bool:
         """Whether more may be pushed."""
-        return self._unacked.rows < self._rows_max and self._has_room
+        return self.pending_rows < self._rows_max and self._has_room
 
     @property
     def settled(self) -> Settled:
@@ -105,8 +98,6 @@ class Pushing(Sending):
         """Takes the next frame. What it breaks of the stream's promises the sidecar says."""
         if frame:
             self._keep(frame)
-            if len(frame):
-                self._unacked.push(len(frame), self.tail.end)
         return self._go_on(now)
 
     # -- what happens to a call ---------------------------------------------------------------
@@ -116,7 +107,6 @@ class Pushing(Sending):
         self._reached.add(sidecar)
         if sidecar not in self.links:
             self._assign((*self.mergers, sidecar))
-            self._unacked.take_part(self.mergers)
         return self._go_on(now)
 
     def lost(self, sidecar: str, now: int) -> None:
@@ -132,7 +122,6 @@ class Pushing(Sending):
         if isinstance(message, Ack):
             if not self._hear_ack(message, now):
                 return []
-            self._unacked.hear(self.links[message.session.merger])
             return self._go_on(now)
         self._hear_refused(message)
         return []
@@ -148,7 +137,6 @@ class Pushing(Sending):
         kept = tuple(sidecar for sidecar in self.mergers if sidecar not in absent)
         if absent and kept:
             self._assign(kept)
-            self._unacked.take_part(kept)
             self.tail.trim(self._trim_to())
         return self._go_on(now)
 
@@ -167,30 +155,24 @@ class Pushing(Sending):
         for link in self.links.values():
             if link.merger in self._reached and self._has_news(link):
                 self._send_over(link, effects, now)
-                self._unacked.send(link)
         return effects
 
     def _next(self, link: Link) -> Frame:
         """As of a replica, and no more than goes into one message."""
         tail, at = self.tail, link.cursor
-        if tail.end - at < BACKLOG_FRAMES_MAX:
+        if tail.end - at < sending.BACKLOG_FRAMES_MAX:
             link.cursor += 1
             return tail[at].frame
         rows = size = 0
-        for number in range(at, min(tail.end, at + KEPT_FRAMES_MAX)):
+        for number in range(at, min(tail.end, at + sending.KEPT_FRAMES_MAX)):
             frame = tail[number].frame
             size += frame.nbytes
-            if number > at and (size > RUN_BYTES_MAX or rows + len(frame) > RUN_ROWS_MAX):
+            if number > at and (size > RUN_BYTES_MAX or rows + len(frame) > sending.RUN_ROWS_MAX):
                 break
             rows += len(frame)
         run, link.cursor = tail.run(at, rows, link.skipped)
         return run
 
     def _has_news(self, link: Link) -> bool:
-        tail = self.tail
-        return link.state != OPEN or link.cursor != tail.end or link.told < tail.stable
-
-    def validate(self) -> None:
-        """Raises `Bug` where an invariant is broken."""
-        super().validate()
-        self._unacked.validate()
+        is_told = link.cursor == self.tail.end and link.told >= self.tail.stable
+        return link.state != OPEN or bool(link.parts) or not is_told

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gapless.failover.checkpoint import Checkpoint
+from gapless.failover.drafts import Draft
 from gapless.failover.effects import Effect
 from gapless.failover.link import Link
 from gapless.failover.messages import Refused
@@ -38,10 +39,10 @@ class HeedsTheFastest(Replica):
 class ForgetsItsTail(Replica):
     """Attaches again without what the merger may lack."""
 
-    def retell(self) -> Frame:
+    def retell(self) -> list[Frame]:
         """Only the stable."""
-        tail = super().retell()
-        return tail.slice(0, 0, tail.stable)
+        last = super().retell()[-1]
+        return [last.slice(0, 0, last.stable)]
 
 
 class ClaimsToKnowAll(Replica):
@@ -49,7 +50,7 @@ class ClaimsToKnowAll(Replica):
 
     def _attach(self, link: Link, effects: list[Effect], now: int) -> None:
         if link.may_attach(now):
-            effects.append(link.attach(BEGIN, self.retell(), self.tail.end, now))
+            effects.append(link.attach(BEGIN, self.retell(), self.tail.end, now, self.tail.put_out))
 
 
 class SaysOnlyTheLastAgain(Replica):
@@ -78,14 +79,16 @@ class TakesOverWithoutTheTail(Replica):
     """Begins with a checkpoint's state, and without what mergers may lack of its output."""
 
     def _take_over(self, found: Checkpoint) -> list[Effect]:
-        return super()._take_over(replace(found, tail=found.tail.slice(0, 0, found.tail.stable)))
+        return super()._take_over(
+            replace(found, tail=(found.tail[-1].slice(0, 0, found.tail[-1].stable),))
+        )
 
 
 class SnapshotsAheadOfItsState(Replica):
     """Gives a snapshot whose positions are of a moment later than its state."""
 
-    def _checkpoint(self) -> Checkpoint | str:
-        taken = super()._checkpoint()
+    def _draft(self) -> Draft | str:
+        taken = super()._draft()
         if isinstance(taken, str):
             return taken
         later = {name: _moved(position, 1) for name, position in taken.positions.items()}

@@ -41,7 +41,7 @@ SESSION = say.Session(LIFE, "m0.0", 3)
 TOKEN = say.Token("m0.0", 4, 3, 90)
 FRAME = numbered(3, 2)
 STATE = {"rows": pa.record_batch({"id": pa.array([1, 2])})}
-CHECKPOINT = Checkpoint("paned", {"flows": {0: 812}}, {"flows": 40}, 10, 40, FRAME, STATE)
+CHECKPOINT = Checkpoint("paned", {"flows": {0: 812}}, {"flows": 40}, 10, 40, (FRAME,), STATE)
 
 EVERY: list[Any] = [
     say.Attach(SESSION, BEGIN, FRAME),

@@ -23,6 +23,7 @@ from gapless.engine.query import Query, source
 from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.effects import (
     CheckpointLoaded,
+    Done,
     Effect,
     Event,
     Exit,
@@ -34,6 +35,7 @@ from gapless.failover.effects import (
     SourceRead,
     Start,
     Tick,
+    Work,
 )
 from gapless.failover.executor import Executor
 from gapless.failover.messages import SUPERVISOR, Ack, Attach, Data, Life, Refused, Session
@@ -173,6 +175,8 @@ class Pump:
                 return [self.read(name)]
             case LoadCheckpoint(name):
                 return [CheckpointLoaded(name, self.stored.get(name))]
+            case Work(number, _, do):
+                return [Done(number, do())]
         return []
 
     def read(self, name: str) -> SourceRead:

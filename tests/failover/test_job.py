@@ -382,7 +382,7 @@ def test_checkpoints_are_listed_from_the_oldest_on_and_useless_ones_named() -> N
     disk = disk_of(job)
     schema = PLANS["wid"].query.schema
     for since, name in enumerate(("0-wid-2-9", "0-wid-10-1", "1-wid-2-10", "0-paned-2-1", "own")):
-        value = Checkpoint("wid", {}, {}, since, since, Frame.empty(schema), {})
+        value = Checkpoint("wid", {}, {}, since, since, (Frame.empty(schema),), {})
         checkpoint.write(disk, name, value)
     disk.append("checkpoints/0-wid-3-1", b"torn")
     found = job.resume()

@@ -83,8 +83,8 @@ class ForwardsByTheFastest(Replica):
 class ForgetsItsTail(Replica):
     """Attaches again without what the merger may lack."""
 
-    def retell(self) -> Frame:
-        return super().retell().slice(0, 0, self.tail.fold().stable)
+    def retell(self) -> list[Frame]:
+        return [super().retell()[-1].slice(0, 0, self.tail.fold().stable)]
 
 
 class NeverLosesItsPlace(Replica):

@@ -205,7 +205,7 @@ def unfit(checkpoint: Checkpoint) -> list[Checkpoint]:
         replace(checkpoint, given={"nothing": 1}),
         replace(checkpoint, state={**checkpoint.state, "9.Strange.x": strange}),
         replace(checkpoint, state={}),
-        replace(checkpoint, tail=Frame.empty(Executor("p", PLANS["passing"]()).schema)),
+        replace(checkpoint, tail=(Frame.empty(Executor("p", PLANS["passing"]()).schema),)),
     ]
 
 

@@ -1,0 +1,51 @@
+"""A draft: all that a replica is at one moment, before anybody has written it out as a checkpoint.
+
+    the pump       Draft(positions, frames of the tail, the plan)      references: nothing is copied
+    beside it      finish() --> Checkpoint                             tables, and the tail folded
+
+Frames never change, so the tail of a draft is of its moment whenever it is finished. The plan's
+state does change: who makes a draft leaves the plan alone until it is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gapless.failover.checkpoint import Checkpoint
+from gapless.failover.effects import Position
+from gapless.failover.fold import folded_parts
+from gapless.operators.state import State
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One moment of a replica: see `Checkpoint`."""
+
+    plan: str
+    positions: Mapping[str, Position]
+    given: Mapping[str, int]
+    since: int
+    stable: int
+    schema: StreamSchema
+    floor: int
+    """Events of the tail that end before it are settled."""
+    tail: tuple[Frame, ...]
+    """As it was put out."""
+    promised: int
+    """The tail's stable."""
+    state: Callable[[], State]
+    """Takes the snapshot of the plan."""
+
+    def finish(self) -> Checkpoint:
+        """The checkpoint; the plan must not have changed meanwhile."""
+        made = folded_parts(self.schema, self.tail, self.floor)
+        stable = None if self.promised == BEGIN else self.promised
+        last = made.pop() if made else Frame.empty(self.schema)
+        tail = (*made, last.with_stable(stable))
+        return Checkpoint(
+            self.plan, self.positions, self.given, self.since, self.stable, tail, self.state()
+        )
