@@ -1,9 +1,10 @@
 """A merger's shell: its output journal, and the mailboxes of its subscribers.
 
 Appends and their syncs are done by one thread, in order; reads for subscribers and of the peer by
-another, so that who reads does not wait for a disk that syncs. The pump merges meanwhile, and what
-it merges gathers for the next append. What may go of the output goes now and then (retaining.py),
-on the thread that writes it.
+another, so that who reads does not wait for a disk that syncs; tables by a third, a slice of each
+in turn (failover/scanning.py), so that nobody waits for one that takes long. The pump merges
+meanwhile, and what it merges gathers for the next append. What may go of the output goes now and
+then (retaining.py), on the thread that writes it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.shell import Shell
 from gapless.failover import effects as ask
 from gapless.failover.merger import Merger
-from gapless.failover.messages import Token
+from gapless.failover.messages import Opened, Token
 from gapless.failover.output import OutputJournal, OutputReader
+from gapless.failover.scanning import Scans
 from gapless.failover.starting import MergerStart
 from gapless.merge.lmerge import LMerge
 from gapless.protocol.errors import Bug, DiskFull, Fenced, GaplessError, JournalError, Trimmed
@@ -63,6 +65,8 @@ class MergerShell(Shell):
         self.machine = Merger(self.life, start, self._output.epoch, merge, live, offset, timing)
         self._writing = Hands(f"output of {self.life}", self._broken)
         self._reading = Hands(f"reads of {self.life}", self._broken)
+        self._scanning = Hands(f"scans of {self.life}", self._broken)
+        self._scans = Scans(self._output.reader().open_table)
         self._mailboxes = Mailboxes()
         self._readers: dict[str, OutputReader] = {}
         self._peers: dict[str, OutputReader] = {}
@@ -71,7 +75,8 @@ class MergerShell(Shell):
             ask.Seal: lambda effect: self._writing.do(lambda: self._seal(effect)),
             ask.WatchOutput: lambda _: self._writing.do(self._watch),
             ask.ReadOutput: lambda effect: self._reading.do(lambda: self._read_output(effect)),
-            ask.ReadTable: lambda effect: self._reading.do(lambda: self._read_table(effect)),
+            ask.ReadTable: lambda effect: self._scanning.do(lambda: self._read_table(effect)),
+            ask.DropTable: lambda effect: self._scanning.do(lambda: self._scans.drop(effect)),
             ask.ReadPeer: lambda effect: self._reading.do(lambda: self._read_peer(effect)),
             ask.ClosePeer: lambda effect: self._reading.do(lambda: self._close_peer(effect)),
         }
@@ -83,6 +88,7 @@ class MergerShell(Shell):
         self._mailboxes.end()
         self._writing.end()
         self._reading.end()
+        self._scanning.end()
 
     # -- subscribers --------------------------------------------------------------------------
 
@@ -100,7 +106,8 @@ class MergerShell(Shell):
             super()._send(effect)
             return
         to, message = effect.to, effect.message
-        self._reading.do(lambda: self._mailboxes.put(to, self.wire.encode([message])))
+        hands = self._scanning if isinstance(message, Opened) else self._reading
+        hands.do(lambda: self._mailboxes.put(to, self.wire.encode([message])))
 
     # -- the output, on the thread that writes it ---------------------------------------------
 
@@ -151,19 +158,28 @@ class MergerShell(Shell):
         try:
             frame = self._reader(subscriber).read(wanted)
         except GaplessError as e:
+            self._readers.pop(subscriber, None)
             self._refuse(subscriber, wanted, e)
         else:
             self.pump.post(ask.OutputRead(subscriber, wanted.offset, frame))
 
     def _read_table(self, effect: ask.ReadTable) -> None:
+        self._scans.begin(effect)
+        self._step(effect)
+
+    def _step(self, effect: ask.ReadTable) -> None:
+        """A slice; the next one waits for those of others."""
+        if not self._scans.wants(effect.subscriber, effect.attempt):
+            return
         try:
-            frame, offset = self._reader(effect.subscriber).table(effect.since)
+            done = self._scans.step(effect)
         except GaplessError as e:
             self._refuse(effect.subscriber, effect.attempt, e)
+            return
+        if done is None:
+            self._scanning.do(lambda: self._step(effect))
         else:
-            self.pump.post(
-                ask.TableRead(effect.subscriber, effect.attempt, effect.since, frame, offset)
-            )
+            self.pump.post(done)
 
     def _reader(self, subscriber: str) -> OutputReader:
         reader = self._readers.pop(subscriber, None) or self._output.reader()
@@ -173,7 +189,6 @@ class MergerShell(Shell):
         return reader
 
     def _refuse(self, subscriber: str, asked: Token | int, error: GaplessError) -> None:
-        self._readers.pop(subscriber, None)
         why, reason = OutputReader.why(error), str(error)
         if isinstance(error, Trimmed):
             reason = (

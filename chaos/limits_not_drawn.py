@@ -24,6 +24,10 @@ TRIED_BY: Mapping[str, str] = {
     "test_what_waits_for_a_program_that_does_not_read_is_not_read_either",
     "failover.inputs.LINKS_MAX": "failover/test_merger.py::"
     "test_more_replicas_than_a_merger_takes_are_refused",
+    "failover.openings.GONE_MS": "failover/test_serving.py::"
+    "test_who_asks_no_more_is_dropped_whether_it_waits_or_is_read_for",
+    "failover.openings.SCANS_MAX": "failover/test_serving.py::"
+    "test_a_few_tables_are_read_at_once_and_the_others_in_the_order_they_asked",
     "failover.ration.STRAINED_FACTOR": "failover/test_overload.py::"
     "test_a_life_that_hangs_on_strained_machines_waits_for_its_turn_and_no_longer",
     "failover.ration.STRAINED_MAX": "failover/test_overload.py::"

@@ -326,6 +326,7 @@ class MergerProcess(Process):
             ask.WatchOutput: self._watch,
             ask.ReadOutput: self._read_output,
             ask.ReadTable: self._read_table,
+            ask.DropTable: self._drop_table,
             ask.ReadPeer: self._read_peer,
             ask.ClosePeer: self._close_peer,
         }
@@ -416,6 +417,9 @@ class MergerProcess(Process):
             self._refuse(effect.subscriber, effect.attempt, e)
             return
         self.happens(ask.TableRead(effect.subscriber, effect.attempt, effect.since, frame, offset))
+
+    def _drop_table(self, effect: ask.DropTable) -> None:
+        """Tables are read at once here: there is none to be dropped."""
 
     def _reader(self, subscriber: str) -> OutputReader:
         if subscriber not in self._readers:

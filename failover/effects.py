@@ -341,6 +341,14 @@ class ReadTable:
 
 
 @dataclass(frozen=True, slots=True)
+class DropTable:
+    """A table that is being read is not wanted any more. If it is answered that is not heard."""
+
+    subscriber: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadPeer:
     """Read the next frame of a peer's output, first from the last base with a stable of at most
     `since`, or from its begin: `PeerRead`.
@@ -425,6 +433,7 @@ Effect = (
     | WatchOutput
     | ReadOutput
     | ReadTable
+    | DropTable
     | ReadPeer
     | ClosePeer
     | Emit

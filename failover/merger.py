@@ -135,8 +135,8 @@ class Merger:
             Fetch: self._on_fetch,
             OutputRead: lambda e, now: self._serving.was_read(e),
             Open: self._on_open,
-            TableRead: lambda e, now: [self._serving.table_read(e)],
-            ReadRefused: lambda e, now: self._serving.refused(e),
+            TableRead: self._on_table,
+            ReadRefused: self._on_table,
             PeerRead: self._on_peer_read,
             Fence: self._on_fence,
             Drain: self._on_drain,
@@ -307,12 +307,12 @@ class Merger:
             self._state = MERGER.after(self._state, "more")
         return self._writing.gather(frame)
 
-    def _on_appended(self, event: Appended, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_appended(self, event: Appended, now: int) -> list[Effect]:
         self._offset = event.offset
         effects = self._writing.appended(event)
         if event.stable > self._durable_stable:
             self._durable_stable = event.stable
-            effects += self._serving.reached(self.durable_stable)
+            effects += self._serving.go_on(self.durable_stable, now)
         return effects + self._serving.wake()
 
     def _on_sealed(self, event: Sealed, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
@@ -343,9 +343,18 @@ class Merger:
         self._serving.wait(event.subscriber, token)
         return []
 
-    def _on_open(self, event: Open, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_open(self, event: Open, now: int) -> list[Effect]:
         durable = self.durable_stable
-        return self._serving.open(event, durable if event.since is None else event.since, durable)
+        since = durable if event.since is None else event.since
+        return self._serving.open(event, since, durable, now)
+
+    def _on_table(self, event: TableRead | ReadRefused, now: int) -> list[Effect]:
+        """Another one may have its turn then."""
+        serving = self._serving
+        done = (
+            serving.refused(event) if isinstance(event, ReadRefused) else serving.table_read(event)
+        )
+        return done + serving.go_on(self.durable_stable, now)
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -355,7 +364,7 @@ class Merger:
 
     def _on_tick(self, event: Tick, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         self._is_full = self._merge.nbytes > STATE_BYTES_MAX
-        effects = self._writing.tick(now)
+        effects = self._writing.tick(now) + self._serving.go_on(self.durable_stable, now)
         if self._durable_stable > self._told_durable:  # who sends hears of it sooner, by its acks
             self._told_durable = self._durable_stable
             effects += [self._ack(link) for link in self._links.by_life.values()]

@@ -272,6 +272,11 @@ class OutputReader:
         """The same, to be read slice by slice; without `since` of what is not settled."""
         return Scan(self._disk, self._schema, since)
 
+    def open_table(self, since: int) -> Scan | tuple[Frame, int]:
+        """The same: at once where memory has it, else as a scan."""
+        known = self.recent_table(since)
+        return Scan(self._disk, self._schema, since) if known is None else known
+
     def recent_table(self, since: int) -> tuple[Frame, int] | None:
         """The same where memory has it, at once; None where the journal is to be scanned."""
         if self._recent is None:

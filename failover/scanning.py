@@ -11,6 +11,9 @@ and whoever does several takes a slice of each in turn; one that nobody waits fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from gapless.failover.effects import DropTable, ReadTable, TableRead
 from gapless.failover.fold import Fold, folded
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits
@@ -69,6 +72,46 @@ class Scan:
         while (found := self.step()) is None:
             pass
         return found
+
+
+class Scans:
+    """The tables that a merger reads for its subscribers: a slice each, whenever `step` is called.
+    For one thread: the one that scans.
+    """
+
+    def __init__(self, open_scan: Callable[[int], Scan | tuple[Frame, int]]) -> None:
+        """`open_scan(since)`: a scan, or the table itself where it is at hand. It may raise."""
+        self._open = open_scan
+        self._scans: dict[str, tuple[int, Scan | None]] = {}  # attempt by subscriber, once begun
+
+    def begin(self, effect: ReadTable) -> None:
+        """A table is wanted; of a subscriber the last one."""
+        self._scans[effect.subscriber] = effect.attempt, None
+
+    def drop(self, effect: DropTable) -> None:
+        """A table is wanted no more."""
+        if self.wants(effect.subscriber, effect.attempt):
+            del self._scans[effect.subscriber]
+
+    def wants(self, subscriber: str, attempt: int) -> bool:
+        """Whether this table is being read."""
+        known = self._scans.get(subscriber)
+        return known is not None and known[0] == attempt
+
+    def step(self, effect: ReadTable) -> TableRead | None:
+        """Reads a slice of a table that is wanted: the answer, once it is whole. Where it raises
+        it is read no more.
+        """
+        subscriber, attempt, since = effect.subscriber, effect.attempt, effect.since
+        _, scan = self._scans.pop(subscriber)
+        opened = self._open(since) if scan is None else scan
+        found = opened.step() if isinstance(opened, Scan) else opened
+        if found is None and isinstance(opened, Scan):
+            self._scans[subscriber] = attempt, opened
+        return None if found is None else TableRead(subscriber, attempt, since, *found)
+
+    def __len__(self) -> int:
+        return len(self._scans)
 
 
 def from_base(

@@ -5,11 +5,11 @@
         v  '--- Appended: there is more ------|
       waiting <-------------------------------'
 
-    Open(since) --> waits until the output is durably stable up to `since` --> ReadTable --> Opened
+    Open(since) --> openings.py --> ReadTable --> TableRead --> Opened
 
 A subscriber never pushes back: it asks, is answered or waits, and asks again when it has heard
-nothing for a while. So nothing is kept of those who do not wait, and an answer that comes for
-nobody is dropped.
+nothing for a while. So nothing is kept of those who do not wait, an answer that comes for nobody is
+dropped, and what is asked again while it is being read is not read again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gapless.failover.effects import (
     OutputRead,
     ReadOutput,
     ReadRefused,
-    ReadTable,
     Send,
     TableRead,
 )
 from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token, Why
+from gapless.failover.openings import Openings
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
 
@@ -39,13 +39,22 @@ class Serving:
         self._epoch = epoch
         self._waiting: dict[str, Token] = {}  # at the end of the output
         self._reading: dict[str, Token] = {}
-        self._opening: dict[str, tuple[int, int]] = {}  # attempt and since: not yet stable
+        self._next: dict[str, Token] = {}  # what is asked by whom another place is being read for
+        self._openings = Openings(SUBSCRIBERS_MAX)
 
     # -- cursors ------------------------------------------------------------------------------
 
     def read(self, subscriber: str, token: Token) -> list[Effect]:
-        """There is something behind its token, or something wrong with it: the journal says."""
+        """There is something behind its token, or something wrong with it: the journal says. One
+        read is under way for each; of what it asks meanwhile the last counts.
+        """
         self._waiting.pop(subscriber, None)
+        under_way = self._reading.get(subscriber)
+        if under_way is not None:
+            self._next.pop(subscriber, None)
+            if token != under_way:
+                self._next[subscriber] = token
+            return []
         if not _has_room(self._reading, subscriber):
             return []
         self._reading[subscriber] = token
@@ -60,8 +69,10 @@ class Serving:
         """Delivers what the journal gave."""
         token = self._reading.get(event.subscriber)
         if token is None or token.offset != event.after:
-            return []  # it has asked for something else meanwhile, or has got it
+            return []
         del self._reading[event.subscriber]
+        if event.subscriber in self._next:  # it has asked for something else meanwhile
+            return self.read(event.subscriber, self._next.pop(event.subscriber))
         frame = event.frame
         if frame is None:
             self.wait(event.subscriber, token)
@@ -79,31 +90,21 @@ class Serving:
 
     # -- tables -------------------------------------------------------------------------------
 
-    def open(self, event: Open, since: int, durable_stable: int) -> list[Effect]:
+    def open(self, event: Open, since: int, durable_stable: int, now: int) -> list[Effect]:
         """Asks for a table as soon as the output is durably stable up to `since`."""
-        subscriber, attempt = event.subscriber, event.attempt
-        if since <= durable_stable:
-            self._opening.pop(subscriber, None)
-            return [ReadTable(subscriber, attempt, since)]
-        known = self._opening.get(subscriber)
-        if (known is None or known[0] <= attempt) and _has_room(self._opening, subscriber):
-            self._opening[subscriber] = attempt, since
-        return []
+        return self._openings.ask(event, since, durable_stable, now)
 
-    def reached(self, durable_stable: int) -> list[Effect]:
-        """The output is durably stable up to here."""
-        if not self._opening:
+    def go_on(self, durable_stable: int, now: int) -> list[Effect]:
+        """The output is durably stable up to here, and some time has passed."""
+        return self._openings.go_on(durable_stable, now)
+
+    def table_read(self, event: TableRead) -> list[Effect]:
+        """Hands a table out, to who still waits for it."""
+        if not self._openings.is_answered(event, event.attempt):
             return []
-        ready = [(s, a, t) for s, (a, t) in self._opening.items() if t <= durable_stable]
-        for subscriber, _, _ in ready:
-            del self._opening[subscriber]
-        return [ReadTable(*each) for each in ready]
-
-    def table_read(self, event: TableRead) -> Send:
-        """Hands a table out."""
         stable = BEGIN if event.frame.stable is None else event.frame.stable
         token = Token(self._slot, self._epoch, event.offset, stable)
-        return Send(event.subscriber, Opened(event.attempt, event.since, event.frame, token))
+        return [Send(event.subscriber, Opened(event.attempt, event.since, event.frame, token))]
 
     # -- neither ------------------------------------------------------------------------------
 
@@ -113,6 +114,10 @@ class Serving:
             if self._reading.get(event.subscriber) != event.asked:
                 return []
             del self._reading[event.subscriber]
+            if event.subscriber in self._next:
+                return self.read(event.subscriber, self._next.pop(event.subscriber))
+        elif not self._openings.is_answered(event, event.asked):
+            return []
         return [self.decline(event.subscriber, event.asked, event.why, event.reason)]
 
     def decline(self, subscriber: str, asked: Token | int, why: Why, reason: str) -> Send:
@@ -132,14 +137,17 @@ class Serving:
     @property
     def waiting(self) -> int:
         """How many subscribers wait for something."""
-        return len({*self._waiting, *self._reading, *self._opening})
+        return len({*self._waiting, *self._reading} | self._openings.subscribers)
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
-        for held in (self._waiting, self._reading, self._opening):
+        for held in (self._waiting, self._reading):
             if len(held) > SUBSCRIBERS_MAX:
                 raise Bug(f"{len(held)} subscribers wait")
+        if not self._next.keys() <= self._reading.keys():
+            raise Bug(f"{self._next} is asked, and nothing is read for those")
+        self._openings.validate()
 
 
-def _has_room(held: dict[str, Token] | dict[str, tuple[int, int]], subscriber: str) -> bool:
+def _has_room(held: dict[str, Token], subscriber: str) -> bool:
     return len(held) < SUBSCRIBERS_MAX or subscriber in held

@@ -38,6 +38,7 @@ from gapless.failover.messages import (
     Token,
 )
 from gapless.failover.output import OutputJournal, OutputReader
+from gapless.failover.scanning import Scans
 from gapless.failover.starting import MergerStart
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
@@ -114,8 +115,9 @@ class Stream:
             ask.Seal: lambda effect: self._writing.do(lambda: self._seal(effect), self.happens),
             ask.WatchOutput: lambda _: self._writing.do(self._watch, self._watched),
             ask.ReadOutput: self._read_output,
-            ask.ReadTable: lambda effect: self._reading.do(
-                lambda: self._read_table(effect), self.happens
+            ask.ReadTable: self._read_table,
+            ask.DropTable: lambda effect: self._scanning.do(
+                lambda: self._scans.drop(effect), lambda _: None
             ),
         }
         self._peering: Peering | None = None
@@ -125,6 +127,8 @@ class Stream:
             self._does |= {ask.ReadPeer: peering.read, ask.ClosePeer: lambda _: peering.close()}
         self._writing: Hands
         self._reading: Hands
+        self._scanning: Hands
+        self._scans = Scans(output.reader().open_table)
 
     @staticmethod
     def opened(definition: Definition, setup: Setup, disk: LocalDisk) -> Stream:
@@ -155,6 +159,7 @@ class Stream:
         """Begins to live, on the loop's thread."""
         self._writing = Hands(pool, self._broken)
         self._reading = Hands(pool, self._broken)
+        self._scanning = Hands(pool, self._broken)
         self.happens(ask.Start())
 
     # -- events and effects -------------------------------------------------------------------
@@ -291,6 +296,7 @@ class Stream:
             self._peering.close()
         self._writing.end()
         self._reading.end()
+        self._scanning.end()
         self._setup.at_lost(self.definition.name, reason)
 
     def _broken(self, error: BaseException) -> None:
@@ -312,6 +318,7 @@ class Stream:
         """Waits until no thread does anything for it any more."""
         await self._writing.idle()
         await self._reading.idle()
+        await self._scanning.idle()
 
     @property
     def _has_drained(self) -> bool:
@@ -373,16 +380,31 @@ class Stream:
         try:
             frame = self._reader(subscriber).read(wanted)
         except GaplessError as e:
+            self._readers.pop(subscriber, None)
             return self._refused(subscriber, wanted, e)
         return ask.OutputRead(subscriber, wanted.offset, frame)
 
-    def _read_table(self, effect: ask.ReadTable) -> Event:
-        subscriber, attempt, since = effect.subscriber, effect.attempt, effect.since
+    def _read_table(self, effect: ask.ReadTable) -> None:
+        self._scanning.do(lambda: self._scans.begin(effect), lambda _: self._step(effect))
+
+    def _step(self, effect: ask.ReadTable) -> None:
+        """Has a slice of a table read; the next one waits for those of others."""
+
+        def then(done: Event | None) -> None:
+            if done is not None:
+                self.happens(done)
+            elif self._scans.wants(effect.subscriber, effect.attempt):
+                self._step(effect)
+
+        self._scanning.do(lambda: self._scan(effect), then)
+
+    def _scan(self, effect: ask.ReadTable) -> Event | None:
+        if not self._scans.wants(effect.subscriber, effect.attempt):
+            return None
         try:
-            frame, offset = self._output.reader().table(since)
+            return self._scans.step(effect)
         except GaplessError as e:
-            return self._refused(subscriber, attempt, e)
-        return ask.TableRead(subscriber, attempt, since, frame, offset)
+            return self._refused(effect.subscriber, effect.attempt, e)
 
     def _reader(self, subscriber: str) -> OutputReader:
         reader = self._readers.pop(subscriber, None) or self._output.reader()
@@ -392,5 +414,4 @@ class Stream:
         return reader
 
     def _refused(self, subscriber: str, asked: Token | int, error: GaplessError) -> Event:
-        self._readers.pop(subscriber, None)
         return ask.ReadRefused(subscriber, asked, OutputReader.why(error), str(error))

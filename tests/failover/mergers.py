@@ -175,6 +175,8 @@ class Pump:
                 self._read(subscriber, token)
             case ask.ReadTable(subscriber, attempt, since):
                 self._read_table(subscriber, attempt, since)
+            case ask.DropTable():
+                pass  # it is read already
             case ask.ReadPeer(peer, since):
                 self._read_peer(peer, since)
             case ask.ClosePeer(peer):

@@ -1,12 +1,26 @@
 """Those who read a merger's output: what they are given, when they wait, why they are declined."""
 
+from collections import deque
+
 import pytest
 
 from gapless.chaos.storage import SimulatedDisk
-from gapless.failover import serving
-from gapless.failover.effects import Appended, OutputRead, ReadOutput, ReadRefused, ReadTable
+from gapless.failover import openings, serving
+from gapless.failover.effects import (
+    Appended,
+    DropTable,
+    Effect,
+    OutputRead,
+    ReadOutput,
+    ReadRefused,
+    ReadTable,
+    TableRead,
+    Tick,
+)
 from gapless.failover.messages import Attach, Data, Declined, Delivery, Fetch, Open, Opened, Token
+from gapless.failover.scanning import Scan, Scans
 from gapless.protocol.elements import BEGIN
+from gapless.protocol.frame import Frame
 from tests.failover.mergers import M1, M2, R0, Pump, attach, data, frame, merger, sent, text
 
 
@@ -60,13 +74,29 @@ def test_nothing_is_delivered_before_it_is_durable() -> None:
 
 def test_what_was_asked_twice_is_delivered_once() -> None:
     machine = merger(offset=5)
-    for _ in range(2):
-        assert machine.on(Fetch("s", token()), 0) == [ReadOutput("s", token())]
+    assert machine.on(Fetch("s", token()), 0) == [ReadOutput("s", token())]
+    for _ in range(75):
+        assert machine.on(Fetch("s", token()), 0) == []
     answer = OutputRead("s", 0, frame("ins(A,1,5)"))
     assert sent(machine.on(answer, 0)) == [Delivery(0, frame("ins(A,1,5)"), token(1))]
     assert machine.on(answer, 0) == []
     machine.on(Fetch("s", token(1)), 0)
     assert machine.on(answer, 0) == []  # it has gone on meanwhile
+
+
+def test_of_what_is_asked_while_a_read_is_under_way_the_last_is_read_then() -> None:
+    machine = merger(offset=5)
+    machine.on(Fetch("s", token()), 0)
+    for offset in (1, 2, 3):
+        assert machine.on(Fetch("s", token(offset)), 0) == []
+        machine.validate()
+    answer = OutputRead("s", 0, frame("ins(A,1,5)"))
+    assert machine.on(answer, 0) == [ReadOutput("s", token(3))]
+    machine.on(Fetch("s", token(4)), 0)
+    machine.on(Fetch("s", token(3)), 0)  # the same again: nothing else is wanted any more
+    refused = ReadRefused("s", token(3), "trimmed", "gone")
+    assert [m.asked for m in sent(machine.on(refused, 0))] == [token(3)]
+    machine.validate()
 
 
 def test_a_read_that_found_nothing_waits_and_does_not_ask_in_a_circle() -> None:
@@ -109,6 +139,7 @@ def test_a_refused_read_is_said_to_who_asked_and_to_nobody_twice() -> None:
     refused = ReadRefused("s", token(), "trimmed", "row 0 is gone")
     assert sent(machine.on(refused, 0)) == [Declined(M1, token(), "trimmed", "row 0 is gone")]
     assert machine.on(refused, 0) == []
+    machine.on(Open("s", 3, BEGIN), 0)
     table = ReadRefused("s", 3, "trimmed", "row 0 is gone")
     assert sent(machine.on(table, 0)) == [Declined(M1, 3, "trimmed", "row 0 is gone")]
 
@@ -171,3 +202,103 @@ def test_a_table_that_was_trimmed_is_declined() -> None:
     assert machine.on(Open("s", 4, 3), 0) == [ReadTable("s", 4, 3)]
     (declined,) = sent(machine.on(ReadRefused("s", 4, "trimmed", "gone"), 0))
     assert (declined.asked, declined.why) == (4, "trimmed")
+
+
+# -- how many are read ------------------------------------------------------------------------
+
+
+def tables(effects: list[Effect]) -> list[tuple[str, int]]:
+    return [(e.subscriber, e.attempt) for e in effects if isinstance(e, ReadTable)]
+
+
+def read(subscriber: str, attempt: int = 1) -> TableRead:
+    return TableRead(subscriber, attempt, 3, frame("stable(9)"), 5)
+
+
+def test_a_table_that_is_asked_for_again_while_it_is_read_is_read_once() -> None:
+    machine = merger("stable(9)", offset=5)
+    assert tables(machine.on(Open("s", 1, 3), 0)) == [("s", 1)]
+    for t in range(75):
+        assert machine.on(Open("s", 1, 3), 800 * t) == []
+    assert [type(m) for m in sent(machine.on(read("s"), 60_000))] == [Opened]
+    assert machine.on(read("s"), 60_000) == []
+    assert tables(machine.on(Open("s", 1, 3), 60_000)) == [("s", 1)]  # its answer was lost
+
+
+def test_a_later_attempt_takes_the_place_of_the_table_that_is_read() -> None:
+    machine = merger("stable(9)", offset=5)
+    machine.on(Open("s", 1, 3), 0)
+    effects = machine.on(Open("s", 2, 4), 0)
+    assert (DropTable("s", 1) in effects, tables(effects)) == (True, [("s", 2)])
+    assert machine.on(Open("s", 1, 3), 0) == []  # late
+    assert machine.on(read("s", 1), 0) == []
+    assert len(sent(machine.on(read("s", 2), 0))) == 1
+    machine.validate()
+
+
+def test_a_few_tables_are_read_at_once_and_the_others_in_the_order_they_asked() -> None:
+    machine = merger("stable(9)", offset=5)
+    names = [f"s{i}" for i in range(openings.SCANS_MAX + 3)]
+    begun = [each for name in names for each in tables(machine.on(Open(name, 1, 3), 0))]
+    assert begun == [(name, 1) for name in names[: openings.SCANS_MAX]]
+    assert machine.sizes()["waiting questions"] == len(names)
+    for i, name in enumerate(names):
+        effects = machine.on(read(name), 0)
+        assert len(sent(effects)) == 1
+        assert tables(effects) == [(n, 1) for n in names[i + openings.SCANS_MAX :][:1]]
+        machine.validate()
+    assert machine.sizes()["waiting questions"] == 0
+
+
+def test_who_asks_no_more_is_dropped_whether_it_waits_or_is_read_for() -> None:
+    machine = merger("stable(9)", offset=5)
+    names = [f"s{i}" for i in range(openings.SCANS_MAX + 2)]
+    for name in names:
+        machine.on(Open(name, 1, 3), 0)
+    machine.on(Open("never", 1, 50), 0)  # the output is not there yet
+    for t in range(0, openings.GONE_MS, 500):  # the first and the last but one ask on
+        for name in (names[0], names[-2]):
+            machine.on(Open(name, 1, 3), t)
+        machine.on(Tick(), t)
+    effects = machine.on(Tick(), openings.GONE_MS)
+    assert [e.subscriber for e in effects if isinstance(e, DropTable)] == names[1:-2]
+    assert tables(effects) == [(names[-2], 1)]
+    assert machine.sizes()["waiting questions"] == 2
+    machine.validate()
+
+
+def test_a_table_at_hand_is_answered_behind_one_slice_of_each_that_takes_long() -> None:
+    """Slices are counted: what is done is done in the order of a queue, as the shells do it."""
+    slices: list[str] = []
+
+    class Long(Scan):
+        def __init__(self, name: str, count: int) -> None:
+            self.name, self.left = name, count
+
+        def step(self) -> tuple[Frame, int] | None:
+            slices.append(self.name)
+            self.left -= 1
+            return None if self.left else (frame("stable(9)"), 5)
+
+    opened: dict[int, Scan | tuple[Frame, int]] = {
+        1: Long("an hour", 1000),
+        2: Long("a minute", 10),
+        3: (frame("stable(9)"), 5),
+    }
+    scans = Scans(opened.__getitem__)
+    queue = deque(ReadTable(f"s{i}", 1, i) for i in (1, 2, 3))
+    for effect in queue:
+        scans.begin(effect)
+    answered: dict[str, int] = {}
+    while queue:
+        effect = queue.popleft()
+        if not scans.wants(effect.subscriber, effect.attempt):
+            continue
+        if scans.step(effect) is None:
+            queue.append(effect)
+        else:
+            answered[effect.subscriber] = len(slices)
+            if effect.subscriber == "s2":
+                scans.drop(DropTable("s1", 1))
+    assert answered == {"s3": 2, "s2": 20}
+    assert len(scans) == 0
