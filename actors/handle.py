@@ -63,6 +63,8 @@ LOOK_S = 0.25
 """Until a question that changes nothing is asked once more: a root that runs answers at once."""
 LOOKS_MAX = 8
 """Times that it is asked: two seconds, as long as Ray keeps a call to a root that has died."""
+FILLED_S = 30.0
+"""How long `kill` waits for a slot to be filled, that is empty for the moment."""
 GONE_S = 5.0
 """How long a root may take to go once it has said that it does."""
 TABLE_S = 60.0
@@ -167,17 +169,28 @@ class Job:
     # -- changing -----------------------------------------------------------------------------
 
     def kill(self, replica: str | int) -> None:
-        """Kills a process, as a drill: "r0.2" or 2 a replica, "m0.0" a merger, "root" the root."""
+        """Kills a process, as a drill: "r0.2" or 2 a replica, "m0.0" a merger, "root" the root.
+
+        A slot that is empty for the moment is waited for; raises `Misuse` for one that is not.
+        """
         slot = f"r0.{replica}" if isinstance(replica, int) else replica
-        view = self.status()
         if slot == "root":
             ray.kill(self._root, no_restart=False)
             return
-        lives = [life for life in view.hosts if life.slot == slot]
-        if not lives:
-            slots = sorted({life.slot for life in view.hosts})
-            raise Misuse(f"kill {slot!r}: nobody is there; there are {', '.join(slots)}, root")
-        self._book().lives[max(lives)].handle.die.remote()
+        until = time.monotonic() + FILLED_S
+        while True:
+            view, book = self.status(), self._book()
+            lives = [life for life in view.hosts if life.slot == slot and life in book.lives]
+            if lives:
+                book.lives[max(lives)].handle.die.remote()
+                return
+            slots = {each.slot: each for each in view.state.slots}
+            if slot not in slots:
+                raise Misuse(f"kill {slot!r}: there are {', '.join(sorted(slots))}, root")
+            if slots[slot].state == "failed" or time.monotonic() >= until:
+                why = slots[slot].reason or "it has no process"
+                raise Misuse(f"kill {slot!r}: nobody is there: {why}")
+            time.sleep(AGAIN_S)
 
     def scale(self, replicas: int) -> None:
         """Runs so many replicas of each shard."""

@@ -3,7 +3,8 @@
 1. checks         journals, plans, shards, directory: whatever is wrong is said here
 2. the directory  whole, or there is no job
 3. the root       in the cluster; it starts everything else
-4. waits          until every shard is answered by a merger and a replica
+4. waits          until every shard is answered by a merger and a replica, and every slot has a
+                  process: coming_up.py
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ray.exceptions import RayActorError, RayError
 from gapless.actors import cluster
 from gapless.actors.code import keep
 from gapless.actors.code import named as code_named
+from gapless.actors.coming_up import ComingUp
 from gapless.actors.handle import Job
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import reason
@@ -38,7 +40,6 @@ from gapless.actors.plans import Plans, named_plans
 from gapless.actors.root_actor import root_class
 from gapless.actors.setup import RAY_TIMING, token
 from gapless.actors.sharding import check_shards
-from gapless.actors.views import JobView
 from gapless.actors.whereabouts import Silent, root, root_name
 from gapless.engine.durations import Duration, ticks
 from gapless.engine.plan import Plan, plan_of
@@ -55,10 +56,7 @@ from gapless.protocol.errors import JobError, Misuse
 _log = logging.getLogger("gapless.actors")
 
 READY_S = 90.0
-"""How long a job may take until it answers; starting all its processes takes seconds."""
-HOPE_S = 20.0
-"""After so long without a life that answers a shard, what keeps its lives from starting is told: it
-would keep the next ones from it, too."""
+"""How long the root may take to begin; a process takes seconds to start, on a busy machine more."""
 LOOK_S = 0.05
 """Between two looks whether it does."""
 
@@ -295,26 +293,12 @@ def _start(
 
 
 def _wait(job: Job) -> None:
-    until = time.monotonic() + READY_S
-    hopes_until = time.monotonic() + HOPE_S
+    coming = ComingUp(job.name, time.monotonic())
     while True:
         view = job.status()
-        if _is_ready(view):
+        if coming.is_up(view.state, view.desired, view.hosts, time.monotonic()):
             return
-        failed = [slot for slot in view.state.slots if slot.state == "failed"]
-        if time.monotonic() >= hopes_until:
-            failed += [s for s in view.state.slots if s.state != "running" and s.reason]
-        if failed or time.monotonic() >= until:
-            why = "; ".join(f"{s.slot} {s.state}: {s.reason}" for s in failed or view.state.slots)
-            raise JobError(f"job {job.name} does not come up: {why}")
         time.sleep(LOOK_S)
-
-
-def _is_ready(view: JobView) -> bool:
-    """Whether every shard has a merger and a replica that run."""
-    running = {slot.slot.partition(".")[0] for slot in view.state.slots if slot.state == "running"}
-    shards = range(view.desired.shards)
-    return running >= {f"{role}{shard}" for role in "rm" for shard in shards}
 
 
 def _cause(error: RayActorError) -> str:

@@ -42,6 +42,10 @@ class SlotState:
     """Rows that its plan could not process, and set aside, in this life."""
     qualified_ms: int = -1
     """How soon, since it was started, the output could go on with it; -1 while it cannot."""
+    failures: int = 0
+    """Of its lives, in a row: see backoff.py."""
+    last_failure: str = ""
+    """Why its last life ended; empty where none has."""
     heard_ms: int = -1
     """How long ago it was heard last; -1 where it has no life."""
     durable_stable: int = BEGIN
@@ -64,6 +68,8 @@ def shown(slot: Slot, shard: Shard, now: int) -> SlotState:
         plan=life.plan if life else "",
         reason=life.suspicion if life else slot.reason,
         successor=beside.life if beside else None,
+        failures=slot.backoff.failures,
+        last_failure=slot.last_failure,
     )
     if life is None:
         return state

@@ -141,6 +141,7 @@ class Slot:
         "fence",
         "heard_at",
         "index",
+        "last_failure",
         "name",
         "oddities",
         "reason",
@@ -177,6 +178,8 @@ class Slot:
         """When it last became empty."""
         self.reason = ""
         """Why it is empty, or failed."""
+        self.last_failure = ""
+        """Why it was empty last; empty where it never was."""
 
     @property
     def shown(self) -> str:
@@ -224,7 +227,7 @@ class Slot:
         """Its current life is over."""
         self.state = SLOT.after(self.state, "empty")
         self.current = None
-        self.reason = reason
+        self.reason = self.last_failure = reason
         self.wanted_at = now
 
     def give_up(self, reason: str) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import gapless as gl
-from gapless.actors import launching
 from gapless.actors.hosts import named
 from gapless.actors.setup import RAY_TIMING
 from gapless.actors.views import JobView
@@ -97,7 +96,7 @@ def test_a_directory_and_a_name_are_of_one_job(journal: Path, tmp_path: Path) ->
         gl.resume(tmp_path / "one")
     with pytest.raises(gl.Misuse, match="a job 'one' runs in this cluster"):
         gl.resume(tmp_path / "one", takeover=True)
-    with pytest.raises(gl.Misuse, match="nobody is there; there are m0"):
+    with pytest.raises(gl.Misuse, match=r"there are m0\.0, "):
         job.kill("r0.9")
     with pytest.raises(gl.Misuse, match=r"no job 'two' runs in the cluster at .*, running are one"):
         gl.attach("two")
@@ -132,9 +131,8 @@ def test_a_function_travels_with_the_job(journal: Path, tmp_path: Path, code: Pa
 
 
 def test_a_query_that_fails_the_same_way_each_time_is_given_up_with_the_reason(
-    journal: Path, tmp_path: Path, code: Path, monkeypatch: pytest.MonkeyPatch
+    journal: Path, tmp_path: Path, code: Path
 ) -> None:
-    monkeypatch.setattr(launching, "HOPE_S", 4.0)
     with pytest.raises(gl.JobError, match="row 7 is not to my taste"):
         run_until_given_up(journal, tmp_path / "fails", code)
     until(lambda: not named("fails/"), "nothing of the job is left")
