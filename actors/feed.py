@@ -77,6 +77,9 @@ class Feed:
         else:
             mergers.begin(self.pump, self._answered, self._ask_all, self._left)
 
+    def __str__(self) -> str:
+        return f"{self._job_dir}, of {', '.join(self._slots)}"
+
     def start(self) -> None:
         """Begins to ask."""
         self.pump.start()

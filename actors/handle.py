@@ -52,6 +52,7 @@ from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
 from gapless.protocol.errors import GaplessError, JobError, Misuse
 from gapless.protocol.schema import StreamSchema
+from gapless.protocol.tables import html_text
 
 AUTO = "auto"
 """For the address of a cluster of this machine."""
@@ -288,6 +289,10 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.name!r}, dir={str(self.dir)!r})"
+
+    def _repr_html_(self) -> str:
+        """As far as it is known without asking anybody: a notebook shows it at once."""
+        return html_text(f"{self!r}\n.status() says how it is")
 
     # -- the root -----------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from gapless.failover.effects import Emit
 from gapless.failover.tokens import encode
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
+from gapless.protocol.tables import html_text, time_text
 
 JOIN_S = 2.0
 """How long the end of the program waits for a subscription's thread: it turns in milliseconds."""
@@ -115,6 +116,17 @@ class Subscription:
         at: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        last = self._handing.last.emit
+        where = "before its first frame"
+        if last is not None:
+            stable = min(token.stable for token in last.tokens.values())
+            where = f"stable {time_text(stable, last.frame.schema.time_unit)}"
+        return f"Subscription({self._feed}; {where})"
+
+    def _repr_html_(self) -> str:
+        return html_text(repr(self))
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""

@@ -10,6 +10,7 @@ from gapless.failover.desired import Desired
 from gapless.failover.job_state import JobState
 from gapless.failover.messages import Life
 from gapless.protocol.schema import StreamSchema
+from gapless.protocol.tables import html_table, time_text
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Alarm:
     what: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JobView:
     """A job, as people see it."""
 
@@ -41,6 +42,36 @@ class JobView:
     """The address of the Ray cluster in which it runs."""
     schema: StreamSchema
     """Of the output."""
+
+    def __repr__(self) -> str:
+        slots, desired = self.state.slots, self.desired
+        counts = ", ".join(
+            f"{sum(s.state == 'running' and s.slot[0] == what[0] for s in slots)} of "
+            f"{number * desired.shards} {what}"
+            for what, number in (("replicas", desired.replicas), ("mergers", desired.mergers))
+        )
+        return f"JobView({self.name}: {counts})"
+
+    def _repr_html_(self) -> str:
+        unit = self.schema.time_unit
+        rows = [
+            (
+                slot.slot,
+                slot.state,
+                self.nodes.get(slot.node, slot.node[:8]),
+                self.pid_of(slot.life),
+                time_text(slot.stable, unit),
+                slot.reason,
+            )
+            for slot in self.state.slots
+        ]
+        names = ("slot", "state", "node", "pid", "stable", "reason")
+        return html_table(names, rows, f"{self!r}; in the Ray cluster at {self.cluster}")
+
+    def pid_of(self, life: Life | None) -> int | None:
+        """The process of a life on its node; None where that is not known."""
+        host = None if life is None else self.hosts.get(life)
+        return host.pid or None if host is not None else None
 
     @property
     def is_whole(self) -> bool:

@@ -27,6 +27,7 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
+from gapless.protocol.tables import html_text, time_text
 
 Given = Any
 """A table, a record batch, a reader, or an iterable of record batches and punctuations; whatever
@@ -125,6 +126,20 @@ class Execution(Iterator[Frame]):
     def counters(self) -> list[Counters]:
         """What each step of the graph has done so far."""
         return self.graph.counters
+
+    def __repr__(self) -> str:
+        return f"Execution{self._said()}"
+
+    def _repr_html_(self) -> str:
+        return html_text(f"{self._said()}\n\n{self.plan.explain()}")
+
+    def _said(self) -> str:
+        read = ", ".join(f"{rows} rows of {name}" for name, rows in self.rows.items())
+        late = sum(self.late.values())
+        told = f"; {late} too late" if late else ""
+        failed = f"; it {self._failure}" if self._failure is not None else ""
+        upto = time_text(self.stable, self.schema.time_unit)
+        return f"({', '.join(self.schema.names)}): {read} read{told}; final up to {upto}{failed}"
 
     # -- ending it ----------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from gapless.engine.query import Query
 from gapless.operators.aside import Aside
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.errors import DecodeError, Misuse
+from gapless.protocol.tables import html_text
 
 Choice = Implementation | Mapping[str | nodes.Node, Implementation]
 """One implementation for all windowed aggregates, or one for each that is named: by the name of a
@@ -98,6 +99,9 @@ class Plan:
             if each not in IMPLEMENTATIONS:
                 raise DecodeError("plan.implementations", f"is {each!r}", IMPLEMENTATIONS)
         return Plan(query, dict(zip(aggregates, cast(list[Implementation], chosen), strict=True)))
+
+    def _repr_html_(self) -> str:
+        return html_text(self.explain())
 
     def __repr__(self) -> str:
         return f"Plan of {self.query!r}"

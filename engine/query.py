@@ -35,6 +35,7 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError, Misuse
 from gapless.protocol.expr import Expr, col
 from gapless.protocol.schema import StreamSchema
+from gapless.protocol.tables import html_text
 
 if TYPE_CHECKING:
     from gapless.engine.explain import Implementation
@@ -266,6 +267,9 @@ class Query:
         from gapless.engine.explain import in_short
 
         return f"Query({in_short(self)})"
+
+    def _repr_html_(self) -> str:
+        return html_text(self.explain())
 
 
 class GroupedQuery:

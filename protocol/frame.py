@@ -363,8 +363,20 @@ class Frame:
         return elements
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame, time columns first."""
-        return self.batch.to_pandas()
+        """The rows as a pandas DataFrame, time columns first: as timestamps, NaT for INF and BEGIN.
+
+        The stable is not in it: see `stable`. `batch` has the times as they are.
+        """
+        from gapless.protocol.tables import readable
+
+        return readable(self.batch, self._schema.time_unit).to_pandas()
+
+    def _repr_html_(self) -> str:
+        from gapless.protocol.tables import html_of, time_text
+
+        unit = self._schema.time_unit
+        told = "" if self.stable is None else f", stable {time_text(self.stable, unit)}"
+        return html_of(self.batch, unit, f"{len(self)} rows{told}")
 
     def __len__(self) -> int:
         return self._rows

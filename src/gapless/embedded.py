@@ -4,6 +4,7 @@
         print(frame.to_pandas())
 
     gl.execute(talkers, "flows.parquet").to_parquet("talkers.parquet")
+    gl.execute(talkers, "flows.parquet").to_pandas()          every event once, with its lifetime
     gl.table(talkers, "flows.parquet")                        the newest answer, as an Arrow table
 
 An input is a path or a list of paths (Parquet, Arrow, CSV), the path of a journal, a pyarrow
@@ -19,7 +20,7 @@ Memory does not depend on how long an input is, but for what the query itself ha
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,16 @@ from gapless.engine.query import Query
 from gapless.files import batches_of, is_file_input, is_journal, journal_rows
 from gapless.operators.cleanse import Cleanse
 from gapless.protocol.errors import Misuse
+from gapless.protocol.frame import Frame
+from gapless.protocol.schema import WAS
+from gapless.protocol.tables import readable
 
 Inputs = Mapping[str, Any] | Any
 """By source, or the input alone of a query that has one source."""
 
 
 class Execution(pure.Execution):
-    """The frames that a query puts out over its inputs; it can also write them to a file."""
+    """The frames that a query puts out over its inputs; or all events, as a table or a file."""
 
     def to_parquet(self, path: str | Path, **options: Any) -> int:
         """Runs to the end and writes every event once, when it is final; how many they were.
@@ -52,15 +56,42 @@ class Execution(pure.Execution):
         """
         from gapless.parquet_sink import ParquetSink
 
+        self._check_new("to_parquet")
+        with self, ParquetSink(path, self.schema, **options) as sink:
+            for frame in self._final():
+                sink.write(frame)
+            return sink.rows
+
+    def to_arrow(self) -> pa.Table:
+        """Runs to the end: every event once, when it is final, as `to_parquet` writes them.
+
+        All of it is in memory. Nothing may have been read before.
+        """
+        return self._table("to_arrow")
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas DataFrame: times as timestamps, NaT where an event never ends."""
+        return readable(self._table("to_pandas"), self.schema.time_unit).to_pandas()
+
+    def _table(self, what: str) -> pa.Table:
+        self._check_new(what)
+        arrow = self.schema.arrow
+        fields = [field for field in arrow if field.name != WAS]
+        with self:
+            batches = [frame.batch.drop_columns([WAS]) for frame in self._final() if len(frame)]
+        return pa.Table.from_batches(batches, schema=pa.schema(fields, arrow.metadata))
+
+    def _final(self) -> Iterator[Frame]:
+        """Frames of events that are as they will stay."""
+        cleanse = None if self.plan.insert_only else Cleanse(self.schema)
+        for frame in self:
+            yield frame if cleanse is None else cleanse.push(0, frame).frame
+
+    def _check_new(self, what: str) -> None:
         if self.begun:
             raise Misuse(
-                "to_parquet: frames have been read already, or it is closed; execute the query anew"
+                f"{what}: frames have been read already, or it is closed; execute the query anew"
             )
-        cleanse = None if self.plan.insert_only else Cleanse(self.schema)
-        with self, ParquetSink(path, self.schema, **options) as sink:
-            for frame in self:
-                sink.write(frame if cleanse is None else cleanse.push(0, frame).frame)
-            return sink.rows
 
 
 def execute(

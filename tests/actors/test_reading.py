@@ -29,7 +29,8 @@ def test_a_subscription_begins_at_a_word_a_token_or_a_time() -> None:
     assert start_at(TOKENS, "ms") == TOKENS
     assert start_at(encode(TOKENS), "ms") == TOKENS
     assert start_at(7, "ms") == 7
-    for written in ("2024-05-01", "2024-05-01T00:00:00Z", "20240501T00", datetime(2024, 5, 1)):  # noqa: DTZ001
+    in_utc = datetime(2024, 5, 1)  # noqa: DTZ001  # without a zone it is UTC
+    for written in ("2024-05-01", "2024-05-01T00:00:00Z", "20240501T00", in_utc):
         assert start_at(written, "ms") == MAY
     assert start_at(datetime(2024, 5, 1, tzinfo=UTC), "s") == MAY // 1000
 

@@ -306,6 +306,16 @@ def test_all_subscriptions_end_with_the_program() -> None:
     subscription.close()
 
 
+def test_a_subscription_says_in_short_what_it_reads_and_how_far_it_is() -> None:
+    told = Told(frames())
+    told.let(3)
+    with subscribed(told) as subscription:
+        assert "before its first frame" in repr(subscription)
+        next(subscription)
+        assert "of m0.0" in repr(subscription)
+        assert "stable 1970-01-01" in subscription._repr_html_()
+
+
 def test_a_closed_subscription_hands_out_nothing_and_keeps_its_token() -> None:
     told = Told(frames())
     told.let(3)

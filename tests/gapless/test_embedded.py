@@ -238,6 +238,42 @@ def test_every_event_is_written_once_when_it_is_final(
     assert [p.name for p in tmp_path.iterdir()] == ["out.parquet"]
 
 
+@pytest.mark.parametrize("name", ["talkers", "latest"])
+def test_an_execution_is_the_table_that_its_file_would_hold(
+    rows: pa.Table, tmp_path: Path, name: str
+) -> None:
+    query = {"talkers": talkers, "latest": latest}[name]
+    gl.execute(query, rows).to_parquet(tmp_path / "out.parquet")
+    written = parquet.read_table(tmp_path / "out.parquet")
+    table = gl.execute(query, rows, frame_rows=700).to_arrow()
+    order = [(column, "ascending") for column in written.schema.names]
+    assert table.sort_by(order).equals(written.sort_by(order))
+    assert table.schema.equals(written.schema, check_metadata=True)
+    frame = gl.execute(query, rows).to_pandas().sort_values(written.schema.names)
+    ends = written.sort_by(order).column("_ve").to_pylist()
+    assert frame["_ve"].isna().tolist() == [end == gl.INF for end in ends]
+    assert str(frame["_vs"].dtype) == "datetime64[ms]"
+
+
+def test_an_execution_says_in_short_what_it_has_read(rows: pa.Table) -> None:
+    execution = gl.execute(talkers, rows)
+    assert repr(execution) == (
+        "Execution(src, packets, bytes): 0 rows of flows read; final up to begin"
+    )
+    execution.to_arrow()
+    assert repr(execution).endswith("20000 rows of flows read; final up to inf")
+    assert "aggregate by src" in execution._repr_html_()
+    with pytest.raises(gl.Misuse, match="to_pandas: frames have been read already"):
+        execution.to_pandas()
+
+
+def test_a_query_is_its_plan_in_a_notebook() -> None:
+    for each in (talkers, gl.Plan(talkers)):
+        html = each._repr_html_()
+        assert html.startswith("<pre>aggregate by src")
+        assert "(len &gt; 0)" in html
+
+
 def test_where_a_run_fails_there_is_no_file(rows: pa.Table, tmp_path: Path) -> None:
     late = pa.concat_tables([rows, rows.slice(0, 1)])
     with pytest.raises(gl.RowError, match="late by"):

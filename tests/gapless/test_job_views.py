@@ -127,6 +127,14 @@ def test_an_output_is_as_durable_as_its_slowest_merger() -> None:
     assert "nothing yet" in summary(view_of(replace(MERGER, durable_stable=BEGIN)), "ms")
 
 
+def test_a_view_is_short_in_a_shell_and_a_table_in_a_notebook() -> None:
+    view = view_of(MERGER, REPLICA)
+    assert repr(view) == "JobView(job: 1 of 1 replicas, 1 of 1 mergers)"
+    html = view._repr_html_()
+    assert "<td>r0.0</td><td>running</td><td>host-a</td>" in html
+    assert AT in html
+
+
 def test_jobs_are_listed_with_those_that_do_not_answer() -> None:
     lame = AT, "lame", "its root is gone"
     text = printed(listed([(AT, "job", view_of(MERGER, REPLICA)), lame]))

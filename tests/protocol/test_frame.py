@@ -4,6 +4,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -290,10 +291,12 @@ def test_a_frame_is_no_key() -> None:
         hash(Frame.empty(SCHEMA))
 
 
-def test_pandas_sees_times_as_integers() -> None:
-    table = Frame(batch_of((1, INF, BEGIN))).to_pandas()
-    assert table["_ve"].tolist() == [INF]
+def test_pandas_sees_times_as_timestamps_and_nothing_where_there_is_no_time() -> None:
+    table = Frame(batch_of((1, INF, BEGIN), (1, 7, INF))).to_pandas()
     assert table.columns.tolist() == ["_vs", "_ve", "_was", "p"]
+    assert table["_vs"].tolist() == [pd.Timestamp(1, unit="ms")] * 2
+    assert table["_ve"].tolist() == [pd.NaT, pd.Timestamp(7, unit="ms")]
+    assert table["_was"].isna().all()
 
 
 def test_times_in_columns_are_int64_and_a_stable_is_an_int() -> None:
