@@ -40,6 +40,7 @@ from gapless.chaos.record import Record
 from gapless.chaos.scenario import Random, Scenario
 from gapless.chaos.stage import Stage
 from gapless.failover.diverging import DIFFER
+from gapless.failover.messages import Life
 from gapless.protocol.errors import GaplessError
 
 START_S = 60.0
@@ -318,6 +319,12 @@ class Drill:
         if wanted is not None:
             found = next((text for text in notes if wanted in text), None)
             self._holds("told", f"an alarm with {wanted!r}", found or "none", found is not None)
+        limit = self.scenario.holds.replaced
+        if limit is not None:
+            seen = {each.text for each in stage.record.seen("slot") if each.text}
+            lives = [life for life in map(Life.parse, seen) if life is not None]
+            count = len(lives) - len({life.slot for life in lives})
+            self._holds("replaced", f"{limit} at most", f"{count}", count <= limit)
         if self.scenario.holds.agree:
             odd = next((text for text in notes if DIFFER in text), None)
             self._holds("replicas agree", "all of them", odd or "they do", odd is None)

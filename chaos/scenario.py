@@ -78,6 +78,8 @@ class Holds:
     """From the last fault (its end, where it has one) until the job is whole again."""
     alarm: str | None = None
     """A part of an alarm that the job must have raised."""
+    replaced: int | None = None
+    """Lives that were started beside those that the job began with, at most; None: any number."""
     agree: bool = False
     """No alarm may say that replicas differ: the output may be right by luck."""
 
@@ -165,6 +167,7 @@ class Scenario:
             ("calm_s", self.calm_s, 0, AT_S_MAX),
             ("holds.whole_s", self.holds.whole_s, 0.1, AT_S_MAX),
             ("holds.pause_ms", self.holds.pause_ms, 1, 1_000 * AT_S_MAX),
+            ("holds.replaced", self.holds.replaced, 0, FAULTS_MAX),
         ):
             if value is not None and not low <= value <= high:  # a NaN, too, is not between them
                 raise self._refused(f"{name} = {value}: from {low:g} to {high:g}")

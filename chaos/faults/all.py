@@ -46,6 +46,7 @@ from gapless.chaos.faults.slow_disk import SlowDisk
 from gapless.chaos.faults.slow_subscriber import SlowSubscriber
 from gapless.chaos.faults.squeeze_memory import SqueezeMemory
 from gapless.chaos.faults.stale_frames import StaleFrames
+from gapless.chaos.faults.starve_all import StarveAll
 from gapless.chaos.faults.starve_cpu import StarveCpu
 from gapless.chaos.faults.stop_merger import StopMerger
 from gapless.chaos.faults.stop_replica import StopReplica
@@ -91,6 +92,7 @@ _KINDS: tuple[type[Fault], ...] = (
     LateFeedback,
     SqueezeMemory,
     StarveCpu,
+    StarveAll,
     FillDisk,
     SlowDisk,
     TearCheckpoint,
