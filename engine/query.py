@@ -16,6 +16,7 @@ sides of this join read one `where`, which is computed once.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ import pyarrow as pa
 
 from gapless.engine import nodes
 from gapless.engine.checks import check
-from gapless.engine.durations import Duration, ticks
+from gapless.engine.durations import Duration, text, ticks
 from gapless.engine.fit import Computed, check_columns
 from gapless.engine.known import Properties
 from gapless.engine.lateness import Lateness, lateness_of
@@ -31,9 +32,10 @@ from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.properties import of_node
 from gapless.operators.aside import OnError
+from gapless.protocol.column_names import column_name, column_names
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError, Misuse
-from gapless.protocol.expr import Expr, col
+from gapless.protocol.expr import Column, Expr, col
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tables import html_text
 
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
     from gapless.operators.aggregates.function import AggregateFunction
     from gapless.protocol.documents import Document
 
-On = str | Sequence[str | tuple[str, str]] | Mapping[str, str] | None
+Named = str | Expr
+"""A column: its name, or itself."""
+On = Named | Sequence[Named | tuple[Named, Named]] | Mapping[str, str] | None
 """Columns that a join wants equal: one, several, pairs of left and right, or left to right."""
 
 
@@ -88,13 +92,15 @@ class Query:
         """The rows for which `predicate` is true; null is not true."""
         return self._then(nodes.Where(self.root, predicate))
 
-    def select(self, *columns: str, **computed: Computed) -> Query:
+    def select(self, *columns: str | Expr, **computed: Computed) -> Query:
         """Exactly these columns: first those named, then those computed."""
-        for name in columns:
-            if not isinstance(name, str):
-                raise ExpressionError(f"select: give {name!r} a name, as in select('a', b={name})")
+        for given in columns:
+            if isinstance(given, Expr) and not isinstance(given, Column):
+                raise ExpressionError(f"select: give {given} a name, as in select('a', b={given})")
+        names = column_names("select", columns)
+        for name in names:
             check_column("select", name, self.schema.names)
-        kept = [(name, col(name)) for name in columns]
+        kept = [(name, col(name)) for name in names]
         return self._then(nodes.Select(self.root, (*kept, *computed.items())))
 
     def map(self, **computed: Computed) -> Query:
@@ -108,16 +114,27 @@ class Query:
         self,
         range: Duration,  # noqa: A002  # the paper's word
         slide: Duration | None = None,
-        on: str | None = None,
+        on: str | Expr | None = None,
     ) -> Query:
         """What each answer is about: the rows of the `range` before it, or "all" before it.
 
-        With `slide` aggregates are answered at its multiples, without it at every instant. `on` is
+        With `slide` aggregates are answered at its multiples, without it at every instant; a slide
+        longer than the range leaves rows out, and warns. `on` is
         another column than the source's time; it has to progress.
         """
         unit = self.schema.time_unit
         covers = None if range == "all" else ticks(range, unit, "window range", least=1)
         every = None if slide is None else ticks(slide, unit, "window slide", least=1)
+        if every is not None and covers is not None and every > covers:
+            warnings.warn(
+                f"window: the slide, {text(every, unit)}, is longer than the range, "
+                f"{text(covers, unit)}: rows between two windows are in none; for every row to "
+                f"count once say range={text(every, unit)!r}",
+                UserWarning,
+                stacklevel=2,
+            )
+        if on is not None:
+            on = column_name("window on", on)
         if on in self.properties.starts:
             on = None
         return self._then(nodes.Window(self.root, covers, every, on))
@@ -131,18 +148,19 @@ class Query:
             end = col(end)
         return self._then(nodes.Lifetime(self.root, end, duration))
 
-    def latest_by(self, *key: str) -> Query:
+    def latest_by(self, *key: str | Expr) -> Query:
         """Each row lives until the next one with its key."""
-        return self._then(nodes.LatestBy(self.root, key))
+        return self._then(nodes.LatestBy(self.root, column_names("latest_by", key)))
 
-    def group_by(self, *columns: str) -> GroupedQuery:
+    def group_by(self, *columns: str | Expr) -> GroupedQuery:
         """Groups of rows with equal values in these columns, to be aggregated."""
         if not columns:
             raise Misuse(
                 "group_by: name the columns; one group of all rows is query.aggregate(...)"
             )
-        check_columns("group_by", columns, self.schema.names)
-        return GroupedQuery(self, columns)
+        names = column_names("group_by", columns)
+        check_columns("group_by", names, self.schema.names)
+        return GroupedQuery(self, names)
 
     def aggregate(
         self, *, early: Duration | bool | None = None, **aggregates: AggregateFunction
@@ -150,20 +168,25 @@ class Query:
         """Aggregates of all rows of a window, or alive, together; `early` as in `group_by`'s."""
         return self._aggregated((), early, aggregates)
 
-    def distinct(self, *columns: str) -> Query:
+    def distinct(self, *columns: str | Expr) -> Query:
         """Each row once at every instant; of these columns alone, if some are named."""
         query = self.select(*columns) if columns else self
         return query._then(nodes.Distinct(query.root))
 
     def top_k(
-        self, k: int, by: str | Expr, largest: bool = True, within: str | Sequence[str] = ()
+        self,
+        k: int,
+        by: str | Expr,
+        largest: bool = True,
+        within: str | Expr | Sequence[str | Expr] = (),
     ) -> Query:
         """At every instant the k rows with the largest, or smallest, `by`; in each group."""
         if isinstance(by, str):
             check_column("top_k by", by, self.schema.names)
             by = col(by)
-        groups = (within,) if isinstance(within, str) else tuple(within)
-        return self._then(nodes.TopK(self.root, k, by, bool(largest), groups))
+        groups = [within] if isinstance(within, str | Expr) else within
+        named = column_names("top_k within", groups)
+        return self._then(nodes.TopK(self.root, k, by, bool(largest), named))
 
     def normalise(self) -> Query:
         """One table for all that say the same at every instant: as few, as long lifetimes as can
@@ -363,16 +386,23 @@ def _sources(known: Mapping[Node, Properties]) -> dict[str, nodes.Source]:
 def _pairs(on: On) -> tuple[tuple[str, str], ...]:
     if on is None:
         return ()
-    if isinstance(on, str):
-        return ((on, on),)
+    what = "join on"
+    if isinstance(on, str | Column):
+        return ((column_name(what, on),) * 2,)
+    if isinstance(on, Expr):
+        raise ExpressionError(
+            f"join on {on}: columns that are to be equal are named, as in on='src' or "
+            "on=[('src', 'dst')]; any other condition is where=, over the columns of both"
+        )
     if isinstance(on, Mapping):
-        return tuple(on.items())
+        return tuple((column_name(what, a), column_name(what, b)) for a, b in on.items())
     pairs = []
+    each: Any
     for each in on:
-        if isinstance(each, str):
-            pairs.append((each, each))
-        elif len(each) == 2:
-            pairs.append((each[0], each[1]))
+        if isinstance(each, str | Expr):
+            pairs.append((column_name(what, each),) * 2)
+        elif isinstance(each, tuple | list) and len(each) == 2:
+            pairs.append((column_name(what, each[0]), column_name(what, each[1])))
         else:
-            raise Misuse(f"join on {each!r}: a column, or a pair (left, right)")
+            raise Misuse(f"join on {each!r:.100}: a column, or a pair (left, right)")
     return tuple(pairs)

@@ -18,71 +18,78 @@ from gapless.operators.aggregates.distinct import PRECISION, CountDistinct, Meth
 from gapless.operators.aggregates.extremes import First, Last, Max, Min
 from gapless.operators.aggregates.quantile import Quantile
 from gapless.operators.aggregates.sums import Mean, Sum, Var
+from gapless.protocol.column_names import column_name
 from gapless.protocol.errors import SchemaError
+from gapless.protocol.expr import Expr
+
+ColumnOf = str | Expr
+"""A column: its name, or itself."""
 
 
-def count(column: str | None = None) -> Count:
+def count(column: ColumnOf | None = None) -> Count:
     """How many rows there are; with a column, how many values in it are not null."""
-    return Count(column)
+    return Count(None if column is None else column_name("count", column))
 
 
-def sum_(column: str, scale: int | None = None) -> Sum:
+def sum_(column: ColumnOf, scale: int | None = None) -> Sum:
     """The sum: of integers exact and int64, and aside where int64 does not hold it.
 
     Of floats it depends on the order of rows in its last bits, and replicas may differ, unless
     `scale` says how many parts of 1 matter (100: hundredths): then each value is rounded to a whole
     number of them, half to even, and those are added exactly.
     """
-    return Sum(column, scale)
+    return Sum(column_name("sum", column), scale)
 
 
-def mean(column: str, scale: int | None = None) -> Mean:
+def mean(column: ColumnOf, scale: int | None = None) -> Mean:
     """The mean as a float64; for floats see `sum_`."""
-    return Mean(column, scale)
+    return Mean(column_name("mean", column), scale)
 
 
-def var(column: str, scale: int | None = None) -> Var:
+def var(column: ColumnOf, scale: int | None = None) -> Var:
     """The population's variance as a float64; for floats see `sum_`."""
-    return Var(column, scale)
+    return Var(column_name("var", column), scale)
 
 
-def min_(column: str) -> Min:
+def min_(column: ColumnOf) -> Min:
     """The smallest value, of the column's type: any that a payload may have."""
-    return Min(column)
+    return Min(column_name("min", column))
 
 
-def max_(column: str) -> Max:
+def max_(column: ColumnOf) -> Max:
     """The largest value, of the column's type; of floats NaN is the largest."""
-    return Max(column)
+    return Max(column_name("max", column))
 
 
-def first(column: str) -> First:
+def first(column: ColumnOf) -> First:
     """The value at the earliest time; of several then, the smallest."""
-    return First(column)
+    return First(column_name("first", column))
 
 
-def last(column: str) -> Last:
+def last(column: ColumnOf) -> Last:
     """The value at the latest time; of several then, the largest."""
-    return Last(column)
+    return Last(column_name("last", column))
 
 
 def count_distinct(
-    column: str, method: Method = "exact", precision: int = PRECISION
+    column: ColumnOf, method: Method = "exact", precision: int = PRECISION
 ) -> CountDistinct:
     """How many different values there are.
 
     `method="hll"` estimates it from 2^precision bytes a group: 1.04 / sqrt(2^precision) off as a
     rule, which is 1.6 % at 12.
     """
-    return CountDistinct(column, method, precision)
+    return CountDistinct(column_name("count_distinct", column), method, precision)
 
 
-def quantile(column: str, q: float, accuracy: float = 0.01) -> Quantile:
+def quantile(column: ColumnOf, q: float, accuracy: float = 0.01) -> Quantile:
     """The value of rank floor(q * (n - 1)) of n, from 0, or one that is off by `accuracy` of it."""
-    return Quantile(column, q, accuracy)
+    return Quantile(column_name("quantile", column), q, accuracy)
 
 
-def aggregate(column: str, fn: Callable[[pa.Array], Any], returns: pa.DataType | str) -> Custom:
+def aggregate(
+    column: ColumnOf, fn: Callable[[pa.Array], Any], returns: pa.DataType | str
+) -> Custom:
     """What `fn` makes of a group's values: an Arrow array, ascending and without nulls.
 
     It gives a Python value or an Arrow scalar that fits `returns`; where it does not, or raises,
@@ -93,4 +100,4 @@ def aggregate(column: str, fn: Callable[[pa.Array], Any], returns: pa.DataType |
             returns = pa.type_for_alias(returns)
         except ValueError:
             raise SchemaError(f"aggregate: Arrow knows no type {returns!r}") from None
-    return Custom(column, fn, returns)
+    return Custom(column_name("aggregate", column), fn, returns)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +14,10 @@ from gapless.engine import nodes
 from gapless.engine.functions import function, name_of
 from gapless.engine.lateness import KLate, TimeLate, Watermarks, k_late
 from gapless.engine.query import Query, race, source
+from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.calls import count, mean, sum_
 from gapless.protocol.elements import INF
+from gapless.protocol.errors import ExpressionError, Misuse
 from gapless.protocol.expr import col
 from gapless.protocol.schema import StreamSchema
 from tests.engine.queries import some_source, twice
@@ -24,6 +28,10 @@ FLOWS = source(
     time="ts",
     lateness="5s",
 )
+
+
+NO_COLUMN: Any = 7
+NO_COLUMNS: Any = ["k"]
 
 
 def types(query: Query) -> dict[str, str]:
@@ -261,3 +269,72 @@ def test_mean_of_an_aggregate_over_an_aggregate() -> None:
     counts = FLOWS.window("10s", "1s").group_by("src").aggregate(n=count())
     q = counts.window("1m", "10s").aggregate(m=mean("n"))
     assert types(q) == {"m": "double"}
+
+
+# -- columns as people write them -----------------------------------------------------------------
+
+
+def test_a_column_may_be_written_as_itself_wherever_its_name_may_be() -> None:
+    k, v = col("k"), col("v")
+    rows = source("rows", {"ts": "int64", "k": "int64", "v": "int64"}, time="ts")
+    other = source("other", {"ts": "int64", "k": "int64", "v": "int64"}, time="ts")
+    pairs = [
+        (rows.group_by(k).aggregate(n=count()), rows.group_by("k").aggregate(n=count())),
+        (rows.select(k, "v"), rows.select("k", "v")),
+        (rows.distinct(k), rows.distinct("k")),
+        (rows.latest_by(k), rows.latest_by("k")),
+        (rows.top_k(2, by=v, within=k), rows.top_k(2, by="v", within="k")),
+        (rows.top_k(2, by=v, within=[k, "ts"]), rows.top_k(2, by="v", within=["k", "ts"])),
+        (rows.join(other, on=k), rows.join(other, on="k")),
+        (rows.join(other, on=[(k, v)]), rows.join(other, on=[("k", "v")])),
+        (rows.window(5, on=col("ts")), rows.window(5)),
+        (rows.aggregate(n=calls.sum_(v)), rows.aggregate(n=calls.sum_("v"))),
+        (rows.aggregate(n=calls.quantile(v, 0.5)), rows.aggregate(n=calls.quantile("v", 0.5))),
+    ]
+    for as_itself, by_name in pairs:
+        assert as_itself.same_as(by_name), by_name
+
+
+@pytest.mark.parametrize(
+    ("write", "why"),
+    [
+        (lambda q: q.group_by(col("k") + 1), r"group_by: \(k \+ 1\) is computed.*\.map\(x="),
+        (
+            lambda q: q.group_by(["k", "v"]),
+            "group_by: a list: write .* one by one: 'k', 'v'",
+        ),
+        (lambda q: q.group_by(7), "group_by: 7 is no column: write its name"),
+        (lambda q: q.latest_by(["k"]), "latest_by: a list: write the columns one by one"),
+        (
+            lambda q: q.select(col("k") + 1),
+            r"select: give \(k \+ 1\) a name, as in select",
+        ),
+        (lambda q: q.top_k(1, by="v", within=col("k") + 1), "top_k within: .* is computed"),
+        (lambda q: q.join(q, on=col("k") == col("v")), "join on .*columns that are to be equal"),
+        (lambda q: q.join(q, on=[7]), r"join on 7: a column, or a pair"),
+        (lambda q: q.aggregate(n=calls.sum_(col("v") * 2)), "sum: .* is computed"),
+        (lambda q: q.aggregate(n=calls.max_(NO_COLUMN)), "max: 7 is no column"),
+        (lambda q: q.aggregate(n=calls.count(NO_COLUMNS)), "count: a list"),
+    ],
+)
+def test_what_is_no_column_says_what_to_write(write: Callable[[Query], Query], why: str) -> None:
+    rows = source("rows", {"ts": "int64", "k": "int64", "v": "int64"}, time="ts")
+    with pytest.raises((Misuse, ExpressionError), match=why):
+        write(rows)
+
+
+def test_a_window_that_leaves_rows_out_warns() -> None:
+    rows = source("rows", {"ts": "timestamp[ms]", "k": "int64"}, time="ts")
+    with pytest.warns(UserWarning, match="the slide, 1 min, is longer than the range, 10 s: rows"):
+        rows.window(range="10s", slide="1m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows.window(range="1m", slide="1m")
+        rows.window(range="1m")
+        rows.window(range="all", slide="1m")
+        Query.from_document(gaps().to_document())
+
+
+def gaps() -> Query:
+    rows = source("rows", {"ts": "timestamp[ms]", "k": "int64"}, time="ts")
+    return Query(nodes.Window(rows.root, 10, 60, None))
