@@ -146,7 +146,7 @@ class Fleet:
             self._silenced.remove(min(self._silenced))
 
     def _was_needless(self, shard: int, now: int) -> None:
-        """A life that was suspected of silence, or given up for it, speaks."""
+        """A life that was given up for its silence, or that another is started for, speaks."""
         self._rations[shard].was_needless()
         self._strain.sign(now)
 

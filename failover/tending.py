@@ -53,7 +53,7 @@ class Tending(Hearing):
             for known in slot.lives():
                 if known.state == "suspected":
                     if suspecting.has_recovered(known, now, self.timing):
-                        if known.suspicion == SILENT:
+                        if known.suspicion == SILENT and slot.successor is not None:
                             self._was_needless(shard.number, now)
                         known.goes("recover")
                         known.suspicion = ""
