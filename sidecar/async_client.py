@@ -4,7 +4,8 @@
         async for frame in frames: ...
 
 What connects, sends and hears are the threads of the clients they wrap; here nothing but the loop's
-own thread waits, so a program may have hundreds.
+own thread waits, and takes, so a program may have hundreds, and a wait that is cancelled takes
+nothing and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -44,11 +45,23 @@ class AsyncProducer:
 
     async def flush(self, timeout_s: float = CLOSE_S) -> bool:
         """As `Producer.flush`."""
-        return await asyncio.to_thread(self._producer.flush, timeout_s)
+        return await self._until(self._producer.try_flush, timeout_s)
 
     async def wait_durable(self, t: int, timeout_s: float = CLOSE_S) -> bool:
         """As `Producer.wait_durable`."""
-        return await asyncio.to_thread(self._producer.wait_durable, t, timeout_s)
+        return await self._until(lambda: self._producer.wait_durable(t, 0), timeout_s)
+
+    async def _until(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether something is so within a time; raises what it raises. No thread waits."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    self._heard.clear()
+                    if is_so():
+                        return True
+                    await self._heard.wait()
+        except TimeoutError:
+            return is_so()
 
     @property
     def durable_stable(self) -> int:
@@ -61,8 +74,20 @@ class AsyncProducer:
         return self._producer.feedback
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:
-        """As `Producer.close`."""
-        await asyncio.to_thread(self._producer.close, timeout_s)
+        """As `Producer.close`. Cancelled, it has left nevertheless: at once, and what was not taken
+        in by then may be lost.
+        """
+        producer = self._producer
+        if producer.is_closed:
+            return
+        try:
+            done = await self.flush(timeout_s)
+            producer.leave()
+            await self._until(lambda: producer.has_left, CLOSE_S)
+        finally:
+            producer.abandon()
+        if not done:
+            raise producer.not_taken(timeout_s)
 
     async def __aenter__(self) -> Self:
         return self

@@ -117,20 +117,25 @@ class Producer:
         """Pushes a frame. Waits while the sidecars hold as much as they may; raises `JobError`
         after so long. Raises what has ended the producer: `Fenced`, `StreamViolation`, `Denied`.
         """
-        frame = frame if isinstance(frame, Frame) else Frame(frame, None, self.schema)
-        if frame.schema != self.schema:
-            raise Misuse(f"a frame of {frame.schema}: this producer's are of {self.schema}")
+        frame = self._checked(frame)
         with self._changed:
             self._push_rows(timeout_s)
             self._push(frame, timeout_s)
 
     def try_push(self, frame: Frame | pa.RecordBatch) -> bool:
         """As `push`, where that would not wait; else False, and nothing of it is pushed."""
+        frame = self._checked(frame)
         with self._changed:
-            if self._error is None and not self._machine.has_room:
+            if not self._try_push_rows() or not self._has_room(0):
                 return False
-            self.push(frame)
+            self._say(frame)
             return True
+
+    def _checked(self, frame: Frame | pa.RecordBatch) -> Frame:
+        frame = frame if isinstance(frame, Frame) else Frame(frame, None, self.schema)
+        if frame.schema != self.schema:
+            raise Misuse(f"a frame of {frame.schema}: this producer's are of {self.schema}")
+        return frame
 
     def insert(self, start: int, end: int | None = None, /, **payload: Any) -> None:
         """Says that there is an event from `start` up to `end`; None: it has no end yet. It is
@@ -154,6 +159,11 @@ class Producer:
         with self._changed:
             self._push_rows(timeout_s)
             return self._wait(lambda: self._machine.all_acked, timeout_s)
+
+    def try_flush(self) -> bool:
+        """As `flush`, where that would not wait; else False."""
+        with self._changed:
+            return self._try_push_rows() and self._wait(lambda: self._machine.all_acked, 0)
 
     def wait_durable(self, t: int, timeout_s: float = CLOSE_S) -> bool:
         """Whether the output is durable up to `t` within a time: a program that restarts need not
@@ -187,19 +197,42 @@ class Producer:
         """Pushes what has gathered, waits until it was taken in, and leaves: what this copy has not
         said holds nothing up any more. Raises what has ended the producer.
         """
-        if self._is_closed.is_set():
+        if self.is_closed:
             return
         try:
             done = self.flush(timeout_s)
         finally:
-            self._is_closed.set()
+            self.leave()
             for line in self._lines.values():
-                line.leave()
+                line.join(CLOSE_S)
+            self.abandon()
         if not done:
-            raise JobError(
-                f"not all that was pushed to {self._stream} was taken in within {timeout_s:g} s"
-                f"{self._why()}"
-            )
+            raise self.not_taken(timeout_s)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is pushed."""
+        return self._is_closed.is_set()
+
+    def leave(self) -> None:
+        """Begins to close, behind a `flush`: it waits for nothing. `has_left` says when it is done,
+        and `abandon` ends what is not.
+        """
+        self._is_closed.set()
+        for line in self._lines.values():
+            line.leave()
+
+    @property
+    def has_left(self) -> bool:
+        """Whether every sidecar knows that this copy has nothing more to say, or cannot know."""
+        return all(line.is_over for line in self._lines.values())
+
+    def not_taken(self, timeout_s: float) -> JobError:
+        """What `close` raises where the sidecars have not taken in all of it within a time."""
+        return JobError(
+            f"not all that was pushed to {self._stream} was taken in within {timeout_s:g} s"
+            f"{self._why()}"
+        )
 
     @property
     def problem(self) -> str | None:
@@ -249,22 +282,47 @@ class Producer:
 
     def _gather(self, row: Insert | Adjust) -> None:
         with self._changed:
+            if len(self._rows) + 1 >= GATHER_ROWS:
+                self._check_room(None)  # who is interrupted here has not said this row
             self._rows.append(row)
             if len(self._rows) >= GATHER_ROWS:
-                self._push_rows(None)
+                self._say_rows()
 
     def _push_rows(self, timeout_s: float | None) -> None:
+        if self._rows:
+            self._check_room(timeout_s)  # what has gathered stays until there is room for it
+            self._say_rows()
+
+    def _try_push_rows(self) -> bool:
+        """Whether what has gathered is pushed, without waiting for room."""
+        if self._rows:
+            if not self._has_room(0):
+                return False
+            self._say_rows()
+        return True
+
+    def _say_rows(self) -> None:
         rows: list[Element] = list(self._rows)
+        self._rows.clear()
         if rows:
-            self._rows.clear()
-            self._push(Frame.from_elements(self.schema, rows), timeout_s)
+            self._say(Frame.from_elements(self.schema, rows))
 
     def _push(self, frame: Frame, timeout_s: float | None) -> None:
-        machine = self._machine
-        if not self._wait(lambda: machine.has_room, timeout_s):
+        self._check_room(timeout_s)
+        self._say(frame)
+
+    def _has_room(self, timeout_s: float | None) -> bool:
+        return self._wait(lambda: self._machine.has_room, timeout_s)
+
+    def _check_room(self, timeout_s: float | None) -> None:
+        if not self._has_room(timeout_s):
             raise JobError(
                 f"the sidecars of {self._stream} have had no room for {timeout_s:g} s{self._why()}"
             )
+
+    def _say(self, frame: Frame) -> None:
+        """Says it to all sidecars; there is room."""
+        machine = self._machine
         if self._insert_only and len(frame):
             settled = machine.settled.feedback
             if settled > BEGIN and int(frame.ve.min()) < settled:
@@ -345,6 +403,7 @@ class _Line:
         self._session: Any = None
         self._epoch = 0
         self._backoff_ms = RECONNECT_MS
+        self.is_over = False
         self._thread = threading.Thread(
             target=self._run, name=f"push {connection.address}", daemon=True
         )
@@ -363,13 +422,24 @@ class _Line:
             self._requests.put(iter((pb.PushRequest(frame=wire),)))
 
     def leave(self) -> None:
-        """Says that there is nothing more to say, waits until all is durable there, and ends."""
+        """Says that there is nothing more to say; it ends once all is durable there."""
         self._requests.put(iter((pb.PushRequest(detach=pb.Detach(reason="closed")),)))
         self._requests.put(_END)
-        self._thread.join(CLOSE_S)
-        self.connection.close()
+
+    def join(self, timeout_s: float) -> None:
+        """Waits for its end."""
+        self._thread.join(timeout_s)
 
     def _run(self) -> None:
+        try:
+            self._run_to_its_end()
+        finally:
+            self.is_over = True
+            if self._producer.is_closed:
+                self.connection.close()
+            self._producer._on_heard()
+
+    def _run_to_its_end(self) -> None:
         try:
             self._live()
         except Closed:

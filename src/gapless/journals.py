@@ -41,7 +41,7 @@ from gapless.journal.rejects import Origin, Rejected
 from gapless.journal.segment import SEGMENT_BYTES
 from gapless.journal.writer import Durability, Writer, Written
 from gapless.journal_rows import RowsIn
-from gapless.protocol.errors import GaplessError, Misuse
+from gapless.protocol.errors import GaplessError, JournalError, Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
@@ -126,6 +126,18 @@ class JournalWriter(Writer):
         are rows of the batch that somebody else has found bad: reason, origin, row.
         """
         self._check_usable()
+        try:
+            return self._append_alone(rows, synced, origin, rejected)
+        except GaplessError:
+            raise
+        except BaseException:  # a signal, say, in the midst of it: what is there is not counted
+            self._ended_by = "an append was interrupted; open the journal anew"
+            raise
+
+    def _append_alone(
+        self, rows: Any, synced: bool, origin: Origin | None, rejected: Sequence[Rejected]
+    ) -> Written:
+        """Unless another thread is appending."""
         if not self._appending.acquire(blocking=False):
             raise Misuse("another thread is appending: a writer is for one at a time, take a lock")
         try:
@@ -138,11 +150,6 @@ class JournalWriter(Writer):
                 origin=taken.origin,
                 rejected=[*rejected, *taken.rejected],
             )
-        except GaplessError:
-            raise
-        except BaseException:  # a signal, say, in the midst of it: what is there is not counted
-            self._ended_by = "an append was interrupted; open the journal anew"
-            raise
         finally:
             self._appending.release()
 
@@ -276,10 +283,24 @@ class JournalReader(Reader):
             )
 
     def read(self) -> Frame | None:
-        """The next rows and what is promised after them; None where there is nothing new now."""
+        """The next rows and what is promised after them; None where there is nothing new now.
+
+        Interrupted, its position is where it was; read on with another reader from there.
+        """
         if self._closed:
             raise Misuse("this reader was closed: open the journal anew, at its position")
-        return super().read()
+        before = self.position
+        try:
+            return super().read()
+        except GaplessError:
+            raise
+        except BaseException:  # a signal, say, in the midst of it: nobody has been given those rows
+            for partition, offset in before.items():
+                self._read[partition] = offset
+            self._failed = JournalError(
+                "a read was interrupted: open the journal anew, at this reader's position"
+            )
+            raise
 
     def __iter__(self) -> Iterator[Frame]:
         """Frames to the end of what is there; more may be there later."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -304,3 +305,38 @@ def test_status_says_how_far_each_merger_goes(tmp_path: Path) -> None:
     assert (output.status().state, output.status().stable) == ("stopped", INF)
     with pytest.raises(Misuse, match="no job is here"):
         gl.output(tmp_path / "nothing")
+
+
+# -- left in the middle ---------------------------------------------------------------------------
+
+
+def test_a_table_of_an_output_that_is_interrupted_leaves_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = stored(tmp_path)
+    wanted = rows(output.table(at=6))
+
+    def struck(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Subscription, "next_emit", struck)
+        with pytest.raises(KeyboardInterrupt):
+            output.table(at=6)
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless.actors.outputs.last_events", struck)
+        with pytest.raises(KeyboardInterrupt):
+            output.table()
+    assert (rows(output.table(at=6)), rows(output.table())) == (wanted, ["C"])
+
+
+def test_an_output_that_is_forgotten_while_it_is_followed_ends(tmp_path: Path) -> None:
+    job(tmp_path, mergers=1)
+    say(tmp_path, SAID[:1])
+    subscription = gl.output(tmp_path).subscribe(start="begin")
+    next(subscription)
+    pump = subscription._feed.pump
+    del subscription
+    gc.collect()
+    pump.join(WAIT_S)
+    assert pump.ended == "closed"

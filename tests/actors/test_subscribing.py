@@ -21,8 +21,8 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import JobError
 from gapless.protocol.frame import Frame
 from gapless.protocol.text import format
-from tests.actors.interrupts import Interrupts
 from tests.actors.told import WAIT_S, Told, frame, subscribed
+from tests.interrupts import Interrupts, interrupt_the_wait
 
 COUNT = 12
 
@@ -210,10 +210,8 @@ def test_a_call_that_is_interrupted_at_any_line_has_taken_nothing(how: str) -> N
 def test_ctrl_c_is_heard_while_nothing_comes() -> None:
     """Where it waits it is interrupted at once, and what comes later is still there."""
     told = Told(frames())
-    interrupts = Interrupts(threading)
     with subscribed(told) as subscription:
-        was_interrupted, _ = interrupts.at(12, lambda: subscription.next(1.0))
-        assert was_interrupted
+        interrupt_the_wait(lambda: next(subscription))
         told.let(1)
         assert text(next(subscription)) == text(told.frames[0])
 

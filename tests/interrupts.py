@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -54,3 +55,26 @@ class Interrupts:
 def _is_with(frame: FrameType) -> bool:
     """Python comes to the line of a `with` again to leave it, and takes no signal before it has."""
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip().startswith("with ")
+
+
+def interrupt_the_wait(call: Callable[[], Any]) -> None:
+    """Interrupts a call where it waits for another thread; fails where it does not wait."""
+
+    def enter(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001  # a tracer's form
+        return line if frame.f_code.co_filename == threading.__file__ else None
+
+    def line(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001  # a tracer's form
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and "waiter.acquire(" in text and "saved_state" in frame.f_locals:
+            raise KeyboardInterrupt  # a condition has let go of its lock by now
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return
+    finally:
+        sys.settrace(before)
+    raise AssertionError("it did not wait")

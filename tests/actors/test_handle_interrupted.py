@@ -1,0 +1,124 @@
+"""A job's handle is interrupted while its root is asked: the same may be asked again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+
+from gapless.actors import cluster
+from gapless.actors.book import Book
+from gapless.actors.handle import Job
+from gapless.actors.setup import RAY_TIMING, JobDir
+from gapless.actors.subscribing import Subscription
+from gapless.failover.desired import Desired, Scale
+from gapless.protocol.text import DEFAULT_SCHEMA
+from tests.actors.test_outputs import job as made
+
+DESIRED = Desired(1, ("plan0",), 1, 1)
+
+
+class Root:
+    """Answers every question at once; what was asked is told."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        answers = {"book": Book((1, 1), {}), "cutover": ("a note",)}
+
+        def remote(*_: Any) -> Any:
+            self.asked.append(name)
+            view = SimpleNamespace(desired=DESIRED, hosts={}, name="job", job_dir="")
+            return view if name == "view" else answers.get(name)
+
+        return SimpleNamespace(remote=remote)
+
+
+@pytest.fixture
+def strikes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """At how many waits from now on Ctrl-C is pressed."""
+    left = [0]
+
+    def get(answer: Any, timeout: float) -> Any:  # noqa: ARG001  # as Ray's
+        if left[0]:
+            left[0] -= 1
+            raise KeyboardInterrupt
+        return answer
+
+    def wait(answers: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        get(None, timeout)
+        return answers, []
+
+    monkeypatch.setattr(ray, "get", get)
+    monkeypatch.setattr(ray, "wait", wait)
+    monkeypatch.setattr(cluster, "connection", lambda: "one")
+    return left
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    made(tmp_path, mergers=1)
+    found = Job.__new__(Job)
+    found._root = Root()
+    found._connection = "one"
+    found._timing = RAY_TIMING
+    found._owns_cluster = False
+    found.name, found.dir = "job", tmp_path
+    found._job_dir = JobDir(tmp_path)
+    found._schema = DEFAULT_SCHEMA
+    return found
+
+
+CALLS: dict[str, Callable[[Job], Any]] = {
+    "status": lambda job: job.status(),
+    "validate": lambda job: job.validate(),
+    "scale": lambda job: job._command(Scale(2)),
+    "cutover": lambda job: job._ask(lambda root: root.cutover.remote({}, None)),
+    "subscribe": lambda job: job.subscribe().close(),
+    "kill": lambda job: job._book(),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_question_to_the_root_that_is_interrupted_may_be_asked_again(
+    job: Job, strikes: list[int], name: str
+) -> None:
+    before = set(threading.enumerate())
+    strikes[0] = 1
+    with pytest.raises(KeyboardInterrupt):
+        CALLS[name](job)
+    assert set(threading.enumerate()) <= before
+    CALLS[name](job)
+
+
+def test_a_stop_that_is_interrupted_may_be_waited_for_again(job: Job, strikes: list[int]) -> None:
+    for at in (1, 2):
+        strikes[0] = at
+        for _ in range(at):
+            with pytest.raises(KeyboardInterrupt):
+                job.stop()
+    asked = job._root.asked
+    assert asked.count("wait") == 3
+
+
+def test_a_table_that_is_interrupted_leaves_no_thread(
+    job: Job, strikes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not strikes[0]
+    before = set(threading.enumerate())
+
+    def struck(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Subscription, "next_emit", struck)
+    with pytest.raises(KeyboardInterrupt):
+        job.table()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+    assert set(threading.enumerate()) <= before
