@@ -12,6 +12,7 @@ from rich.console import Console, RenderableType
 from gapless.actors.host import About
 from gapless.actors.views import Alarm, JobView
 from gapless.commands.attending import Seen
+from gapless.commands.fitted_tables import Column, FittedTable
 from gapless.commands.job_views import (
     ALARMS_SHOWN_MAX,
     described,
@@ -93,6 +94,44 @@ def test_a_table_has_where_each_is_how_far_and_how_it_came_back() -> None:
     assert "alarm number 2" not in text
 
 
+def lines_of(width: int, *parts: RenderableType) -> list[str]:
+    out = StringIO()
+    Console(file=out, width=width).print(*parts, sep="\n")
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 160, 200, 240])
+def test_a_job_fits_the_window_and_says_what_was_left_out(width: int) -> None:
+    lame = replace(REPLICA, slot="r0.1", life=a_life("r0.1"), reason="it is slow " * 9)
+    hosts = {a_life(slot): About(a_life(slot), NODE, 4711) for slot in ("r0.0", "m0.0")}
+    view = replace(view_of(MERGER, REPLICA, lame), hosts=hosts)
+    parts = [part for part in shown(view, "ms") if not isinstance(part, str)]
+    lines = lines_of(width, *parts)
+    assert max(map(len, lines)) <= width
+    rows = [line for line in lines if "r0.0" in line]
+    assert len(rows) == 1, "no cell is folded that names something"
+    assert "running" in rows[0]
+    assert "4711" in rows[0]
+    assert any("4711" in line and "m0.0" in line for line in lines)
+    if width >= 80:
+        assert "1970-01-01T00:01:01.000" in rows[0]
+    assert any("has also: " in line for line in lines) == (width < 200)
+    listing = lines_of(width, listed([(AT, "job", view), (AT, "lame", "its root is gone " * 9)]))
+    assert max(map(len, listing)) <= width
+
+
+def test_what_matters_least_is_left_out_first() -> None:
+    worths = {"a": 0, "b": 2, "c": 1, "d": 3}
+    columns = [Column(name, ("xxxxxxx",), worth) for name, worth in worths.items()]
+    table = FittedTable(tuple(columns))
+    for width, shown_ in ((41, "abcd"), (40, "abc"), (31, "abc"), (30, "ac"), (21, "ac"), (1, "a")):
+        kept, hidden = table.fitting(width)
+        assert "".join(column.name for column in kept) == shown_, width
+        assert {*kept, *hidden} == {*columns}
+    assert lines_of(31, table)[-1] == "also: d"
+    assert lines_of(60, table)[-1].startswith("└")
+
+
 def test_a_document_says_the_same_to_programs() -> None:
     document = json.loads(json.dumps(described(view_of(MERGER, REPLICA, alarms=1), "ms")))
     (replica,), (merger,) = document["replicas"], document["mergers"]
@@ -103,6 +142,7 @@ def test_a_document_says_the_same_to_programs() -> None:
         "attached_ms": 310,
         "qualified_ms": 420,
     }
+    assert replica["pid"] is None, "its process is not known yet"
     assert (replica["node"], replica["lag"], replica["lead_share"]) == ("host-a", "2500 ms", 0.75)
     assert merger["durable"] == "1970-01-01T00:01:01.500"
     assert document["whole"]

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
+from gapless.commands.fitted_tables import Column, FittedTable
 from gapless.engine.durations import text as duration_text
 from gapless.protocol.elements import BEGIN, INF
 
@@ -72,6 +72,7 @@ def _slot(view: JobView, slot: SlotState, unit: str) -> dict[str, Any]:
         "state": slot.state,
         "reason": slot.reason,
         "node": node_name(view, slot.node),
+        "pid": view.pid_of(slot.life),
         "heard_ms": slot.heard_ms,
         "stable": time_text(slot.stable, unit),
     }
@@ -165,7 +166,7 @@ def summary(view: JobView, unit: str) -> str:
     return f"{view.name}: {counts}; output durable up to {upto or 'nothing yet'}{ending}{cutover}"
 
 
-def shown(view: JobView, unit: str) -> Iterator[str | Table]:
+def shown(view: JobView, unit: str) -> Iterator[str | FittedTable]:
     """The job as lines and tables."""
     yield summary(view, unit)
     root = view.root
@@ -184,60 +185,79 @@ def shown(view: JobView, unit: str) -> Iterator[str | Table]:
         yield f"alarm {time_text(alarm.at_ms, 'ms')} {alarm.who}: {alarm.what}"
 
 
-def _replicas(view: JobView, unit: str) -> Table:
+def _replicas(view: JobView, unit: str) -> FittedTable:
     """Back: milliseconds from the start of its life to state, first rows, attached, qualified."""
-    table = Table(
-        *("replica", "life", "state", "node", "plan", "stable", "lag", "leads", "jumped"),
-        *("from", "back: state/read/attached/qualified ms"),
-    )
-    for slot in _slots(view, "r"):
-        back = slot.rejoin
-        phases = (back.state_ms, back.read_ms, back.caught_up_ms, slot.qualified_ms)
-        table.add_row(
-            *_head(view, slot),
-            slot.plan,
-            time_text(slot.stable, unit) or "-",
-            duration_text(slot.lag, unit) if slot.lag else "-",
-            f"{slot.lead_share:.0%}",
-            duration_text(slot.jumped_ms, "ms") if slot.jumped_ms else "-",
-            slot.origin or "-",
-            "/".join("-" if ms < 0 else str(ms) for ms in phases),
+    slots = _slots(view, "r")
+    return FittedTable(
+        (
+            *_head(view, slots, "replica"),
+            Column("plan", tuple(slot.plan or "-" for slot in slots), 5),
+            Column("stable", tuple(time_text(slot.stable, unit) or "-" for slot in slots), 1),
+            Column("lag", tuple(_span(slot.lag, unit) for slot in slots), 2),
+            Column("leads", tuple(f"{slot.lead_share:.0%}" for slot in slots), 4),
+            Column("jumped", tuple(_span(slot.jumped_ms, "ms") for slot in slots), 8),
+            Column("from", tuple(slot.origin or "-" for slot in slots), 7, folds=True),
+            Column("back: state/read/attached/qualified ms", tuple(map(_phases, slots)), 9),
         )
-    return table
-
-
-def _mergers(view: JobView, unit: str) -> Table:
-    table = Table(
-        *("merger", "life", "state", "node", "inputs", "stable", "durable", "epoch"),
-        *("diverged", "waits for"),
     )
-    for slot in _slots(view, "m"):
-        table.add_row(
-            *_head(view, slot),
-            str(slot.inputs),
-            time_text(slot.stable, unit) or "-",
-            time_text(slot.durable_stable, unit) or "-",
-            str(slot.epoch),
-            str(slot.divergences),
-            slot.waiting_for or "-",
+
+
+def _phases(slot: SlotState) -> str:
+    back = slot.rejoin
+    phases = (back.state_ms, back.read_ms, back.caught_up_ms, slot.qualified_ms)
+    return "/".join("-" if ms < 0 else str(ms) for ms in phases)
+
+
+def _span(count: int, unit: str) -> str:
+    return duration_text(count, unit) if count else "-"
+
+
+def _mergers(view: JobView, unit: str) -> FittedTable:
+    slots = _slots(view, "m")
+    return FittedTable(
+        (
+            *_head(view, slots, "merger"),
+            Column("inputs", tuple(str(slot.inputs) for slot in slots), 4),
+            Column("stable", tuple(time_text(slot.stable, unit) or "-" for slot in slots), 7),
+            Column("durable", tuple(time_text(s.durable_stable, unit) or "-" for s in slots), 1),
+            Column("epoch", tuple(str(slot.epoch) for slot in slots), 8),
+            Column("diverged", tuple(str(slot.divergences) for slot in slots), 5),
+            Column("waits for", tuple(slot.waiting_for or "-" for slot in slots), 2, folds=True),
         )
-    return table
+    )
 
 
-def _head(view: JobView, slot: SlotState) -> tuple[str, str, str, str]:
-    state = f"{slot.state}: {slot.reason}" if slot.reason else slot.state
+def _head(view: JobView, slots: Sequence[SlotState], what: str) -> tuple[Column, ...]:
+    states = (f"{slot.state}: {slot.reason}" if slot.reason else slot.state for slot in slots)
+    return (
+        Column(what, tuple(slot.slot for slot in slots), 0),
+        Column("life", tuple(map(_life, slots)), 6),
+        Column("state", tuple(states), 0, folds=True),
+        Column("node", tuple(node_name(view, slot.node) or "-" for slot in slots), 3),
+        Column("pid", tuple(str(view.pid_of(slot.life) or "-") for slot in slots), 0),
+    )
+
+
+def _life(slot: SlotState) -> str:
     beside = f" (then {slot.successor})" if slot.successor is not None else ""
-    life = "-" if slot.life is None else f"{slot.life}{beside}"
-    return slot.slot, life, state, node_name(view, slot.node) or "-"
+    return "-" if slot.life is None else f"{slot.life}{beside}"
 
 
-def listed(views: Sequence[tuple[str, str, JobView | str]]) -> Table:
+def listed(views: Sequence[tuple[str, str, JobView | str]]) -> FittedTable:
     """Jobs: the cluster of each, its name, how it is; a text where one does not answer."""
-    table = Table("job", "state", "replicas", "mergers", "cluster", "dir")
+    rows: list[tuple[str, ...]] = []
     for cluster, name, view in views:
         if isinstance(view, str):
-            table.add_row(name, view, "-", "-", cluster, "-")
+            rows.append((name, view, "-", "-", cluster, "-"))
             continue
         counts = (f"{running(view, role)}/{wanted(view, role)}" for role in "rm")
-        table.add_row(name, view.state.ending, *counts, cluster, view.job_dir)
-    return table
+        rows.append((name, view.state.ending, *counts, cluster, view.job_dir))
+    names = ("job", "state", "replicas", "mergers", "cluster", "dir")
+    worths = (0, 0, 1, 2, 0, 3)
+    cells = zip(*rows, strict=True)
+    return FittedTable(
+        tuple(
+            Column(name, column, worth, folds=name in ("state", "dir"))
+            for name, column, worth in zip(names, cells, worths, strict=True)
+        )
+    )

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-TABLE_WIDTH_UNWATCHED = 160
+TABLE_WIDTH_UNWATCHED = 200
 """Columns for tables that go to a file or a pipe, where no window says how many there are."""
 
 PERCENTS = 100
