@@ -4,7 +4,8 @@
                <--[Delivery]----
 
 A subscriber has one question under way, so that it never pushes back and is never run over: what
-does not fit into its mailbox is lost, and it asks again.
+does not fit into its mailbox is lost, and it asks again. Where all letters that wait are too large,
+those to who has not asked for longest are lost first: who has vanished does not cost much.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ ASK_MS = 200
 """How long a question waits for its answer: as long as a subscriber waits before it asks again."""
 LETTERS_MAX = 8
 """In one mailbox: more than one question has answers."""
+BYTES_MAX = 32 << 20
+"""Of all letters that wait to be fetched. Who asks has its letter at once, so what waits is mostly
+for who does not."""
 MAILBOXES_MAX = 1024
 """As many as a merger serves (failover/serving.py); who has not asked for longest goes."""
 
@@ -27,6 +31,7 @@ class Mailboxes:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._boxes: dict[str, deque[bytes]] = {}
+        self._bytes = 0  # of all letters
         self._ended = False
 
     def open(self, subscriber: str) -> None:
@@ -35,7 +40,8 @@ class Mailboxes:
             box = self._boxes.pop(subscriber, None)
             self._boxes[subscriber] = deque(maxlen=LETTERS_MAX) if box is None else box
             if len(self._boxes) > MAILBOXES_MAX:
-                del self._boxes[next(iter(self._boxes))]
+                gone = self._boxes.pop(next(iter(self._boxes)))
+                self._bytes -= sum(map(len, gone))
 
     def has(self, name: str) -> bool:
         """Whether there is a mailbox of that name."""
@@ -46,8 +52,22 @@ class Mailboxes:
         with self._changed:
             box = self._boxes.get(subscriber)
             if box is not None:
+                if len(box) == box.maxlen:
+                    self._bytes -= len(box[0])
                 box.append(letter)
+                self._bytes += len(letter)
+                if self._bytes > BYTES_MAX:
+                    self._lose(subscriber)
                 self._changed.notify_all()
+
+    def _lose(self, subscriber: str) -> None:
+        """Loses letters to others until what waits is not too large."""
+        for name, box in self._boxes.items():
+            if self._bytes <= BYTES_MAX:
+                return
+            if name != subscriber:
+                self._bytes -= sum(map(len, box))
+                box.clear()
 
     def fetch(self, subscriber: str) -> list[bytes]:
         """Takes what is there, as soon as there is something; nothing after a while without."""
@@ -58,6 +78,7 @@ class Mailboxes:
                 left_s = until - time.monotonic()
                 if box:
                     letters = list(box)
+                    self._bytes -= sum(map(len, box))
                     box.clear()
                     return letters
                 if left_s <= 0 or box is None:

@@ -22,7 +22,7 @@ from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.messages import Life, Token, Why
 from gapless.failover.recent import Recent
-from gapless.failover.scanning import BeyondEnd, Scan, from_base
+from gapless.failover.scanning import BeyondEnd, Scan, from_base, last_events
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import claim, claimed_by, is_fenced
@@ -267,6 +267,10 @@ class OutputReader:
         """
         known = self.recent_table(since)
         return Scan(self._disk, self._schema, since).run() if known is None else known
+
+    def last_events(self) -> Frame:
+        """The events that end last: the answer of an output behind which nothing is alive."""
+        return last_events(self._disk, self._schema)
 
     def scan(self, since: int | None) -> Scan:
         """The same, to be read slice by slice; without `since` of what is not settled."""

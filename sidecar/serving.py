@@ -148,17 +148,21 @@ class Subscription:
             self._stream.happens(question)
 
     async def table(self, at: int | None) -> Iterable[bytes]:
-        """The answer at a time: by default at the last instant at which anything is alive."""
+        """The answer at a time: by default at the last instant at which anything is alive, or was
+        where nothing is any more.
+        """
         stream = self._stream
         stream.subscribe(self._name, self)
         try:
             self._do(ask.Start())
             emit = await self._next()
+            if emit is None:
+                return [self._first()]
+            frame = emit.frame
+            if at is None and not len(frame):
+                frame = await stream.last_events()
         finally:
             stream.unsubscribe(self._name)
-        if emit is None:
-            return [self._first()]
-        frame = emit.frame
         if len(frame):
             if at is None:
                 frame = frame.take(frame.ve == int(frame.ve.max()), frame.stable)

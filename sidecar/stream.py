@@ -125,6 +125,7 @@ class Stream:
             peering = Peering(setup.peer, definition.name, self.happens, self.alarm)
             self._peering = peering
             self._does |= {ask.ReadPeer: peering.read, ask.ClosePeer: lambda _: peering.close()}
+        self._pool: Executor
         self._writing: Hands
         self._reading: Hands
         self._scanning: Hands
@@ -157,6 +158,7 @@ class Stream:
 
     def start(self, pool: Executor) -> None:
         """Begins to live, on the loop's thread."""
+        self._pool = pool
         self._writing = Hands(pool, self._broken)
         self._reading = Hands(pool, self._broken)
         self._scanning = Hands(pool, self._broken)
@@ -412,6 +414,11 @@ class Stream:
         if len(self._readers) > READERS_MAX:
             self._readers.popitem(last=False)
         return reader
+
+    async def last_events(self) -> Frame:
+        """The events of the output that end last. Raises `GaplessError`."""
+        reader = self._output.reader()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, reader.last_events)
 
     def _refused(self, subscriber: str, asked: Token | int, error: GaplessError) -> Event:
         return ask.ReadRefused(subscriber, asked, OutputReader.why(error), str(error))

@@ -141,6 +141,41 @@ def test_of_too_many_subscribers_the_one_that_has_not_asked_for_longest_goes() -
     assert not mail.has("s1")
 
 
+def test_letters_that_nobody_fetches_are_bounded_and_those_of_the_longest_silent_go_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(boxes, "BYTES_MAX", 100)
+    mail = Mailboxes()
+    for name in "abc":
+        mail.open(name)
+        mail.put(name, bytes(30))
+    mail.open("a")  # it asks again
+    mail.put("c", bytes(30))
+    mail.end()
+    assert mail._bytes == 90
+    assert [sum(map(len, mail._boxes[name])) for name in "abc"] == [30, 0, 60]
+    mail.put("c", bytes(500))  # one that is too large for all is still for who has asked
+    assert [sum(map(len, mail._boxes[name])) for name in "abc"] == [0, 0, 560]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 40)), max_size=40))
+def test_what_waits_in_mailboxes_is_counted_right(steps: list[tuple[str, int]]) -> None:
+    mail = Mailboxes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boxes, "BYTES_MAX", 100)
+        patch.setattr(boxes, "MAILBOXES_MAX", 3)
+        patch.setattr(boxes, "LETTERS_MAX", 2)
+        for name, size in steps:
+            mail.open(name)
+            if size % 3:
+                mail.put(name, bytes(size))
+            elif mail._boxes[name]:
+                mail.fetch(name)
+            held = [len(letter) for box in mail._boxes.values() for letter in box]
+            assert mail._bytes == sum(held)
+            assert sum(held) <= 100
+
+
 # -- hands ----------------------------------------------------------------------------------------
 
 

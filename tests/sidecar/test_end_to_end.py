@@ -45,6 +45,18 @@ def test_a_producer_is_five_lines(tmp_path: Path) -> None:
             ]
 
 
+@pytest.mark.parametrize("last", ["stable(21)", "stable(31)", "stable(inf)"])
+def test_the_table_of_a_stream_behind_its_last_event_is_that_of_the_last_instant(
+    tmp_path: Path, last: str
+) -> None:
+    with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        a.push(frame_of(WHOLE))
+        a.push(frame_of(last))
+        assert a.wait_durable(21)
+        assert table(one.address, "s").column("n").to_pylist() == [9]
+        assert table(one.address, "s", filter="n < 9").num_rows == 0
+
+
 def test_one_copy_dies_and_the_stream_goes_on(tmp_path: Path) -> None:
     with sidecar(tmp_path) as one, Producer(one.address, "s", "b", SCHEMA) as b:
         a = Producer(one.address, "s", "a", SCHEMA)
