@@ -36,6 +36,7 @@ from gapless.operators.difference import Difference
 from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
 from gapless.operators.free_aggregate import FreeAggregate
+from gapless.operators.held import HeldAggregate
 from gapless.operators.hopping import HoppingAggregate
 from gapless.operators.join import Join
 from gapless.operators.join_marks import Progressing
@@ -174,6 +175,19 @@ class Compiler:
             )
             return self._add(operator, node, [below])
         below = self._settled(node.input, self._compile(node.input, bare=True))
+        slides = node.early is None and p.hop.on is None
+        grid = (p.hop.window.slide or 1) if slides else 1
+        if isinstance(p.hop.window, Landmark):
+            operator = HeldAggregate(
+                node.input.schema,
+                p.hop.window,
+                node.group_by,
+                node.aggregates,
+                on=p.hop.on,
+                early=node.early,
+                aside=self._aside,
+            )
+            return self._add(operator, node, [below], grid, f"{node_text(node)} (held)")
         implementation = self._chosen.get(node, IMPLEMENTATIONS[0])
         operator = HoppingAggregate(
             node.input.schema,
@@ -185,8 +199,6 @@ class Compiler:
             early=node.early,
             aside=self._aside,
         )
-        slides = node.early is None and p.hop.on is None
-        grid = (p.hop.window.slide or 1) if slides else 1
         return self._add(operator, node, [below], grid, f"{node_text(node)} ({implementation})")
 
     def _settled(self, node: nodes.Node, below: Origin) -> Origin:

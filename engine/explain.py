@@ -95,7 +95,7 @@ def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[
         if hop is None:
             yield "at every instant"
         else:
-            yield "paned" if isinstance(hop.window, Landmark) else _chosen(node, implementation)
+            yield "held" if isinstance(hop.window, Landmark) else _chosen(node, implementation)
 
 
 def _chosen(node: Node, implementation: Implementation) -> str:

@@ -17,6 +17,8 @@ of arrival and any cut into frames. What is not known is not claimed.
                                     groups close early;
                                     strictly if one
                                     group is all
+    landmark           no           no                   yes                       no
+      aggregate
     free aggregate,    no           no                   if no two events that     no
       distinct, top_k,                                   live together share a
       difference,                                        payload
@@ -252,6 +254,8 @@ def _aggregate(node: nodes.Aggregate, p: Properties) -> Properties:
     if p.hop is None:
         return _per_instant(p, unique=node.group_by, own_divergence=differ)
     slide = p.hop.window.slide or 1
+    if isinstance(p.hop.window, Landmark):
+        return Properties(key=True, unique=node.group_by, grain=slide, own_divergence=differ)
     final = node.early is None
     return Properties(
         ordered=final and not (node.group_by and p.group_marks),

@@ -33,14 +33,14 @@ from gapless.operators.paned import Paned
 from gapless.operators.provisional import Told
 from gapless.operators.state import State, as_part, facts, part, read_facts
 from gapless.operators.wid import Wid
-from gapless.operators.windows import Hopping, Landmark
+from gapless.operators.window_times import promised, ticks_of
+from gapless.operators.windows import Hopping
 from gapless.protocol.columns import take, take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse, SchemaError
 from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import VS, StreamSchema
-from gapless.protocol.values import ticks_type
 
 Implementation = Literal["paned", "wid"]
 
@@ -56,7 +56,7 @@ class HoppingAggregate(Operator):
     def __init__(
         self,
         schema: StreamSchema,
-        window: Hopping | Landmark,
+        window: Hopping,
         group_by: Sequence[str],
         aggregates: Sequence[tuple[str, AggregateFunction]],
         implementation: Implementation = "paned",
@@ -73,7 +73,7 @@ class HoppingAggregate(Operator):
             raise Misuse(f"implementation {implementation!r}: use 'paned' or 'wid'")
         self._input = schema
         self._window = window
-        self._slide = window.slide or 0
+        self._slide = window.slide
         if on is not None and on not in schema.names:
             raise SchemaError(f"window on={on!r}: the columns are {', '.join(schema.names)}")
         self._on = on
@@ -86,16 +86,13 @@ class HoppingAggregate(Operator):
         self._columns = [i for i, name in enumerate(schema.arrow.names) if name in used]
         rows = pa.schema([schema.arrow.field(i) for i in self._columns])
         grouping = Grouping(rows, group_by, functions, self._aside)
-        if implementation == "wid" and isinstance(window, Hopping):
+        if implementation == "wid":
             self._windowed: Windowed = Wid(window, grouping)
         else:
             self._windowed = Paned(window, grouping)
         self._told = Told(self.schema.payload)
         self._closed = ClosedGroups(pa.schema([schema.payload.field(name) for name in group_by]))
-        if isinstance(window, Hopping) and on is None:
-            self.reach = window.range + window.slide
-        else:
-            self.reach = INF
+        self.reach = window.range + window.slide if on is None else INF
         self._complete = BEGIN  # windows below have been answered
         self._wanted = BEGIN  # windows below are not wanted any more
         self._needed_from = BEGIN  # rows before are in no wanted window
@@ -117,7 +114,7 @@ class HoppingAggregate(Operator):
         if marks:
             out += self._close_groups(marks)
             if self._on is not None and stable != INF:
-                stable = _latest(marks, self._on)
+                stable = promised(marks, self._on)
         elif self._on is not None and stable != INF:
             stable = None
         if stable is None:
@@ -127,13 +124,13 @@ class HoppingAggregate(Operator):
     def _take_in(self, frame: Frame) -> None:
         if not frame.insert_only:
             raise Misuse("windows count rows that are settled: put Settle first; got an adjust")
-        times = frame.vs if self._on is None else _ticks(frame.batch, self._on)
+        times = frame.vs if self._on is None else ticks_of(frame.batch, self._on)
         earliest, latest = int(times.min()), int(times.max())
         if latest > self._window.latest or earliest < max(self._answered_to, self._needed_from):
             frame = frame.take(self._countable(frame, times))
             if not len(frame):
                 return
-            times = frame.vs if self._on is None else _ticks(frame.batch, self._on)
+            times = frame.vs if self._on is None else ticks_of(frame.batch, self._on)
             earliest, latest = int(times.min()), int(times.max())
         self._windowed.add(times, frame.batch.select(self._columns), (earliest, latest))
         if self._early is not None:
@@ -260,10 +257,7 @@ class HoppingAggregate(Operator):
             bound = self._bound(mark)
             if bound is None:
                 continue
-            before = self._window.complete_below(bound)
-            if before == INF and isinstance(self._window, Landmark):
-                continue  # its windows never end
-            for window in self._windowed.open_windows(before):
+            for window in self._windowed.open_windows(self._window.complete_below(bound)):
                 out += self._close(mark, window)
         return out
 
@@ -293,7 +287,7 @@ class HoppingAggregate(Operator):
 
     def fast_forward(self, t: int) -> int:
         """Drops the windows whose answers end before t, counted or not."""
-        if self._on is not None or isinstance(self._window, Landmark):
+        if self._on is not None:
             return BEGIN
         if t in (BEGIN, INF):
             return t
@@ -355,19 +349,3 @@ def answer_schema(
     groups = [schema.payload.field(g) for g in group_by]
     fields = [pa.field(name, f.result(schema.payload)) for name, f in aggregates]
     return StreamSchema(pa.schema([*groups, *fields]), schema.time_unit)
-
-
-def _ticks(rows: pa.RecordBatch, name: str) -> Times:
-    """A progressing column as times; INF where it is null."""
-    column = rows.column(rows.schema.get_field_index(name))
-    ticks = ticks_type(column.type)
-    if ticks is not None:
-        column = column.view(ticks)
-    column = column.cast(pa.int64())
-    times: Times = (column.fill_null(INF) if column.null_count else column).to_numpy()
-    return times
-
-
-def _latest(marks: Marks, attribute: str) -> int | None:
-    """The largest time that marks promise of an attribute alone."""
-    return max((t for mark in marks if (t := mark.as_stable(attribute)) is not None), default=None)

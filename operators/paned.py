@@ -33,10 +33,10 @@ from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.present_window import PresentWindow, panes_of
 from gapless.operators.state import State
-from gapless.operators.windows import Hopping, Landmark
+from gapless.operators.windows import Hopping
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import Bug, MemoryLimit, Misuse
+from gapless.protocol.errors import Bug, MemoryLimit
 from gapless.protocol.frame import Times
 
 TOGETHER_WINDOWS_MIN = 2
@@ -56,18 +56,14 @@ _NO_GROUPS = np.empty(0, np.int64)
 class Paned(Windowed):
     """State by pane and group, and by group for the window that is being answered."""
 
-    def __init__(self, window: Hopping | Landmark, grouping: Grouping) -> None:
-        slide = window.slide
-        if slide is None:
-            raise Misuse("a landmark window without a slide: say how often to answer, slide=")
-        self._landmark = isinstance(window, Landmark)
-        self._pane = gcd(window.range, slide) if isinstance(window, Hopping) else slide
-        self._step = slide // self._pane  # panes from one window to the next
-        self._span = window.range // self._pane if isinstance(window, Hopping) else 0
+    def __init__(self, window: Hopping, grouping: Grouping) -> None:
+        self._pane = gcd(window.range, window.slide)
+        self._step = window.slide // self._pane  # panes from one window to the next
+        self._span = window.range // self._pane
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
-        self._present = PresentWindow(grouping, self._groups, self._landmark)
+        self._present = PresentWindow(grouping, self._groups)
         self._windows = Cells(grouping)  # of answers that are put together at once; empty between
         self._window_states = grouping.states()  # the same, where ids are computed
         self._next = BEGIN  # the next window to answer; those below are answered or unwanted
@@ -76,7 +72,7 @@ class Paned(Windowed):
         """Counts the rows in their panes."""
         panes = times // self._pane
         ends: tuple[int, int] | None = (within[0] // self._pane, within[1] // self._pane)
-        if 0 < self._span < self._step:
+        if self._span < self._step:
             between = panes % self._step < self._step - self._span  # in the gap of two windows
             if np.count_nonzero(between):
                 kept = (~between).nonzero()[0]
@@ -95,9 +91,6 @@ class Paned(Windowed):
         if self._many_small(found, complete):
             return self._answer_together(found, partials, complete)
         arriving = deque(panes_of(found, partials))
-        if self._landmark and complete == INF:  # time ends with the last row
-            last = arriving[-1].number // self._step + 1 if arriving else BEGIN
-            complete = max(self._next, last)
         answers: list[Answers] = []
         gone: list[Ids] = []
         window, present = self._next, self._present
@@ -126,7 +119,7 @@ class Paned(Windowed):
         One window after the other costs so many calls a window, whatever is in it. All together
         costs a few calls, and as often as a window overlaps others each cell.
         """
-        if self._landmark or not len(found.ids):
+        if not len(found.ids):
             return False
         first = max(self._next, int(found.places[0]) // self._step)
         windows = min(complete, (int(found.places[-1]) + self._span) // self._step) - first
@@ -228,9 +221,9 @@ class Paned(Windowed):
     def provisional(self, window: int) -> Answers:
         """Puts together the panes that are there, complete or not."""
         end = (window + 1) * self._step
-        first = BEGIN if self._landmark else end - self._span
+        first = end - self._span
         found = self._cells.between(first, end)
-        ahead = PresentWindow(self._grouping, self._groups, self._landmark)
+        ahead = PresentWindow(self._grouping, self._groups)
         for pane in (*self._present.panes(), *panes_of(found, self._cells.take(found))):
             if first <= pane.number < end:
                 ahead.enter(pane)
@@ -244,8 +237,6 @@ class Paned(Windowed):
         if not len(panes):
             return []
         first = panes // self._step
-        if self._landmark:
-            return range(max(self._next, int(first[0])), min(limit, int(first[-1]) + 1))
         counts = (panes + self._span) // self._step - first
         offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         windows = np.unique(np.repeat(first, counts) + offsets)
@@ -254,8 +245,6 @@ class Paned(Windowed):
     def skip_to(self, window: int) -> None:
         """Forgets the panes that no window from this one on has."""
         self._next = max(self._next, window)
-        if self._landmark:
-            return
         found = self._cells.between(BEGIN, (self._next + 1) * self._step - self._span)
         if len(found.ids):
             self._cells.forget(found)
@@ -292,7 +281,7 @@ class Paned(Windowed):
         self._cells.validate()
         self._present.validate()
         first = (self._next + 1) * self._step - self._span
-        if not self._landmark and len(self._cells.between(BEGIN, first).ids):
+        if len(self._cells.between(BEGIN, first).ids):
             raise Bug("a pane that no window will have again is still open")
         known = np.arange(self._groups.capacity)
         held = self._present.has(known) | self._cells.has(known)

@@ -5,8 +5,7 @@
     slide    p6 enters: added        p3 leaves: subtracted, where the function is differential;
                                      the others are recombined from p4 p5 p6 when asked
 
-Panes enter in order and leave in order. In a landmark window they enter and never leave, so nothing
-is kept of them but the sum.
+Panes enter in order and leave in order.
 """
 
 from __future__ import annotations
@@ -38,18 +37,16 @@ class Pane(NamedTuple):
 class PresentWindow:
     """State by group, and the panes that it was put together from."""
 
-    def __init__(self, grouping: Grouping, groups: Groups, landmark: bool) -> None:
+    def __init__(self, grouping: Grouping, groups: Groups) -> None:
         self._grouping = grouping
         self._groups = groups
-        self._landmark = landmark
         self._counts = Column(0)  # by group: panes of the window that it is in
         self._states, _ = grouping.states()
         self._fitted = -1  # the capacity that they have room for
-        self._slides = [state.differential or landmark for state in self._states]
+        self._slides = [state.differential for state in self._states]
         self._panes: deque[Pane] = deque()
         self._pane_bytes = 0
         self._widths = [_width(state.partial_schema) for state in self._states]
-        self._last: int | None = None  # the last pane that entered
         self._held: tuple[Found, list[pa.RecordBatch]] | None = None  # panes that are yet to enter
 
     def enter(self, pane: Pane) -> None:
@@ -58,24 +55,16 @@ class PresentWindow:
         ids = pane.groups
         capacity = self._groups.capacity
         counts = self._counts.fit(capacity)
-        if self._landmark:
-            counts[ids] = 1
-        else:
-            counts[ids] += 1
+        counts[ids] += 1
         self._fit_states(capacity)
         for state, slides, partial in zip(self._states, self._slides, pane.partials, strict=True):
             if slides:
                 state.merge(ids, partial)
-        self._last = pane.number
-        if not self._landmark:
-            self._panes.append(pane)
-            self._pane_bytes += self._size(pane)
+        self._panes.append(pane)
+        self._pane_bytes += self._size(pane)
 
     def leave_below(self, number: int) -> list[Ids]:
-        """Removes the panes below this one; the groups that are in no other pane of the window.
-
-        Nothing leaves a landmark window.
-        """
+        """Removes the panes below this one; the groups that are in no other pane of the window."""
         self._let_in()
         gone = []
         while self._panes and self._panes[0].number < number:
@@ -167,29 +156,18 @@ class PresentWindow:
         return ids
 
     def panes(self) -> list[Pane]:
-        """What it was put together from, in order; a landmark window is one pane, the last."""
+        """What it was put together from, in order."""
         self._let_in()
-        if not self._landmark:
-            return list(self._panes)
-        if self._last is None:
-            return []
-        ids = self._live()
-        return [Pane(self._last, ids, [state.take(ids) for state in self._states])]
+        return list(self._panes)
 
     def numbers(self) -> list[int]:
         """The numbers of those panes."""
         self._let_in()
-        if not self._landmark:
-            return [pane.number for pane in self._panes]
-        return [] if self._last is None else [self._last]
+        return [pane.number for pane in self._panes]
 
     def __bool__(self) -> bool:
         """Whether a pane is in it."""
-        return (
-            bool(self._panes)
-            or self._held is not None
-            or (self._landmark and self._last is not None)
-        )
+        return bool(self._panes) or self._held is not None
 
     def _size(self, pane: Pane) -> int:
         """Bytes of a pane."""
@@ -217,12 +195,11 @@ class PresentWindow:
         numbers = self.numbers()
         if numbers != sorted(set(numbers)):
             raise Bug(f"complete panes out of order: {numbers}")
-        if not self._landmark:
-            counts = np.zeros(len(self._counts.values), np.int64)
-            for pane in self._panes:
-                counts[pane.groups] += 1
-            if (counts != self._counts.values).any():
-                raise Bug("a group is counted in more or fewer panes than have it")
+        counts = np.zeros(len(self._counts.values), np.int64)
+        for pane in self._panes:
+            counts[pane.groups] += 1
+        if (counts != self._counts.values).any():
+            raise Bug("a group is counted in more or fewer panes than have it")
         if self._pane_bytes != sum(map(self._size, self._panes)):
             raise Bug("the count of bytes of complete panes is wrong")
 

@@ -132,7 +132,7 @@ def test_a_plan_shows_its_choice_of_implementation() -> None:
     assert "wid; reach 11 s" in TALKERS.explain({TALKERS.root: "wid"})
     assert "paned; reach 11 s" in TALKERS.explain({})
     landmark = FLOWS.window("all", "1s").aggregate(n=count())
-    assert "paned; reach all" in landmark.explain(implementation="wid")
+    assert "held; reach all" in landmark.explain(implementation="wid")
 
 
 def test_a_race_says_its_case() -> None:

@@ -16,7 +16,7 @@ from gapless.operators.hopping import HoppingAggregate, Implementation
 from gapless.operators.operator import Marks
 from gapless.operators.paned import Paned
 from gapless.operators.present_window import PresentWindow
-from gapless.operators.windows import Hopping, Landmark
+from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF, Element, Insert, Stable
 from gapless.protocol.errors import GaplessError, MemoryLimit, Misuse, RowError, SchemaError
 from gapless.protocol.frame import Frame, frames_of
@@ -51,7 +51,7 @@ COUNT: list[tuple[str, AggregateFunction]] = [("n", calls.count())]
 
 
 def made(
-    window: Hopping | Landmark = Hopping(10, 5),  # noqa: B008  # immutable
+    window: Hopping = Hopping(10, 5),  # noqa: B008  # immutable
     implementation: Implementation = "paned",
     aggregates: list[tuple[str, AggregateFunction]] = COUNT,
     **options: object,
@@ -268,24 +268,6 @@ def test_grouping_by_nothing_counts_all_rows(implementation: Implementation) -> 
     assert format(operator.push(0, Frame.empty(SOURCE, INF)).frame.elements()) == "stable(inf)"
 
 
-def test_a_landmark_window_is_answered_again_at_every_slide() -> None:
-    operator = made(Landmark(5), aggregates=AGGREGATES[:4])
-    text = "ins((A,3),1,2) stable(4) ins((A,4),7,8) ins((B,1),4,5) stable(16)"
-    out = run(operator, list(frames_of(SOURCE, parse(text, SOURCE))))
-    payloads = [(("A", 1, 3, 3, 3), 5), (("B", 1, 1, 1, 1), 5)]
-    payloads += [(p, e) for e in (10, 15) for p in (("A", 2, 7, 3, 4), ("B", 1, 1, 1, 1))]
-    assert out == Tdb(operator.schema, (Event(p, e, e + 5) for p, e in payloads))
-    assert operator.reach == INF
-    assert operator.fast_forward(100) == BEGIN
-
-
-def test_time_ends_with_the_last_row_of_a_landmark_window() -> None:
-    operator = made(Landmark(5))
-    text = "ins((A,3),1,2) ins((A,4),12,13) stable(inf)"
-    out = run(operator, list(frames_of(SOURCE, parse(text, SOURCE))))
-    assert sorted(e.vs for e in out.events) == [5, 10, 15]
-
-
 # -- single groups ------------------------------------------------------------------------------
 
 
@@ -360,8 +342,6 @@ def test_what_makes_no_sense_is_refused_when_the_query_is_made() -> None:
         made(on="dst")
     with pytest.raises(Misuse, match="at least one aggregate"):
         made(aggregates=[])
-    with pytest.raises(Misuse, match="slide="):
-        made(Landmark(None))
     with pytest.raises(Misuse, match="paned"):
         made(implementation="adaptive")  # type: ignore[arg-type]  # on purpose
     made(Hopping(86_400, 1), "wid")
@@ -425,10 +405,9 @@ def test_time_that_jumps_over_too_many_windows_is_an_error_and_no_endless_loop(
 ) -> None:
     monkeypatch.setattr(paned, "WINDOWS_AT_ONCE_MAX", 50)
     rows: list[Element] = [Insert(("a", 1), t, INF) for t in (0, 10**12)]
-    for window in (Landmark(1), Hopping(10**9, 1)):
-        operator = made(window)
-        with pytest.raises(MemoryLimit, match="far in the future"):
-            operator.push(0, Frame.from_elements(SOURCE, [*rows, Stable(INF)]))
+    operator = made(Hopping(10**9, 1))
+    with pytest.raises(MemoryLimit, match="far in the future"):
+        operator.push(0, Frame.from_elements(SOURCE, [*rows, Stable(INF)]))
 
 
 def test_rows_are_laid_out_only_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:

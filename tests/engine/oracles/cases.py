@@ -28,7 +28,7 @@ from tests.engine.oracles.random_streams import (
     random_rows,
     tell,
 )
-from tests.engine.oracles.row_oracle import RowOracle, TooLarge, clip
+from tests.engine.oracles.row_oracle import RowOracle, TooLarge
 
 ROWS = (0, 3, 12, *[30] * 9)
 """Of one source: sometimes none, mostly enough for several windows."""
@@ -96,9 +96,8 @@ class Case:
         reproduces it; nothing where they agree.
         """
         wanted = self.oracle.table(self.query.root)
-        horizon = self.oracle.horizon
-        a = clip((e for e in got if e.ve >= since), horizon)
-        b = clip((e for e in wanted if e.ve >= since), horizon)
+        a = Counter(e for e in got if e.ve >= since)
+        b = Counter(e for e in wanted if e.ve >= since)
         if a == b:
             return ""
         lines = [f"seed {self.seed}: {self.outline()}", f"too much: {text(a - b)}"]

@@ -158,11 +158,12 @@ def _answer_events(node: nodes.Aggregate) -> str:
     window = _hopping_below(node.input)
     if window is None or window.slide is None:
         raise CannotSay("lifetimes of an aggregate over free lifetimes")
+    if window.range is None:
+        raise CannotSay("ends of answers that are held")
     step = window.slide
     ends = f"select unnest(range({FROM // step * step}, {TO}, {step})) as _e"
     rows = _windowed(node.input, None, None)
-    since = "true" if window.range is None else f"_e - {window.range} <= {VS}"
-    within = f"select * from ({rows}) join ({ends}) on {since} and {VS} < _e"
+    within = f"select * from ({rows}) join ({ends}) on _e - {window.range} <= {VS} and {VS} < _e"
     groups = [name_text(g) for g in node.group_by]
     columns = [*groups, *_answers(node, VS), f"_e as {VS}", f"_e + {step} as {VE}"]
     return f"select {', '.join(columns)} from ({within}) group by {', '.join([*groups, '_e'])}"

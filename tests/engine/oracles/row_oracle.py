@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.engine import nodes
-from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event
@@ -47,9 +47,6 @@ class RowOracle:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.horizon = INF
-        """Up to here tables are right: landmark answers have no last one, so both an engine and
-        this stop somewhere behind the last row. See `clip`."""
         self._known: dict[int, tuple[nodes.Node, Table]] = {}
 
     def table(self, node: nodes.Node) -> Table:
@@ -60,11 +57,6 @@ class RowOracle:
                 raise TooLarge
             self._known[id(node)] = node, made
         return self._known[id(node)][1]
-
-
-def clip(events: Iterable[Event], horizon: int) -> Counter[Event]:
-    """What is said of the time before the horizon."""
-    return Counter(Event(e.payload, e.vs, min(e.ve, horizon)) for e in events if e.vs < horizon)
 
 
 # -- rows one by one --------------------------------------------------------------------------
@@ -172,15 +164,23 @@ def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
             [o.table(node.input)], lambda alive: _answers_of_groups(node, alive[0])
         )
     window, timed = hopping
-    if window.range is None and timed:
-        o.horizon = min(o.horizon, _answered_at(window, [t.vs for t in timed])[-1])
+    if window.range is None:
+        return list(_held(node, window.slide or 1, timed))
     out = []
     for e in _answered_at(window, [t.vs for t in timed]):
-        start = BEGIN if window.range is None else e - window.range
-        extent = [t for t in timed if start <= t.vs < e]
+        extent = [t for t in timed if e - window.range <= t.vs < e]
         lives = e, e + (window.slide or 0)
         out += [Event(p, *lives) for p in _answers_of_groups(node, extent)]
     return out
+
+
+def _held(node: nodes.Aggregate, slide: int, timed: Table) -> Iterator[Event]:
+    """Of all that came before: from each e with new rows of the group to its next."""
+    for members in _grouped(timed, node.input.schema, node.group_by).values():
+        ends = sorted({t.vs - t.vs % slide + slide for t in members})
+        for e, until in pairwise([*ends, INF]):
+            for payload in _answers_of_groups(node, [t for t in members if t.vs < e]):
+                yield Event(payload, e, until)
 
 
 def _hopping(node: nodes.Node, o: RowOracle) -> tuple[nodes.Window, Table] | None:
