@@ -24,6 +24,7 @@ import ray
 from gapless.actors.actor_class import actor_class
 from gapless.actors.book import Book
 from gapless.actors.merger import MergerShell
+from gapless.actors.own_process import slay, started
 from gapless.actors.replica import ReplicaShell
 from gapless.actors.setup import JobDir, Setup
 from gapless.failover.messages import Life
@@ -56,6 +57,8 @@ class About:
     node: str
     pid: int
     """0 where it is not known."""
+    started: int = 0
+    """When that process was started (own_process.py): a PID alone may be another's by now."""
     book: Book | None = None
     """What it knows of all others: for a root that comes back."""
 
@@ -107,8 +110,8 @@ class Host:
         node, pid = ray.get_runtime_context().get_node_id(), os.getpid()
         shell = self._shell
         if shell is None:
-            return About(None, node, pid)
-        return About(shell.life, node, pid, shell.post.book)
+            return About(None, node, pid, started(pid))
+        return About(shell.life, node, pid, started(pid), shell.post.book)
 
     def watch(self) -> str:
         """Answers when the life ends by itself, and says why; fails when the process dies. Empty
@@ -131,12 +134,11 @@ class Host:
         """Kills its own process, as a drill."""
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def slay(self, pid: int) -> None:
-        """Kills another process of its node: one that answers to nobody."""
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return  # it has died by itself
+    def slay(self, pid: int, started_at: int) -> bool:
+        """Kills another process of its node, one that answers to nobody, if it is still the one
+        that was started then; whether it was.
+        """
+        return slay(pid, started_at)
 
     def _wait(self, job_dir: str) -> None:
         """Waits as a spare, no longer than there is a job that may need it: nobody else ends what

@@ -34,6 +34,9 @@ TRIES_MAX = 10
 """Times that long a new root waits for the first host that answers."""
 START_S = 60.0
 """How long a process may take to start, with its libraries, and to become a life."""
+TURN_S = 10.0
+"""How long the making of spares waits for its turn: a spare is there within seconds, and who takes
+longer is on a node that hangs."""
 SPARES_FAILED_MAX = 5
 """Spares of a node that could not be made, until no more are tried there."""
 
@@ -53,6 +56,7 @@ class Hosts:
         self._class = host_class()
         self._runtime_env = dict(runtime_env or {})
         self._lock = threading.Lock()
+        self._turn = threading.Semaphore(1)  # of who makes spares
         self._spares: dict[str, list[Any]] = {}
         self._failed: Counter[str] = Counter()
         self._is_over = False
@@ -139,23 +143,34 @@ class Hosts:
             **options,
         ).remote(self._job_dir)
 
-    def make_spares(self, nodes: tuple[str, ...]) -> None:
-        """Makes what is missing of spares, one after the other: there is no hurry."""
-        for node in nodes:
-            while True:
-                with self._lock:
-                    has_enough = len(self._spares.get(node, ())) >= self._spares_wanted
-                    if has_enough or self._is_over or self._failed[node] >= SPARES_FAILED_MAX:
-                        break
-                handle = self._make(node)
-                try:
-                    ray.get(handle.about.remote(), timeout=START_S)
-                except RayError as e:
-                    self._failed[node] += 1
-                    _log.warning("no spare on node %s: %s", node, e)
-                    self.kill(handle)
-                    break
-                self._keep(About(None, node, 0), handle)
+    def make_spares(self, node: str) -> None:
+        """Makes what is missing of spares on a node, one after the other: there is no hurry, and a
+        machine may have several nodes. Only for one that hangs nobody waits long.
+        """
+        has_turn = self._turn.acquire(timeout=TURN_S)
+        try:
+            while self._make_spare(node):
+                pass
+        finally:
+            if has_turn:
+                self._turn.release()
+
+    def _make_spare(self, node: str) -> bool:
+        """Whether one was missing, and is there now."""
+        with self._lock:
+            has_enough = len(self._spares.get(node, ())) >= self._spares_wanted
+            if has_enough or self._is_over or self._failed[node] >= SPARES_FAILED_MAX:
+                return False
+        handle = self._make(node)
+        try:
+            ray.get(handle.about.remote(), timeout=START_S)
+        except RayError as e:
+            self._failed[node] += 1
+            _log.warning("no spare on node %s: %s", node, e)
+            self.kill(handle)
+            return False
+        self._keep(About(None, node, 0), handle)
+        return True
 
     # -- ending -------------------------------------------------------------------------------
 
@@ -167,16 +182,16 @@ class Hosts:
         except (RayError, ValueError) as e:
             _log.warning("a process cannot be killed now: %s", e)
 
-    def slay(self, node: str, pid: int) -> None:
+    def slay(self, who: About) -> None:
         """Has a spare of its node kill a process that is stopped: the cluster would take five
         seconds to see that it does not obey.
         """
-        if not pid:
+        if not who.pid or not who.started:
             return
         with self._lock:
-            spares = list(self._spares.get(node, ()))
+            spares = list(self._spares.get(who.node, ()))
         for spare in spares[:1]:
-            spare.slay.remote(pid)
+            spare.slay.remote(who.pid, who.started)
 
     def end(self) -> None:
         """Ends all spares: the job is over."""

@@ -29,6 +29,7 @@ from ray.exceptions import RayActorError, RayError
 from gapless.actors.book import Book, Entry
 from gapless.actors.host import LAST_WORDS_S, About
 from gapless.actors.hosts import Hosts, reason
+from gapless.actors.node_threads import NodeThreads
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
 from gapless.actors.registering import Keeper
@@ -62,7 +63,7 @@ But where one begins for ever, spares are made even so."""
 BEGINNING = ("starting", "joining")
 """States of a slot whose life is on its way to be of use."""
 SPAWNERS = 4
-"""Processes that are started at once; each start keeps a core busy for a while."""
+"""Processes that are started at once on each node; each start keeps a core busy for a while."""
 ALARMS_MAX = 200
 """Kept for people; the log has all of them."""
 
@@ -94,9 +95,9 @@ class Root:
         self._books = 0
         self._wants_spares = False
         self._spares_put_off = 0
-        self._spawning = ThreadPoolExecutor(SPAWNERS, thread_name_prefix="spawn")
+        self._spawning = NodeThreads("spawn", SPAWNERS)
         self._killing = ThreadPoolExecutor(1, thread_name_prefix="kill")
-        self._sparing = ThreadPoolExecutor(1, thread_name_prefix="spare")
+        self._sparing = NodeThreads("spare", 1)
         for name, why in resumed.unreadable.items():
             self._note("root", f"checkpoint {name} is dropped: {why}")
             job.drop_checkpoint(name)
@@ -234,7 +235,7 @@ class Root:
             return
         life, start, node = effect.life, effect.start, effect.node
         setup = Setup(str(self._dir.path), life, start, self._schema, self._timing, node)
-        self._spawning.submit(self._start, setup, self._post.book)
+        self._spawning.submit(node, self._start, setup, self._post.book)
 
     def _start(self, setup: Setup, book: Book) -> None:
         """On a thread of its own."""
@@ -287,7 +288,7 @@ class Root:
         if entry is None:
             return
         if about is not None:
-            self._killing.submit(self._hosts.slay, about.node, about.pid)
+            self._killing.submit(self._hosts.slay, about)
         self._killing.submit(self._hosts.kill, entry.handle)
 
     def _publish(self) -> None:
@@ -315,7 +316,8 @@ class Root:
             self._want_spares()
             return
         self._spares_put_off = 0
-        self._sparing.submit(self._hosts.make_spares, tuple(self._nodes))
+        for node in self._nodes:
+            self._sparing.submit(node, self._hosts.make_spares, node)
 
     # -- the job's directory ------------------------------------------------------------------
 
@@ -355,7 +357,13 @@ class Root:
             if nodes.keys() != self._nodes.keys():
                 self._nodes = nodes
                 self._pump.post(ask.Nodes(tuple(nodes)))
-                self._pump.do(self._want_spares)
+                self._pump.do(self._have_nodes)
+
+    def _have_nodes(self) -> None:
+        """Which nodes there are has changed."""
+        for threads in (self._spawning, self._sparing):
+            threads.keep(self._nodes)
+        self._want_spares()
 
     def _name_of(self, node: str) -> str:
         return self._nodes.get(node, node[:8])
@@ -379,6 +387,8 @@ class Root:
         """
         self._reason = why
         self._ended.set()
+        for threads in (self._spawning, self._sparing):
+            threads.keep(())
         try:
             is_stopped = self._dir.job.desired().state == "stopped"
             is_done = is_stopped or self._dir.job.is_over

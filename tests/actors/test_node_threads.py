@@ -1,0 +1,120 @@
+"""What hangs on one node keeps nothing of another node waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gapless.actors import hosts, root
+from gapless.actors.book import Book
+from gapless.actors.hosts import SPARES_FAILED_MAX, Hosts
+from gapless.actors.node_threads import NodeThreads
+from gapless.actors.root import SPAWNERS, Root
+from gapless.failover.effects import Spawn
+from gapless.failover.messages import Life
+from gapless.failover.starting import Replay, ReplicaStart
+from gapless.protocol.envelope import Incarnation
+
+WAIT_S = 20.0
+HUNG, WELL = "hung", "well"
+
+
+@pytest.fixture
+def again() -> Iterator[threading.Event]:
+    """When the hung node answers again."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+class Starts:
+    """The hosts of a cluster of which one node hangs."""
+
+    def __init__(self, again: threading.Event) -> None:
+        self.again = again
+        self.begun: list[str] = []
+        self.well = threading.Semaphore(0)
+
+    def start(self, setup: Any, book: Book, begins: Callable[[Any], None]) -> tuple[Any, Any]:
+        del book, begins
+        self.begun.append(setup.node)
+        if setup.node == HUNG:
+            self.again.wait(WAIT_S)
+        else:
+            self.well.release()
+        raise ValueError("the test has seen enough")
+
+
+def test_a_node_that_hangs_blocks_no_spawn_elsewhere(
+    again: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Root, "_retires", lambda _: False)
+    monkeypatch.setattr(root, "reason", str)
+    it: Any = object.__new__(Root)
+    it._hosts = starts = Starts(again)
+    it._spawning = NodeThreads("spawn", SPAWNERS)
+    it._dir = it._schema = it._timing = it._post = it._pump = Anything()
+
+    class Given:
+        def __init__(self, *given: Any) -> None:
+            self.life, self.node = given[1], given[5]
+
+    monkeypatch.setattr(root, "Setup", Given)
+    life = Life("r0.0", Incarnation(1, 1))
+    start = ReplicaStart(0, "a", ("m0.0",), 1, (Replay(0),))
+    spawn = Spawn(life, HUNG, start)
+    for _ in range(2 * SPAWNERS):
+        it._spawn(spawn)
+    it._spawn(replace(spawn, node=WELL))
+    assert starts.well.acquire(timeout=WAIT_S)
+    assert starts.begun.count(HUNG) == SPAWNERS, "as many as a node may start at once"
+
+
+class Anything:
+    """Whatever is asked of it, it has."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Anything()
+
+    def __call__(self, *_: Any) -> None: ...
+
+
+def test_a_node_that_hangs_keeps_no_other_from_its_spares(
+    again: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "TURN_S", 0.01)
+    monkeypatch.setattr(hosts, "host_class", lambda: None)
+    it = Hosts("job", "dir", 2, None)
+    made = threading.Semaphore(0)
+    tries: list[str] = []
+
+    def make(_: Hosts, node: str) -> bool:
+        tries.append(node)
+        if node == HUNG:
+            again.wait(WAIT_S)
+        else:
+            made.release()
+        return tries.count(node) < SPARES_FAILED_MAX
+
+    monkeypatch.setattr(Hosts, "_make_spare", make)
+    threads = NodeThreads("spare", 1)
+    for node in (HUNG, WELL):
+        threads.submit(node, it.make_spares, node)
+    assert all(made.acquire(timeout=WAIT_S) for _ in range(SPARES_FAILED_MAX))
+    assert tries.count(HUNG) == 1
+
+
+def test_threads_of_a_node_that_is_gone_end_once_they_are_done(again: threading.Event) -> None:
+    done = threading.Event()
+    threads = NodeThreads("spawn", 1)
+    threads.submit(HUNG, again.wait, WAIT_S)
+    threads.submit(HUNG, done.set)
+    threads.keep([WELL])
+    again.set()
+    assert done.wait(WAIT_S)
+    threads.submit(HUNG, done.clear)  # the node is back
+    threads.keep([])
