@@ -25,6 +25,7 @@ BROKEN_BUILDS: dict[str, Build] = {
     "lets the fenced in": replace(PRODUCTION, merger=mergers.LetsTheFencedIn),
     "does not backfill": replace(PRODUCTION, merger=mergers.DoesNotBackfill),
     "writes past the cut": replace(PRODUCTION, output=outputs.WritesPastTheCut),
+    "looks before it writes": replace(PRODUCTION, output=outputs.LooksBeforeItWrites),
     "shows what is not durable": replace(PRODUCTION, output=outputs.ShowsWhatIsNotDurable),
     "syncs nothing": replace(PRODUCTION, output=outputs.SyncsNothing),
     "loses what the disk refuses": replace(PRODUCTION, output=outputs.LosesWhatTheDiskRefuses),

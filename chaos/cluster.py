@@ -68,6 +68,7 @@ class Cluster:
         """By slot of a merger, how many faults have flipped a bit of its output."""
         self.torn: set[str] = set()
         """Those whose output has lost what was not synced, until the next life has it."""
+        self._writes: dict[str, Life] = {}  # by slot, whose journal its output is
         self._subscribers: dict[str, Callable[[], dict[str, Any]]] = {}
         self._lives = 0  # of subscribers
         self._writers = 0  # of journals
@@ -146,11 +147,16 @@ class Cluster:
             segment_bytes=SEGMENT_BYTES,
         )
         self.torn.discard(life.slot)
+        self._writes[life.slot] = life
         live, offset = output.recover()
         world.say(Recovered(life, output.epoch, offset, live))
         merge = world.build.merge(world.schema, world.workload.case)
         machine = world.build.merger(life, start, output.epoch, merge, live, offset, world.timing)
         return MergerProcess(world, life, node, machine, output)
+
+    def is_taken_over(self, merger: Process) -> bool:
+        """Whether a later life has the journal of a merger."""
+        return self._writes[merger.life.slot] != merger.life
 
     def _token(self) -> str:
         self._writers += 1

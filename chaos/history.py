@@ -104,6 +104,17 @@ class Durable(NamedTuple):
     frame: Frame
 
 
+class ToldLate(NamedTuple):
+    """A merger is told that a frame is durable when a later life has its journal already: it was
+    stopped between looking whether that is so and going on. All of the frame is before the cut.
+    """
+
+    merger: Life
+    epoch: int
+    after: int
+    frame: Frame
+
+
 class Delivered(NamedTuple):
     """A merger sent output to a subscriber."""
 
@@ -181,6 +192,7 @@ Fact = (
     | Recovered
     | TookIn
     | Durable
+    | ToldLate
     | Delivered
     | Emitted
     | Resumed

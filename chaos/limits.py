@@ -83,6 +83,7 @@ LIMITS = (
     Limit("failover.merger.PENDING_ROWS_MAX", 1, 12),
     Limit("failover.merger.STATE_BYTES_MAX", 1, 4_000),
     Limit("failover.origins.PEERS_MAX", 1, 1, is_seen=False),
+    Limit("failover.output.RECORDS_MAX", 1, 6),
     Limit("failover.ration.REPLACEMENTS_MAX", 1, 2, is_seen=False),
     Limit("failover.parts.BYTES_MAX", 100, 400, is_seen=False),
     Limit("failover.parts.ROWS_MAX", 1, 6, along={"failover.fold.SHARE_ROWS": 3}),

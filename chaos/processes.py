@@ -9,7 +9,7 @@ slowed down. No decision about the protocol is here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,9 +22,11 @@ from gapless.chaos.history import (
     Forwarded,
     Joined,
     Obeyed,
+    ToldLate,
     TookIn,
     Trimmed,
 )
+from gapless.chaos.toil import Gone
 from gapless.failover import checkpoint as checkpoints
 from gapless.failover import effects as ask
 from gapless.failover.effects import Effect, Event, Start, Tick
@@ -136,10 +138,45 @@ class Process:
             self._backlog.append((self.happens, (event,)))
             return
         self.world.begin_step(self.name, event)
-        for effect in self.machine.on(event, self.world.now):
-            self._does[type(effect)](effect)
+        self._do(self.machine.on(event, self.world.now))
+
+    def _do(self, effects: Sequence[Effect]) -> None:
+        """Does what follows from an event, in its order; it may stop in the middle of it."""
+        toil = self.world.toil
+        if toil is None:
+            for effect in effects:
+                self._does[type(effect)](effect)
+                if self.has_ended:
+                    return
+            return
+        for number, effect in enumerate(effects):
+            if number and toil.stops_between(self, partial(self._do, effects[number:])):
+                return
+            self._in_effect(self._does[type(effect)], effect)
             if self.has_ended:
                 return
+        toil.after(self)
+
+    def _in_effect(self, do: Callable[..., None], *args: Any) -> None:
+        """Does a part of an effect, unless it is ended in the middle of that."""
+        toil = self.world.toil
+        if toil is None:
+            do(*args)
+            return
+        try:
+            with toil.within(self):
+                do(*args)
+        except Gone:
+            self.world.note(f"{self.name} was in the middle of it")
+
+    def put_off(self, rest: Callable[[], None]) -> None:
+        """Before anything else it does this, once it goes on."""
+        self._backlog.appendleft((rest, ()))
+
+    def disk_ms(self, quick_ms: int) -> int:
+        """How long a disk takes for something."""
+        toil = self.world.toil
+        return quick_ms if toil is None else toil.disk_ms(self, quick_ms)
 
     def later(self, delay_ms: int, call: Callable[..., None], *args: Any) -> None:
         """Something that this process itself does after a while: not if it is dead by then, and
@@ -153,14 +190,14 @@ class Process:
         if self.frozen:
             self._backlog.append((call, args))
         else:
-            call(*args)
+            self._in_effect(call, *args)
 
     def thaw(self) -> None:
         """Goes on with what has come meanwhile."""
         self.frozen -= 1
         while self._backlog and not self.frozen and self.is_alive:
             call, args = self._backlog.popleft()
-            call(*args)
+            self._in_effect(call, *args)
 
     # -- effects ------------------------------------------------------------------------------
 
@@ -246,7 +283,12 @@ class ReplicaProcess(Process):
 
     def _read(self, effect: ask.ReadSource) -> None:
         self._reads += 1
-        self.later(1 + self.world.below(READ_MS_MAX), self._have_read, effect.source, self._reads)
+        self.later(
+            self.disk_ms(1 + self.world.below(READ_MS_MAX)),
+            self._have_read,
+            effect.source,
+            self._reads,
+        )
 
     def _have_read(self, source: str, number: int, *, is_last: bool = False) -> None:
         """Answers; where there is nothing new it waits for it a while, as a follower does."""
@@ -276,7 +318,9 @@ class ReplicaProcess(Process):
         self.happens(ask.SourceRead(source, frame, position, more))
 
     def _write_checkpoint(self, effect: ask.WriteCheckpoint) -> None:
-        self.later(1 + self.world.below(CHECKPOINT_MS_MAX), self._have_written, effect)
+        self.later(
+            self.disk_ms(1 + self.world.below(CHECKPOINT_MS_MAX)), self._have_written, effect
+        )
 
     def _have_written(self, effect: ask.WriteCheckpoint) -> None:
         reason = ""
@@ -291,13 +335,15 @@ class ReplicaProcess(Process):
             checkpoints.drop(self.world.job_disk, effect.name)
 
     def _work(self, effect: ask.Work) -> None:
-        self.later(1 + self.world.below(WORK_MS_MAX), self._have_worked, effect)
+        self.later(self.disk_ms(1 + self.world.below(WORK_MS_MAX)), self._have_worked, effect)
 
     def _have_worked(self, effect: ask.Work) -> None:
         self.happens(ask.Done(effect.number, effect.do()))
 
     def _load_checkpoint(self, effect: ask.LoadCheckpoint) -> None:
-        self.later(1 + self.world.below(CHECKPOINT_MS_MAX), self._have_loaded, effect.name)
+        self.later(
+            self.disk_ms(1 + self.world.below(CHECKPOINT_MS_MAX)), self._have_loaded, effect.name
+        )
 
     def _have_loaded(self, name: str) -> None:
         try:
@@ -370,7 +416,7 @@ class MergerProcess(Process):
         except (Fenced, JournalError) as e:
             self.later(1, self.happens, ask.OutputLost(str(e)))
         else:
-            self.later(1 + self.world.below(SYNC_MS_MAX), self._synced, effect.frame)
+            self.later(self.disk_ms(1 + self.world.below(SYNC_MS_MAX)), self._synced, effect.frame)
 
     def _synced(self, frame: Any) -> None:
         try:
@@ -378,7 +424,9 @@ class MergerProcess(Process):
         except (Fenced, JournalError) as e:
             self.happens(ask.OutputLost(str(e)))
             return
-        self.world.say(Durable(self.life, self._output.epoch, done.offset - len(frame), frame))
+        is_late = self.world.toil is not None and self.world.cluster.is_taken_over(self)
+        kind = ToldLate if is_late else Durable
+        self.world.say(kind(self.life, self._output.epoch, done.offset - len(frame), frame))
         self.happens(done)
 
     def _seal(self, effect: ask.Seal) -> None:
@@ -411,6 +459,12 @@ class MergerProcess(Process):
         self.happens(ask.OutputRead(subscriber, token.offset, frame))
 
     def _read_table(self, effect: ask.ReadTable) -> None:
+        if ms := self.disk_ms(0):
+            self.later(ms, self._have_read_table, effect)
+        else:
+            self._have_read_table(effect)
+
+    def _have_read_table(self, effect: ask.ReadTable) -> None:
         try:
             frame, offset = self._reader(effect.subscriber).table(effect.since)
         except GaplessError as e:
@@ -432,7 +486,7 @@ class MergerProcess(Process):
         self.happens(ask.ReadRefused(subscriber, asked, why, str(error)))
 
     def _read_peer(self, effect: ask.ReadPeer) -> None:
-        self.later(1 + self.world.below(READ_MS_MAX), self._have_read_peer, effect)
+        self.later(self.disk_ms(1 + self.world.below(READ_MS_MAX)), self._have_read_peer, effect)
 
     def _close_peer(self, effect: ask.ClosePeer) -> None:
         self._peers.pop(effect.peer, None)

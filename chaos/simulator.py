@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from gapless.chaos import toil
 from gapless.chaos.checkers.all import every
 from gapless.chaos.checkers.converge import Converges
 from gapless.chaos.checkers.memory import MemoryReturns
@@ -36,6 +37,7 @@ from gapless.chaos.memo import decoding_once
 from gapless.chaos.network import Network, Weather
 from gapless.chaos.storage import SimulatedDisk, View
 from gapless.chaos.striking import Striking
+from gapless.chaos.toil import QUICK, Slow, Toil
 from gapless.chaos.told import HEADER, told_step
 from gapless.chaos.workloads.all import WORKLOADS
 from gapless.chaos.workloads.workload import SPARE, Workload
@@ -172,8 +174,11 @@ class Simulation:
         build: Build = PRODUCTION,
         workload: Workload | None = None,
         faults_max: int | None = None,
+        slow: Slow = QUICK,
     ) -> None:
-        """`faults_max`: only so many of the seed's faults strike, the first ones."""
+        """`faults_max`: only so many of the seed's faults strike, the first ones. `slow`: in which
+        ways time is a fault.
+        """
         names = list(WORKLOADS)
         self.seed = seed
         self.build = build
@@ -205,9 +210,11 @@ class Simulation:
         self.is_stopped = False
         self._ended_at: int | None = None  # when the sources did
         self._verdicts: dict[str, Verdict] | None = None
+        self._failed: Exception | None = None  # while a process stood in the middle of something
         faults = draw(random.Random(f"faults {seed}"), self.span_ms)
         self.faults: Sequence[Fault] = faults[:faults_max]
         self.striking = Striking(self)
+        self.toil = None if slow == QUICK else Toil(self, slow)
         choose = self.rng.choice
         weather = Weather(choose((4, 20, 60)), choose((0.0, 0.02, 0.1)), choose((0.0, 0.05)))
         self.network = Network(self.rng, weather)
@@ -305,14 +312,33 @@ class Simulation:
         self.striking.plan(self.faults)
         self.at(self.span_ms, self._look)
         while not self.is_stopped:
-            if len(self.steps) > STEPS_MAX:
-                raise Broken("progress", f"{STEPS_MAX} steps and no end")
-            self.now, _, self._cause, call, args = heapq.heappop(self._agenda)
-            call(*args)
+            self._go_on()
             self._until_validated -= 1
             if not self._until_validated:
                 self._validate_one()
+        if self._failed is not None:
+            raise self._failed
         return self._judge() if self._verdicts is None else self._verdicts
+
+    def _go_on(self) -> None:
+        """What is next on the agenda."""
+        if len(self.steps) > STEPS_MAX:
+            raise Broken("progress", f"{STEPS_MAX} steps and no end")
+        self.now, _, self._cause, call, args = heapq.heappop(self._agenda)
+        call(*args)
+
+    def goes_on_until(self, when: int) -> None:
+        """All but the process that has stopped goes on, to some time. What fails meanwhile has
+        nothing to do with what that process was doing, and does not go through its code.
+        """
+        cause = self._cause
+        try:
+            while not self.is_stopped and self._agenda[0][0] < when:
+                self._go_on()
+        except Exception as e:  # noqa: BLE001  # it is raised when the process has been left
+            self._failed = e
+            self.is_stopped = True
+        self.now, self._cause = (self.now if self.is_stopped else when), cause
 
     def _validate_one(self) -> None:
         """Looks at the invariants of one machine."""
@@ -406,6 +432,7 @@ class Simulation:
         subscribers = [self.cluster.newest[name] for name in SUBSCRIBERS]
         return (
             self.striking.is_over
+            and not (self.toil and self.toil.open)
             and supervisor.is_alive
             and all(s.is_alive and s.machine.stable == INF for s in subscribers)
             and self._is_whole(supervisor.machine)
@@ -497,7 +524,7 @@ def run_seed(
     values = drawn(seed) if limits is None else limits
     try:
         with limited(values) as watched:
-            simulation = Simulation(seed, build, workload, faults_max)
+            simulation = Simulation(seed, build, workload, faults_max, toil.drawn(seed))
             if values:
                 simulation.note(f"limits: {told(values)}")
             result = _run(simulation, traced=traced)

@@ -42,6 +42,8 @@ class SimulatedDisk:
         self._gone: dict[str, File] = {}  # those of them that a crash may bring back
         self._used = 0
         self._rooms: dict[str, int] = {}
+        self.before_write: Callable[[], None] | None = None
+        """What happens before the next write of any kind: who writes may stop there."""
         self.reads = 0
         """How often something was read or mapped."""
 
@@ -58,6 +60,8 @@ class SimulatedDisk:
 
     def create(self, name: str, data: bytes) -> None:
         """Makes a file that is not there."""
+        if self.before_write is not None:
+            self.before_write()
         if name in self._files:
             raise FileExistsError(errno.EEXIST, "there is such a file", name)
         self._grow(name, len(data))
@@ -65,6 +69,8 @@ class SimulatedDisk:
 
     def append(self, name: str, data: bytes) -> int:
         """Adds bytes at the end, all or none; returns the new size."""
+        if self.before_write is not None:
+            self.before_write()
         self._grow(name, len(data))
         file = self._files.get(name)
         if file is None:
@@ -75,6 +81,8 @@ class SimulatedDisk:
 
     def sync(self, name: str) -> None:
         """Nothing appended so far can be lost any more, nor the name."""
+        if self.before_write is not None:
+            self.before_write()
         self._file(name).sync()
         if name not in self._named:
             self._named.add(name)
@@ -85,6 +93,8 @@ class SimulatedDisk:
 
     def put(self, name: str, data: bytes) -> None:
         """Overwrites the start of a file."""
+        if self.before_write is not None:
+            self.before_write()
         file = self._files.get(name)
         added = len(data) - (0 if file is None else len(file.data))
         if added > 0:
@@ -116,6 +126,8 @@ class SimulatedDisk:
 
     def truncate(self, name: str, size: int) -> None:
         """Cuts the file to `size` bytes."""
+        if self.before_write is not None:
+            self.before_write()
         file = self._file(name)
         held = file.changed()
         if size < len(held):
@@ -125,6 +137,8 @@ class SimulatedDisk:
 
     def link(self, source: str, name: str) -> None:
         """Both names mean one file from now on."""
+        if self.before_write is not None:
+            self.before_write()
         file = self._file(source)
         if name in self._files:
             raise FileExistsError(errno.EEXIST, "there is such a file", name)
@@ -132,6 +146,8 @@ class SimulatedDisk:
 
     def unlink(self, name: str) -> None:
         """Takes a name away; nothing happens where it is none."""
+        if self.before_write is not None:
+            self.before_write()
         if name in self._files:
             was_safe = name in self._named
             file = self._leave(name)

@@ -3,7 +3,8 @@
 lives        no two lives of a slot have one incarnation
 fenced       once a merger obeys a fence, no earlier life of that slot is taken in by it
 terms        once a machine has obeyed an order, it obeys none of a lower term
-epochs       once a later life has a journal, an earlier one makes nothing durable in it
+epochs       once a later life has a journal, an earlier one makes nothing durable in it; one that
+             was stopped after it had looked may still be told that rows before the cut are
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gapless.chaos.checkers.world import World
-from gapless.chaos.history import Broken, Durable, Obeyed, Recovered, Started, TookIn, Verdict
+from gapless.chaos.history import (
+    Broken,
+    Durable,
+    Obeyed,
+    Recovered,
+    Started,
+    ToldLate,
+    TookIn,
+    Verdict,
+)
 from gapless.failover.messages import Life
 
 
@@ -28,6 +38,7 @@ class OneIncarnationActs:
         self._fences: dict[tuple[Life, str], Life] = {}
         self._terms: dict[Life, int] = {}
         self._epochs: dict[str, int] = {}
+        self._cuts: dict[str, dict[int, Recovered]] = {}
         self._rivals = False
 
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
@@ -38,6 +49,7 @@ class OneIncarnationActs:
             TookIn: self._on_took_in,
             Durable: self._on_durable,
             Recovered: self._on_recovered,
+            ToldLate: self._on_told_late,
         }
 
     def verdict(self, world: World) -> Verdict:  # noqa: ARG002  # it has looked all along
@@ -72,8 +84,14 @@ class OneIncarnationActs:
     def _on_durable(self, _: int, fact: Durable) -> None:
         self._writes(fact.merger, fact.epoch)
 
+    def _on_told_late(self, _: int, fact: ToldLate) -> None:
+        cuts = self._cuts[fact.merger.slot]
+        if not _is_before(cuts[min(epoch for epoch in cuts if epoch > fact.epoch)], fact):
+            self._writes(fact.merger, fact.epoch)
+
     def _on_recovered(self, _: int, fact: Recovered) -> None:
         self._writes(fact.merger, fact.epoch)
+        self._cuts.setdefault(fact.merger.slot, {})[fact.epoch] = fact
 
     def _writes(self, merger: Life, epoch: int) -> None:
         latest = self._epochs.get(merger.slot, epoch)
@@ -83,3 +101,10 @@ class OneIncarnationActs:
                 f"{merger} makes output durable in epoch {epoch}, and epoch {latest} has begun",
             )
         self._epochs[merger.slot] = epoch
+
+
+def _is_before(cut: Recovered, fact: ToldLate) -> bool:
+    """Whether what is said to be durable is what the next life has found."""
+    said, found = fact.frame.stable, cut.live.stable
+    is_promised = said is None or (found is not None and said <= found)
+    return fact.after + len(fact.frame) <= cut.offset and is_promised

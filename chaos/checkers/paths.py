@@ -22,7 +22,7 @@ from gapless.failover.messages import Life
 HARMLESS = ("crash", "flip checkpoint")
 """Faults that touch a path by nothing but the deaths that they bring; those are facts of their own.
 """
-OF_AN_END = ("freeze", "slow", "zombie", "isolate", "one")
+OF_AN_END = ("freeze", "slow", "works", "zombie", "isolate", "one")
 """Faults whose target is one life, or all that it says ("a->*") or hears ("*->a")."""
 OF_A_LINK = ("clog",)
 """Faults whose target is one link, "a->b"."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gapless.failover.effects import Appended
 from gapless.failover.output import OutputJournal
-from gapless.protocol.errors import DiskFull, Fenced
+from gapless.protocol.errors import DiskFull, Fenced, JournalError
 from gapless.protocol.frame import Frame
 
 
@@ -15,6 +15,29 @@ class WritesPastTheCut(OutputJournal):
         """Takes being fenced for success."""
         try:
             return super().sync()
+        except Fenced:
+            return self._said(wants_base=False)
+
+
+class LooksBeforeItWrites(OutputJournal):
+    """Looks whether another life has the journal, then writes: right as long as nothing stops it
+    between the two.
+    """
+
+    def append(self, frame: Frame) -> None:
+        """Keeps it for the next sync."""
+        self._kept = [*getattr(self, "_kept", ()), frame]
+
+    def sync(self) -> Appended:
+        """Looks first, and not again."""
+        self.watch()
+        kept, self._kept = getattr(self, "_kept", []), []
+        try:
+            for frame in kept:
+                super().append(frame)
+            return super().sync()
+        except DiskFull as e:
+            raise JournalError(str(e)) from None
         except Fenced:
             return self._said(wants_base=False)
 

@@ -21,6 +21,7 @@ FITTING: dict[str, set[str | None]] = {
     "lets the fenced in": {"incarnation"},
     "obeys anybody": {"incarnation"},
     "writes past the cut": {"incarnation"},
+    "looks before it writes": {"incarnation"},
     "counts nobody": {"incarnation"},
     "promotes at once": {"redundancy"},
     "unassigns the last": {BY_A_MACHINE},

@@ -13,6 +13,7 @@ from gapless.chaos.history import (
     Obeyed,
     Recovered,
     Started,
+    ToldLate,
     TookIn,
     Trimmed,
     Verdict,
@@ -73,11 +74,25 @@ def test_one_life_a_slot_is_unknown() -> None:
             [Recovered(M2, 2, 0, frame("")), *durable("stable(3)", merger=M1)],
             "in epoch 1, and epoch 2 has begun",
         ),
+        (
+            [Recovered(M2, 2, 1, frame("stable(9)")), ToldLate(M1, 1, 1, frame("ins(A,1,7)"))],
+            "in epoch 1, and epoch 2 has begun",
+        ),
+        (
+            [Recovered(M2, 2, 1, frame("stable(2)")), ToldLate(M1, 1, 1, frame("stable(3)"))],
+            "in epoch 1, and epoch 2 has begun",
+        ),
     ],
 )
 def test_two_that_act_at_once_are_caught(facts: Sequence[Fact], problem: str) -> None:
     with catches(problem):
         hear(OneIncarnationActs(), *facts)
+
+
+def test_one_that_is_told_late_of_what_lies_before_the_cut_passes() -> None:
+    cut = Recovered(M2, 2, 1, frame("ins(A,1,7) stable(3)"))
+    told = ToldLate(M1, 1, 0, frame("ins(A,1,7) stable(3)"))
+    hear(OneIncarnationActs(), Recovered(M1, 1, 0, frame("")), cut, told)
 
 
 # -- feedback ---------------------------------------------------------------------------------
