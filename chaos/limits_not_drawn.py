@@ -59,6 +59,13 @@ TRIED_BY: Mapping[str, str] = {
     "test_a_key_that_cannot_be_is_refused",
     "journal.partition.PARTITIONS_MAX": "journal/test_partition.py::"
     "test_a_count_out_of_bounds_is_refused",
+    "journal.plausible.WITNESSES_MAX": "journal/test_plausible.py::"
+    "test_the_widest_gap_asks_for_so_many_witnesses_and_no_more",
+    "journal.reasons.COUNTED_ROWS_MAX": "journal/test_reasons.py::"
+    "test_so_many_rows_are_counted_and_it_says_of_how_many",
+    "journal.reasons.KINDS_MAX": "journal/test_reasons.py::"
+    "test_the_most_frequent_kinds_are_told_apart_and_the_others_are_one",
+    "journal.reasons.KIND_CHARS_MAX": "journal/test_reasons.py::test_a_long_reason_is_cut",
     "journal.rejects.LINE_CHARS_MAX": "journal/test_bounds.py::"
     "test_a_long_row_is_cut_in_the_file_of_rejected_rows",
     "journal.room.CHECK_BYTES": "journal/test_damage.py::"
@@ -99,7 +106,7 @@ REFUSES: Mapping[str, str] = {
     "journal.epoch.MARKER_BYTES_MAX": "of a file that says who writes",
     "journal.head.BASES_MAX": "in a commit",
     "journal.head.NUMBER_MAX": "in a commit",
-    "journal.judge.TIME_MAX": "of a row's time",
+    "journal.plausible.TIME_MAX": "of a row's time",
     "journal.readers.FILE_BYTES_MAX": "of a reader's file",
     "failover.timing.HEARTBEATS_MIN": "waits that make no sense",
     "failover.timing.MS_MAX": "waits that make no sense",

@@ -26,6 +26,7 @@ from gapless.journal.epoch import claim, epoch_of, is_fenced
 from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout
 from gapless.journal.partition import partitions_of, split
+from gapless.journal.plausible import Plausible
 from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of, writer_of
 from gapless.journal.takeover import begin
@@ -69,8 +70,12 @@ class TaskWriter:
         by_partition: bool = False,
         sorts: bool = False,
         segment_bytes: int = SEGMENT_BYTES,
+        reach: int | None = None,
     ) -> None:
         """`by_partition`: segments of one partition each, whose records promise for it alone.
+
+        `reach`: how far ahead a row may be (plausible.py), of the rows of each `add`; None where
+        somebody has looked at all rows of the batch, or nobody is to.
 
         `sorts`: the rows that are cut into records at once are put in the order of their time.
         """
@@ -81,6 +86,7 @@ class TaskWriter:
         self._durable = durable
         self._segment_bytes = segment_bytes
         self._watermark = watermark
+        self._plausible = Plausible(layout, reach)
         self._by_partition = by_partition
         self._sorts = sorts
         self._room = Room(disk)
@@ -102,7 +108,7 @@ class TaskWriter:
         `promises` says of each row what may be promised of its partition behind it: only where
         segments are by partition. `origins` says where each comes from, for those that are late.
         """
-        verdict = parted(batch, self._layout, self._watermark)
+        verdict = parted(batch, self._layout, self._watermark, self._plausible)
         if verdict.mask is not None:
             self._late += verdict.late
             self._rejected += len(verdict.reasons)

@@ -4,8 +4,9 @@
                               ts 12:00:05   taken
                               ts 12:00:01   late: below the watermark
                               ts null       no time
+                              ts 2262-04-11 ahead: a day beyond all others (plausible.py)
 
-The batch that a row comes with does not count.
+Of what is late the batch that a row comes with does not count; of what is ahead it does.
 """
 
 from __future__ import annotations
@@ -16,14 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.journal.layout import Layout
+from gapless.journal.plausible import TIME_MAX, Plausible, reach_text
 from gapless.journal.segment import span
 from gapless.protocol.columns import take, take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Mask
 
-TIME_MAX = INF - 2
-"""The last time of a row: its lifetime ends one later, before INF."""
-_LATE = "late:"
+_LATE, _AHEAD = "late:", "ahead:"
 
 
 class Parted(NamedTuple):
@@ -44,8 +44,10 @@ class Parted(NamedTuple):
         return sum(reason.startswith(_LATE) for reason in self.reasons)
 
 
-def parted(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Parted:
-    """The rows that are taken, and those that are not."""
+def parted(
+    batch: pa.RecordBatch, layout: Layout, watermark: int, plausible: Plausible | None = None
+) -> Parted:
+    """The rows that are taken, and those that are not. Without `plausible` none is ahead."""
     bad: list[tuple[pa.Array, str]] = []
     for i, field in layout.schema.required_fields:
         column = batch.column(i)
@@ -64,10 +66,21 @@ def parted(batch: pa.RecordBatch, layout: Layout, watermark: int) -> Parted:
         bad.append((pa.array(ticks < watermark), said))
     if largest > TIME_MAX:
         bad.append((pa.array(ticks > TIME_MAX), f"{layout.time} is beyond all times"))
+    if plausible is not None and plausible.reach is not None:
+        sound = ticks if not bad else ticks[(ticks > BEGIN) & (ticks <= TIME_MAX)]
+        top = plausible.top(sound, watermark)
+        if top < TIME_MAX:
+            bad.append((pa.array(ticks > top), ahead_of(top, plausible.reach, time.type)))
     bad = [(mask, why) for mask, why in bad if pc.any(mask).as_py()]
     return (
         _split(batch, bad) if bad else Parted(batch, batch.slice(0, 0), [], None, (least, largest))
     )
+
+
+def ahead_of(top: int, reach: int, kind: pa.DataType) -> str:
+    """Why a row is rejected that is ahead of the newest time that is believed."""
+    far, newest = reach_text(reach, kind), _text(top, kind)
+    return f"{_AHEAD} more than {far} beyond all others, the newest is {newest}"
 
 
 def watermark_after(largest: int, layout: Layout, watermark: int) -> int:

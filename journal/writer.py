@@ -33,6 +33,7 @@ from gapless.journal.head import BASES_MAX, Base
 from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout, establish
 from gapless.journal.partition import partitions_of, split
+from gapless.journal.plausible import Plausible, reach_of
 from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES, records_of, span, times_of, writer_of
 from gapless.journal.takeover import take_over
@@ -78,15 +79,20 @@ class Writer:
         segment_bytes: int = SEGMENT_BYTES,
         on_alarm: Callable[[str], None] | None = None,
         accept_loss: bool = False,
+        ahead: int | Literal["a day"] | None = "a day",
     ) -> None:
         """`who` is for people; `token` is this writer's alone. Frames are machine-durable by
-        default, rows process-durable.
+        default, rows process-durable. `ahead`: how many ticks beyond all others a row may be
+        (plausible.py); of a column of integers a day says nothing, and None says that all are
+        taken.
         """
         if durability not in (None, "process", "machine"):
             raise Misuse(f'durability {durability!r}: "process" or "machine"')
         if segment_bytes < 1:
             raise Misuse(f"segment_bytes {segment_bytes}: 1 at least")
         self.layout = layout
+        given = None if isinstance(ahead, str) else ahead
+        self._plausible = Plausible(layout, reach_of(layout, given, is_off=ahead is None))
         self._durable = (durability or ("process" if layout.has_rows else "machine")) == "machine"
         self._disk = disk
         self._token = token
@@ -155,13 +161,13 @@ class Writer:
         that is not taken; `rejected` are rows of the batch that somebody else has found bad.
         """
         self._check_usable()
-        number, late = self.batches, 0
+        number, late, doubted = self.batches, 0, self._plausible.doubted
         lines, left_out = rejects.lines(number, rejected) if rejected else b"", len(rejected)
         times: tuple[int, int] | None = None
         if isinstance(rows, Frame):
             kept, stable = self._checked(rows), rows.stable
         else:
-            verdict = parted(self._fitting(rows), self.layout, self.stable)
+            verdict = parted(self._fitting(rows), self.layout, self.stable, self._plausible)
             kept, times, late, stable = verdict.kept, verdict.span, verdict.late, None
             if verdict.reasons:
                 lines += rejects.lines_of(number, verdict, origin or f"batch {number}")
@@ -171,7 +177,11 @@ class Writer:
             largest = max(part.largest for _, _, part in parts)
             stable = watermark_after(largest, self.layout, self.stable)
         stable = self.stable if stable is None else max(self.stable, stable)
-        self._write(parts, stable if stable > self.stable else None, lines)
+        try:
+            self._write(parts, stable if stable > self.stable else None, lines)
+        except BaseException:
+            self._plausible.doubted = doubted  # of a batch that is not in nothing is remembered
+            raise
         for p, _, part in parts:
             self._tally.part(p).merge(part)
         self._tally.batches += 1

@@ -64,17 +64,23 @@ def time_of(job: Job) -> Column:
     return ticks(F.col(quoted(name)), job.layout.schema.payload.field(name).type)
 
 
-def with_late(rows: Rows, job: Job, watermark: Column, origin: Column) -> DataFrame:
+def with_late(rows: Rows, job: Job, watermark: Column, origin: Column) -> Rows:
     """The rows; those below their watermark (null: there is none) have `WHY` and `REJECT`."""
-    late = is_good(rows) & (time_of(job) < watermark)
     t = job.layout.schema.payload.field(job.layout.time or "").type
     said = F.concat(F.lit("late: below the watermark "), _shown(watermark, t))
-    why = F.when(late, said)
+    return rejecting(rows, job, time_of(job) < watermark, said, origin)
+
+
+def rejecting(rows: Rows, job: Job, is_bad: Column, said: Column, origin: Column) -> Rows:
+    """The rows; good ones of which something is bad have `WHY` and `REJECT` now."""
+    why = F.when(is_good(rows) & is_bad, said)
     text = reject_text(F.col(WHY), origin, shown_row(job.layout.schema.payload))
     if not rows.may_reject:
-        return rows.frame.withColumn(WHY, why).withColumn(REJECT, text)
-    frame = rows.frame.withColumn(WHY, F.coalesce(WHY, why))
-    return frame.withColumn(REJECT, F.coalesce(REJECT, text))
+        frame = rows.frame.withColumn(WHY, why).withColumn(REJECT, text)
+    else:
+        frame = rows.frame.withColumn(WHY, F.coalesce(WHY, why))
+        frame = frame.withColumn(REJECT, F.coalesce(REJECT, text))
+    return Rows(frame, may_reject=True, may_drop=rows.may_drop)
 
 
 def in_arrival_order(spark: SparkSession, rows: Rows, job: Job, watermark: int) -> DataFrame:
@@ -98,12 +104,11 @@ def in_arrival_order(spark: SparkSession, rows: Rows, job: Job, watermark: int) 
     promise = F.greatest(F.col(_BEFORE), _behind(F.col(_TICKS), job, watermark))
     frame = frame.withColumn(PROMISE, promise)
     files = table.select(F.col(SPLIT).alias("_late_in"), FILE)
-    late = F.when(F.col(_TICKS) < F.col(_BEFORE), F.col(SPLIT))
-    frame = frame.join(F.broadcast(files), late == F.col("_late_in"), "left").drop("_late_in")
+    is_late = F.when(F.col(_TICKS) < F.col(_BEFORE), F.col(SPLIT))
+    frame = frame.join(F.broadcast(files), is_late == F.col("_late_in"), "left").drop("_late_in")
     judged = Rows(frame, rows.may_reject, rows.may_drop)
-    return with_late(judged, job, F.col(_BEFORE), file_name(F.col(FILE))).drop(
-        FILE, _BEFORE, _TICKS
-    )
+    late = with_late(judged, job, F.col(_BEFORE), file_name(F.col(FILE)))
+    return late.frame.drop(FILE, _BEFORE, _TICKS)
 
 
 def _before_each(

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journal.head import Head
 from gapless.journal.layout import Layout, layout_of
+from gapless.journal.plausible import reach_of
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.schema import StreamSchema
 from gapless.spark_sources import options
@@ -60,6 +61,8 @@ class Job:
     follow: bool
     ends: bool
     durability: Literal["process", "machine"]
+    reach: int | None
+    """How far ahead of all others a row may be, in ticks; None: as far as it likes."""
     query: str
     """The same for the same job."""
     is_new: bool
@@ -93,6 +96,7 @@ class Job:
             "columns": columns_text(layout.schema.payload),
             "time_unit": layout.schema.time_unit,
             "durability": self.durability,
+            "ahead": options.NO_BOUND if self.reach is None else str(self.reach),
         }
 
 
@@ -112,12 +116,15 @@ def planned(
     follow: bool = False,
     end: bool = False,
     durability: str = "process",
+    ahead: Lateness | None = None,
 ) -> Job:
     """The job that these words mean. Raises `Misuse` or `BadData` where they mean none.
 
     `schema` and `rules` are files, or a schema itself; `key` may name several columns, also with
     commas; `lateness` is a text like "5s", or ticks of the journal's unit. Of a journal that is
-    there whatever is not said is the journal's.
+    there whatever is not said is the journal's. `ahead` is how far beyond all others a row may be
+    (journal/plausible.py): a day, if nothing is said and the time is a timestamp; "none": all are
+    taken.
     """
     journal = _journal_path(out)
     found = layout_of(LocalDisk(journal))
@@ -155,6 +162,7 @@ def planned(
         follow=follow,
         ends=end,
         durability="machine" if durability == "machine" else "process",
+        reach=_reach(ahead, layout),
         query="",
         is_new=_is_new(journal, layout),
     )
@@ -163,7 +171,7 @@ def planned(
 
 def _digest(job: Job) -> str:
     layout = job.layout
-    parts = [
+    parts: list[Any] = [
         job.files.fingerprint,
         job.files.format,
         layout.schema.fingerprint.hex(),
@@ -174,6 +182,8 @@ def _digest(job: Job) -> str:
         [(rule.kind, rule.on, rule.reason, repr(rule.value)) for rule in job.rules],
         job.keep_order,
     ]
+    if job.reach != reach_of(layout):  # a job that says nothing of it is what it was before
+        parts.append(["ahead", job.reach])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGEST_CHARS]
 
 
@@ -250,6 +260,12 @@ def _layout_again(
         found.lateness if lateness is None else lateness,
         time_unit or (found.schema.time_unit if counts else None),
     )
+
+
+def _reach(ahead: Lateness | None, layout: Layout) -> int | None:
+    if isinstance(ahead, timedelta):
+        ahead = _ticks(ahead, layout.schema.time_unit)
+    return options.reach_from(ahead, layout)
 
 
 def _ticks(lateness: Lateness, unit: str) -> int:

@@ -22,11 +22,14 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from gapless.journal.layout import Layout
+from gapless.journal.plausible import reach_of
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.schema import StreamSchema
 from gapless.spark_sources.spark_types import PER_SECOND, columns_of, payload_of
 
+NO_BOUND = "none"
+"""`ahead`: a row may be as far ahead of all others as it likes."""
 SORTED = "sorted"
 """`by_partition`: the rows of each partition come in the order of time."""
 WRITING = frozenset(
@@ -36,6 +39,7 @@ WRITING = frozenset(
         "key",
         "partitions",
         "lateness",
+        "ahead",
         "columns",
         "time_unit",
         "token",
@@ -66,6 +70,8 @@ class WriteOptions:
     key: tuple[str, ...] | None
     partitions: int | None
     lateness: str | None
+    ahead: str | None
+    """How far ahead of all others a row may be; "none": as far as it likes."""
     columns: pa.Schema | None
     time_unit: str | None
     token: str | None
@@ -97,6 +103,7 @@ class WriteOptions:
             key=None if key is None else tuple(n.strip() for n in key.split(",") if n.strip()),
             partitions=_number(given, "partitions"),
             lateness=given.get("lateness"),
+            ahead=given.get("ahead"),
             columns=None if columns is None else columns_of(columns),
             time_unit=given.get("time_unit"),
             token=given.get("token"),
@@ -122,6 +129,10 @@ class WriteOptions:
         """Columns that are no data: they say something of their row, and are dropped."""
         named = (self.reject_column, self.origin_column, self.promise_column)
         return tuple(name for name in named if name is not None)
+
+    def reach(self, layout: Layout) -> int | None:
+        """The same in ticks of a journal."""
+        return reach_from(self.ahead, layout)
 
     def layout(self, found: Layout | None, schema: StructType) -> Layout:
         """The layout of the journal: the one that is there, if it is what was said.
@@ -186,19 +197,28 @@ class ReadOptions:
         )
 
 
-def ticks(duration: str, unit: str) -> int:
+def ticks(duration: str, unit: str, what: str = "lateness") -> int:
     """A duration like "5s", "200ms", "1m", "1h" in ticks of a unit; a number is ticks already."""
     match = _DURATION.fullmatch(duration.strip())
     if match is None:
-        raise Misuse(f"lateness {duration!r}: a number of ticks, or text like 5s, 200ms, 1m, 1h")
+        raise Misuse(f"{what} {duration!r}: a number of ticks, or text like 5s, 200ms, 1m, 1h")
     number, said = int(match[1]), match[2]
     if said is None:
         return number
     per_second = PER_SECOND[unit]
     count, rest = divmod(number * per_second * _SECONDS.get(said, 1), PER_SECOND.get(said, 1))
     if rest:
-        raise Misuse(f"lateness {duration!r} is no whole number of {unit}, the journal's unit")
+        raise Misuse(f"{what} {duration!r} is no whole number of {unit}, the journal's unit")
     return count
+
+
+def reach_from(ahead: str | int | None, layout: Layout) -> int | None:
+    """How far ahead a row may be: a text, or ticks; "none", or None where nothing was said."""
+    if ahead is None or isinstance(ahead, int):
+        return reach_of(layout, ahead)
+    if ahead.strip() == NO_BOUND:
+        return reach_of(layout, is_off=True)
+    return reach_of(layout, ticks(ahead, layout.schema.time_unit, "ahead"))
 
 
 def instant(text: str, unit: str) -> int:

@@ -30,7 +30,9 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import layout_of
+from gapless.journal.plausible import TIME_MAX
 from gapless.protocol.elements import BEGIN
+from gapless.spark_sources.ahead import believed_top, with_ahead
 from gapless.spark_sources.arrival import (
     PROMISE,
     SPLIT,
@@ -41,6 +43,7 @@ from gapless.spark_sources.casting import quoted
 from gapless.spark_sources.failures import understood
 from gapless.spark_sources.following import TRIGGER_MS, follow
 from gapless.spark_sources.job import Inputs, Job, planned
+from gapless.spark_sources.options import NO_BOUND
 from gapless.spark_sources.partition import partition_id
 from gapless.spark_sources.prepared import (
     DROPPED_ROWS,
@@ -112,6 +115,7 @@ def run(spark: SparkSession, job: Job, *, again: bool = False) -> Prepared:
             "query": job.query,
             "batch": str(batch),
             "ends": str(job.ends).lower(),
+            "ahead": NO_BOUND,  # all rows were looked at, before any is written
             "by_partition": PROMISE if PROMISE in rows.columns else "sorted",
         }
         if REJECT in rows.columns:
@@ -155,13 +159,14 @@ def _wait_for_tasks(spark: SparkSession) -> None:
 
 def _ordered(spark: SparkSession, job: Job, watermark: int) -> tuple[DataFrame, list[Column]]:
     """The rows, judged, with what sorts them; and what is to be counted of them."""
-    may_be_late = job.keep_order or watermark > BEGIN
+    top = believed_top(spark, job, watermark)
+    may_be_late = job.keep_order or watermark > BEGIN or top < TIME_MAX
     if job.keep_order:
-        rows = clean(spark, job, [FILE, BLOCK, ARRIVAL])
+        rows = with_ahead(clean(spark, job, [FILE, BLOCK, ARRIVAL]), job, top)
         frame = in_arrival_order(spark, rows, job, watermark)
     elif may_be_late:
-        rows = clean(spark, job, [FILE])
-        frame = with_late(rows, job, F.lit(watermark).cast("bigint"), file_name(F.col(FILE)))
+        rows = with_ahead(clean(spark, job, [FILE]), job, top)
+        frame = with_late(rows, job, F.lit(watermark).cast("bigint"), file_name(F.col(FILE))).frame
     else:
         rows = clean(spark, job)
         frame = rows.frame

@@ -20,6 +20,7 @@ from gapless.journal import rejects
 from gapless.journal.disk import LocalDisk
 from gapless.journal.head import Head
 from gapless.journal.partition import PARTITIONS_MAX
+from gapless.journal.reasons import counted as by_kind
 from gapless.spark_sources.job import Job
 
 DROPPED_ROWS, LATE_ROWS, REJECTED_ROWS = "dropped", "late", "rejected"
@@ -50,12 +51,14 @@ class Prepared:
     """The reject files that are new, the first `REJECT_FILES_MAX` of them."""
     reject_files: int = 0
     """How many are new."""
+    reasons: tuple[tuple[str, int], ...] = ()
+    """By kind of reason, how many rows were rejected (journal/reasons.py)."""
     already: bool = False
     """The journal had this job already, and nothing was done."""
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
-        return {**asdict(self), "rejects": list(self.rejects)}
+        return {**asdict(self), "rejects": list(self.rejects), "reasons": dict(self.reasons)}
 
 
 Watch = Callable[[Prepared], None]
@@ -104,7 +107,13 @@ class Before:
         fresh = [name for name in _reject_files(self.job) if name not in self.reject_files]
         folder = f"{self.job.out}/{rejects.FOLDER}"
         named = tuple(f"{folder}/{name}" for name in fresh[:REJECT_FILES_MAX])
-        return replace(self.so_far(head, counted), rejects=named, reject_files=len(fresh))
+        so_far = self.so_far(head, counted)
+        reasons = by_kind(LocalDisk(self.job.out), fresh)
+        if self.job.follow and sum(reasons.values()) == so_far.rejected:
+            so_far = replace(so_far, late=reasons.get("late", 0))  # and not what is ahead
+        return replace(
+            so_far, rejects=named, reject_files=len(fresh), reasons=tuple(reasons.items())
+        )
 
 
 def nothing_done(job: Job) -> Prepared:

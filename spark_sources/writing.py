@@ -140,6 +140,7 @@ class Sink:
             durable=self.options.durable,
             by_partition=self.options.by_partition is not None,
             sorts=self.options.sorts,
+            reach=self.options.reach(self.layout),
         )
         try:
             rows = TaskRows(self.layout, self.options, self.schema.names, writer)

@@ -24,8 +24,8 @@ from gapless.engine.judged import check_source
 from gapless.engine.lateness import KLate, TimeLate
 from gapless.engine.nodes import Source
 from gapless.engine.plan import Plan
-from gapless.journal.judge import TIME_MAX
 from gapless.journal.layout import Layout
+from gapless.journal.plausible import TIME_MAX
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.frame import Frame

@@ -27,7 +27,7 @@ from pathlib import Path
 from threading import Event, Lock
 from time import time_ns
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
@@ -80,6 +80,7 @@ class JournalWriter(Writer):
         segment_bytes: int = SEGMENT_BYTES,
         on_alarm: Callable[[str], None] | None = None,
         accept_loss: bool = False,
+        ahead: Duration | None = "a day",
     ) -> None:
         """A journal that is there may be opened without `schema`; what is said of it has to be so.
 
@@ -87,7 +88,9 @@ class JournalWriter(Writer):
         default); without it the journal holds frames. `key` are the columns that choose the
         partition. `durability` is what a batch survives once `append` returns: the "process" or the
         "machine". `on_alarm` is told when the disk fills up (by default the log is).
-        `accept_loss` opens a journal whose last segment is damaged, and cuts it there.
+        `accept_loss` opens a journal whose last segment is damaged, and cuts it there. `ahead` is
+        how far beyond all others the time of a row may be before it is rejected as well (docs/
+        journal.md): "a day", which says nothing of integers; None takes all.
         """
         self._process = os.getpid()
         self._appending = Lock()
@@ -105,6 +108,7 @@ class JournalWriter(Writer):
                 segment_bytes=segment_bytes,
                 on_alarm=on_alarm or _log.warning,
                 accept_loss=accept_loss,
+                ahead=_ahead(ahead, layout),
             )
 
     def append(
@@ -168,6 +172,14 @@ class JournalWriter(Writer):
             self.close()
         elif self._ended_by is None:  # what was appended is in; the next writer seals it
             self._ended_by = "it was left by an error"
+
+
+def _ahead(ahead: Duration | None, layout: Layout) -> int | Literal["a day"] | None:
+    if ahead is None:
+        return None
+    if ahead == "a day":
+        return "a day"
+    return ticks(ahead, layout.schema.time_unit, "ahead", least=1)
 
 
 def layout_from(

@@ -107,6 +107,7 @@ def test_all_kinds_of_files_make_the_same_journal(
         "input": str(source), "journal": str(journal), "rows_in": 2_500, "batches": 3,
         "written": 2_500 - late, "rejected": late, "late": late, "resumed": 0, "seconds": 0,
         "stable": written[-1].stable, "ended": False, "interrupted": False,
+            "reasons": {"late": late},
     }  # fmt: skip
     assert [line["row"]["n"] for line in rejects(journal)] != []
     place = "line" if kind in {"jsonl", "csv"} else "row"

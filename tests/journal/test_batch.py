@@ -182,7 +182,7 @@ BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a task judges by what it likes": (
         batches_module,
         "parted",
-        lambda rows, shape, _: judge.parted(rows, shape, BEGIN),
+        lambda rows, shape, *_: judge.parted(rows, shape, BEGIN),
     ),
     "who has claimed an epoch does not end the one before": (
         batches_module,

@@ -94,7 +94,7 @@ def test_a_watermark_that_counts_the_batch_itself_is_caught(
 ) -> None:
     parted = judge.parted
 
-    def too_soon(rows: Any, shape: Layout, watermark: int) -> judge.Parted:
+    def too_soon(rows: Any, shape: Layout, watermark: int, _: object) -> judge.Parted:
         times = [t for t in rows.column(0).to_pylist() if t is not None]
         return parted(rows, shape, max([watermark, *(t - shape.lateness for t in times)]))
 

@@ -163,6 +163,30 @@ MS = pa.timestamp("ms")
 NTH = pa.array([START, START + 1, START + 2], MS)
 
 
+FAR = 9_214_646_400_000  # 2262-01-01
+
+
+@pytest.mark.parametrize("options", [{}, {"keep_order": True}, {"partitions": 1}])
+def test_one_row_of_the_far_future_is_rejected_and_the_journal_goes_on(
+    options: dict[str, Any], prepare: Prepare, tmp_path: Path
+) -> None:
+    table, out = flows(), tmp_path / "j"
+    far = table.slice(500, 1).set_column(0, "ts", pa.array([FAR], pa.timestamp("ms")))
+    path = put(pa.concat_tables([table.slice(0, 300), far, table.slice(300)]), tmp_path / "f.pq")
+    given = {**KEYED, "lateness": "1m", "format": "parquet", **options}
+    done = prepare(path, out, **given)
+    last = pc.max(table["ts"].cast(pa.int64())).as_py()
+    assert (done.written, done.rejected, done.late) == (1_000, 1, 0)
+    assert dict(done.reasons) == {"ahead": 1}
+    assert commits_of(out).head.stable == last - 60_000
+    (told,) = rejects_of(out)
+    assert told["reason"].startswith("ahead: more than a day beyond all others, the newest is 20")
+    assert told["origin"].endswith("f.pq")
+    again = prepare(path, out, again=True, **given, ahead="none")
+    assert again.rejected == (700 if "keep_order" in options else 0), "late: what comes after it"
+    assert commits_of(out).head.stable == FAR - 60_000
+
+
 @pytest.mark.parametrize(
     ("column", "wanted"),
     [

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gapless.commands.options import (
+    Ahead,
     DurabilityChoice,
     End,
     JournalOut,
@@ -19,6 +20,7 @@ from gapless.commands.options import (
     SchemaFile,
     TimeColumn,
     count,
+    duration,
     ms,
 )
 from gapless.commands.terminal import AsJson, ExitCode, percent_bar, print_json, spinner
@@ -43,6 +45,8 @@ class Totals:
     resumed: int = 0
     """Rows of the input that were in the journal before."""
     seconds: float = 0.0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """By kind of reason, how many rows were rejected."""
 
 
 def ingest(
@@ -58,6 +62,7 @@ def ingest(
     lateness: Annotated[
         str, typer.Option(metavar="TIME", help="How late rows may come, as 5s or 250ms.")
     ] = "0s",
+    ahead: Ahead = None,
     partitions: Annotated[int, typer.Option(help="Of a new journal.")] = 1,
     schema: SchemaFile = None,
     format_: Annotated[
@@ -103,10 +108,11 @@ def ingest(
             columns,
             time=time_column,
             key=key or (),
-            lateness=lateness,
+            lateness=duration(lateness),
             partitions=partitions,
             durability=durability.value,
             on_alarm=lambda said: typer.echo(said, err=True),
+            ahead="a day" if ahead is None else None if ahead == "none" else duration(ahead),
         ) as writer,
     ):
         if not writer.layout.has_rows:
@@ -123,6 +129,7 @@ def ingest(
         if end and not interrupted:
             writer.end()
         stable = writer.stable
+        totals.reasons = _reasons(out, writer.epoch)
     totals.seconds = round(time.perf_counter() - began, 3)
     _tell(_document(source, out, totals, stable, end, interrupted), as_json)
     if interrupted and source != STDIN:
@@ -165,6 +172,17 @@ def _append(writer: JournalWriter, batch: Batch, totals: Totals) -> None:
     totals.late += written.late
 
 
+def _reasons(out: str, epoch: int) -> dict[str, int]:
+    """Why rows were rejected that came in one epoch, which its files have in their names."""
+    from gapless.journal import rejects
+    from gapless.journal.disk import LocalDisk
+    from gapless.journal.reasons import counted
+
+    disk = LocalDisk(out)
+    mine = [n for n in disk.list(rejects.FOLDER) if n.startswith(f"{epoch:010}-")]
+    return counted(disk, mine)
+
+
 @contextmanager
 def _shown(given: Input, is_stdin: bool, totals: Totals) -> Iterator[Callable[[], None]]:
     """While inside: how far it is, if a person watches. Yields what is called after a batch."""
@@ -198,11 +216,14 @@ def _tell(document: dict[str, Any], as_json: bool) -> None:
 
 
 def _line(document: dict[str, Any]) -> str:
+    from gapless.journal.reasons import text
+
     resumed = f", {document['resumed']:,} were in" if document["resumed"] else ""
     interrupted = " (interrupted)" if document["interrupted"] else ""
     rejects = f", see {document['journal']}/rejects" if document["rejected"] else ""
-    return (
+    line = (
         f"{document['journal']}: {document['rows_in']:,} rows in{resumed}, "
         f"{document['written']:,} written, {document['rejected']:,} rejected "
         f"({document['late']:,} late){rejects}, {document['seconds']:.2f} s{interrupted}"
     )
+    return "\n".join(filter(None, [line, text(document["reasons"], document["rejected"])]))

@@ -27,6 +27,13 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", metavar="FILE", help="TOML or JSON: each column's Arrow type."),
 ]
+Ahead = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="How far beyond all others a row may be, as 2d; a day, if not said; none: all go in.",
+    ),
+]
 End = Annotated[bool, typer.Option("--end", help="Then say that nothing follows, for good.")]
 
 
@@ -64,8 +71,8 @@ AssumeEquivalent = Annotated[
 
 # -- amounts --------------------------------------------------------------------------------------
 
-_COUNT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?([kMG]?)")
-_ZEROS = {"": 0, "k": 3, "M": 6, "G": 9}
+_COUNT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?([kKMG]?)")
+_ZEROS = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9}
 _SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,3}))?\s*([kKMGT]?)(i?)[bB]?")
 _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
@@ -91,6 +98,13 @@ def size_of(option: str, text: str) -> int:
     whole, part, power, binary = form.groups()
     unit: int = (1024 if binary else 1000) ** _POWERS[power]
     return int(whole) * unit + int((part or "").ljust(3, "0") or 0) * unit // 1000
+
+
+def duration(text: str) -> str | int:
+    """A duration as the commands take it: `5s`, or a whole number, which is in the unit of the
+    journal's time.
+    """
+    return int(text) if text.isascii() and text.isdecimal() else text
 
 
 def ms(option: str, text: str) -> int:

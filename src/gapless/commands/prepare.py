@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gapless.commands.options import (
+    Ahead,
     DurabilityChoice,
     End,
     JournalOut,
     KeyColumns,
     SchemaFile,
     TimeColumn,
+    duration,
     ms,
 )
 from gapless.commands.terminal import (
@@ -72,6 +74,7 @@ def prepare(
     lateness: Annotated[
         str | None, typer.Option(metavar="TIME", help="How late rows may come, as 5s or 250ms.")
     ] = None,
+    ahead: Ahead = None,
     partitions: Annotated[int | None, typer.Option(help="Of a new journal, 1 to 1024.")] = None,
     schema: SchemaFile = None,
     rules: Annotated[
@@ -132,13 +135,12 @@ def prepare(
     fit, and those that are late, go to the journal's reject files. With --follow, Ctrl-C and
     SIGTERM end it cleanly.
     """
-    from gapless.engine.durations import ticks
     from gapless.protocol.errors import Misuse
     from gapless.spark_sources.job import planned
 
     _check_stream_options(follow, once=once, trigger=trigger, checkpoint=checkpoint, again=again)
     trigger_ms = None if trigger is None else ms("--trigger", trigger)
-    late = None if lateness is None else timedelta(microseconds=ticks(lateness, "us", "--lateness"))
+    late = None if lateness is None else _duration("--lateness", lateness)
     if end and follow and not once:
         raise Misuse("--end promises that nothing follows, --follow waits for more: add --once")
     job = planned(
@@ -156,6 +158,7 @@ def prepare(
         follow=follow,
         end=end,
         durability=durability.value,
+        ahead=ahead if ahead in (None, "none") else _duration("--ahead", ahead),
     )
     options = {"master": spark_master, "cores": cores, "driver_memory": driver_memory}
     if follow:
@@ -166,6 +169,16 @@ def prepare(
         print_json({"input": source, **done.document()})
     else:
         typer.echo(_line(done))
+
+
+def _duration(option: str, text: str) -> int | timedelta:
+    """As people write it; a whole number is in the unit of the journal's time."""
+    from gapless.engine.durations import ticks
+
+    given = duration(text)
+    if isinstance(given, int):
+        return given
+    return timedelta(microseconds=ticks(given, "us", option))
 
 
 def _check_stream_options(follow: bool, *, again: bool, **given: object) -> None:
@@ -319,6 +332,8 @@ def _bar(spark: SparkSession, job: Job) -> Iterator[None]:
 
 
 def _line(done: Prepared) -> str:
+    from gapless.journal.reasons import text
+
     if done.already:
         return (
             f"{done.journal}: these files are prepared already, unchanged and with these options; "
@@ -328,8 +343,9 @@ def _line(done: Prepared) -> str:
     if done.rejects:
         first = done.rejects[0]
         where = f", see {first if len(done.rejects) == 1 else first.rpartition('/')[0]}"
-    return (
+    line = (
         f"{done.journal}: {done.rows_in:,} rows in, {done.written:,} written, "
         f"{done.rejected:,} rejected ({done.late:,} late){where}, {done.dropped:,} dropped, "
         f"{done.partitions} partition{'' if done.partitions == 1 else 's'}, {done.seconds:.2f} s"
     )
+    return "\n".join(filter(None, [line, text(dict(done.reasons), done.rejected)]))
