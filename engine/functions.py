@@ -23,6 +23,7 @@ import pyarrow as pa
 from gapless.engine.names import check_column
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.schema import check_type
+from gapless.protocol.type_text import type_of_text
 
 
 class UserFunction:
@@ -82,9 +83,9 @@ def function(call: Callable[..., Any], *columns: str, returns: pa.DataType | str
         if not isinstance(column, str):
             raise Misuse(f"function {name_of(call)}: {column!r} is no column's name")
     try:
-        t = pa.type_for_alias(returns) if isinstance(returns, str) else returns
-    except ValueError:
-        raise SchemaError(f"function {name_of(call)}: Arrow knows no type {returns!r}") from None
+        t = type_of_text(returns) if isinstance(returns, str) else returns
+    except SchemaError as e:
+        raise SchemaError(f"function {name_of(call)}: {e}") from None
     check_type(f"function {name_of(call)}", t)
     return UserFunction(call, columns, t)
 

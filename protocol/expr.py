@@ -52,6 +52,7 @@ from gapless.protocol.plain import (
     value_to_plain,
 )
 from gapless.protocol.schema import check_type
+from gapless.protocol.type_text import type_of_text
 from gapless.protocol.values import from_values, to_values
 
 DEPTH_MAX = 64
@@ -475,9 +476,9 @@ def _not_none(value: Any) -> Any:
 
 def _type(given: pa.DataType | str) -> pa.DataType:
     try:
-        return pa.type_for_alias(given) if isinstance(given, str) else given
-    except ValueError:
-        raise ExpressionError(f"Arrow knows no type {given!r}") from None
+        return type_of_text(given) if isinstance(given, str) else given
+    except SchemaError as e:
+        raise ExpressionError(str(e)) from None
 
 
 def _scalar(value: Any, t: pa.DataType) -> pa.Scalar:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from gapless.protocol.columns import can_shrink, has_views
 from gapless.protocol.errors import SchemaError
+from gapless.protocol.type_text import type_of_text
 from gapless.protocol.values import from_values
 
 VS, VE, WAS = "_vs", "_ve", "_was"
@@ -197,9 +198,9 @@ def _data_type(name: str, given: pa.DataType | str) -> pa.DataType:
     if not isinstance(given, str):
         return given
     try:
-        return pa.type_for_alias(given)
-    except ValueError:
-        raise SchemaError(f"column {name!r}: Arrow knows no type {given!r}") from None
+        return type_of_text(given)
+    except SchemaError as e:
+        raise SchemaError(f"column {name!r}: {e}") from None
 
 
 def check_type(name: str, t: pa.DataType, depth: int = 0) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -211,6 +212,7 @@ def _is_new(journal: str, layout: Layout) -> bool:
                 f"{journal} is no journal, and not empty (it has {min(others)!r}): name a new or "
                 "an empty directory"
             )
+        _try_out(folder)
         return True
     if found != layout:
         raise Misuse(
@@ -220,6 +222,22 @@ def _is_new(journal: str, layout: Layout) -> bool:
     if Commits(disk, layout).head.ended:
         raise Misuse(f"{journal} has ended: nothing can be added to it")
     return False
+
+
+def _try_out(folder: Path) -> None:
+    """Raises `Misuse` where no journal can be made: files that can be linked are all that it needs.
+    Tried before Spark starts, in the directory or the nearest one above that is there.
+    """
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".gapless-", dir=there) as trial:
+            (Path(trial) / "a").touch()
+            (Path(trial) / "b").hardlink_to(Path(trial) / "a")
+    except OSError as e:
+        raise Misuse(
+            f"no journal can be made at {folder}: {there} takes no files, or no hard links "
+            f"({e.strerror}); name another directory"
+        ) from None
 
 
 def _layout(

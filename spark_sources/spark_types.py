@@ -24,7 +24,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -32,7 +31,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from gapless.journal.layout import Layout
-from gapless.protocol import plain
+from gapless.protocol import plain, type_text
 from gapless.protocol.errors import DecodeError, SchemaError
 from gapless.protocol.schema import TIME_COLUMNS
 
@@ -177,20 +176,6 @@ def _means_the_same(given: st.DataType, wanted: st.DataType, t: pa.DataType) -> 
 
 # -- the option `columns` -------------------------------------------------------------------------
 
-_PARAMETERS: list[tuple[re.Pattern[str], Callable[..., pa.DataType]]] = [
-    (re.compile(r"timestamp\[(s|ms|us|ns), tz=(\S+)\]"), pa.timestamp),
-    (re.compile(r"decimal32\((\d+), ?(\d+)\)"), lambda p, s: pa.decimal32(int(p), int(s))),
-    (re.compile(r"decimal64\((\d+), ?(\d+)\)"), lambda p, s: pa.decimal64(int(p), int(s))),
-    (re.compile(r"decimal(?:128)?\((\d+), ?(\d+)\)"), lambda p, s: pa.decimal128(int(p), int(s))),
-    (re.compile(r"decimal256\((\d+), ?(\d+)\)"), lambda p, s: pa.decimal256(int(p), int(s))),
-    (re.compile(r"fixed_size_binary\[(\d+)\]"), lambda width: pa.binary(int(width))),
-    (
-        re.compile(r"dictionary<values=([^,<>]+), indices=(int32|int64), ordered=([01])>"),
-        lambda values, indices, ordered: pa.dictionary(
-            type_of_text(indices), type_of_text(values), ordered == "1"
-        ),
-    ),
-]
 _ENCODED = "arrow:"
 """Begins a type that has no text of its own (a struct): its schema message in base64 follows."""
 
@@ -200,15 +185,11 @@ def type_of_text(text: str) -> pa.DataType:
     try:
         if text.startswith(_ENCODED):
             return plain.type_from_plain(base64.b64decode(text.removeprefix(_ENCODED)))
-        for pattern, made in _PARAMETERS:
-            if match := pattern.fullmatch(text):
-                return made(*match.groups())
-        return pa.type_for_alias(text)
-    except (ValueError, DecodeError, binascii.Error, pa.ArrowException):
-        raise SchemaError(
-            f"{text!r} is no type: write it as Arrow prints it (int32, timestamp[ms], "
-            "timestamp[us, tz=UTC], decimal128(10, 2), string)"
-        ) from None
+        return type_text.type_of_text(text)
+    except SchemaError as e:
+        raise SchemaError(f"columns: {e}") from None
+    except (ValueError, DecodeError, binascii.Error, pa.ArrowException) as e:
+        raise SchemaError(f"{text[:50]!r} is no type: {e}") from None
 
 
 def text_of_type(t: pa.DataType) -> str:
@@ -218,7 +199,7 @@ def text_of_type(t: pa.DataType) -> str:
         if type_of_text(text) == t:
             return text
     except SchemaError:
-        pass  # a struct prints what nobody parses
+        pass  # a name in it has signs that types have, too
     data: bytes = pa.schema([pa.field("", t)]).serialize().to_pybytes()
     return _ENCODED + base64.b64encode(data).decode()
 

@@ -23,6 +23,9 @@ from gapless.protocol.errors import BadData, Misuse
 TEXT_YEARS_MAX = 30_000
 """From 1970, of a time in a text: near 32,767 Arrow's own texts end, and it writes an excuse for a
 time. A time that far off was as a rule counted in another unit."""
+IS_JSON = b"gapless.json"
+"""In the metadata of a field: its texts are JSON, and JSON lines have them as they are."""
+_NOT_FINITE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _YEAR_SECONDS = 31_556_952
 _DAY_SECONDS = 86_400
@@ -172,7 +175,10 @@ class Csv(Text):
 
 
 class JsonLines(Text):
-    """An object a line, with the columns in their order; times as ISO 8601 has them."""
+    """An object a line, with the columns in their order; times as ISO 8601 has them.
+
+    What JSON has no number for (NaN, infinities, decimals) is a text that says it.
+    """
 
     def _write(self, group: pa.RecordBatch) -> None:
         parts: list[Any] = []
@@ -186,18 +192,39 @@ class JsonLines(Text):
 def _json(column: pa.Array, field: pa.Field) -> pa.Array:
     """Each value as JSON writes it."""
     t = field.type
-    if pa.types.is_string(t) or pa.types.is_large_string(t):
+    if field.metadata is not None and IS_JSON in field.metadata:
+        text = column
+    elif pa.types.is_string(t) or pa.types.is_large_string(t):
         text = _quoted(column)
+    elif pa.types.is_dictionary(t):
+        return _json(column.dictionary_decode(), field.with_type(t.value_type))
+    elif pa.types.is_floating(t):
+        text = column.cast(pa.string())
+        for written, said in _NOT_FINITE.items():
+            text = pc.if_else(pc.equal(text, written), said, text)
     elif pa.types.is_timestamp(t):
         iso = pc.replace_substring(column.cast(pa.string()), " ", "T")
         text = pc.binary_join_element_wise('"', iso, '"', "")
     elif pa.types.is_integer(t) or pa.types.is_boolean(t):
         text = column.cast(pa.string())
+    elif pa.types.is_decimal(t) or pa.types.is_date(t) or pa.types.is_time(t):
+        text = pc.binary_join_element_wise('"', column.cast(pa.string()), '"', "")
+    elif pa.types.is_struct(t):
+        text = _json_struct(column, t)
     else:
         raise Misuse(
             f"column {field.name!r}: JSON lines have no form for {t}: take Parquet or Arrow"
         )
     return pc.fill_null(text, "null")
+
+
+def _json_struct(column: pa.StructArray, t: pa.StructType) -> pa.Array:
+    parts: list[Any] = []
+    for i, (inner, field) in enumerate(zip(column.flatten(), t, strict=True)):
+        name = _quoted(pa.array([field.name]))[0].as_py()
+        parts += [f"{',' if i else '{'}{name}:", _json(inner, field)]
+    text = pc.binary_join_element_wise(*parts, "}", "")
+    return pc.if_else(column.is_valid(), text, None)
 
 
 def _quoted(texts: pa.Array) -> pa.Array:

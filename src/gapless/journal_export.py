@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gapless.event_formats import IS_JSON
 from gapless.journal.disk import Disk
 from gapless.journal.reader import Reader
 from gapless.journal.rejects import FOLDER, read_lines
@@ -31,11 +33,12 @@ REJECTED = pa.schema(
         pa.field("batch", pa.int64()),
         pa.field("reason", pa.string()),
         pa.field("origin", pa.string()),
-        pa.field("row", pa.string()),
+        pa.field("row", pa.string(), metadata={IS_JSON: b""}),
         pa.field("file", pa.string()),
     ]
 )
-"""Of rejected rows; `row` is JSON, as every journal has other columns."""
+"""Of rejected rows; `row` is JSON, as every journal has other columns. In JSON lines it is an
+object beside the others; elsewhere a text, and a line that was no row as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +87,40 @@ def _wanted(frame: Frame, since: int | None, until: int | None) -> Mask:
     return wanted
 
 
-def rejected_rows(disk: Disk) -> Rows:
-    """All rows that were not taken and are still there, with the file that each is in."""
-    return Rows(REJECTED, _rejected(disk))
+def rejected_rows(disk: Disk, *, as_json: bool = False) -> Rows:
+    """All rows that were not taken and are still there, with the file that each is in. `as_json`:
+    they become JSON lines.
+    """
+    return Rows(REJECTED, _rejected(disk, as_json))
 
 
-def _rejected(disk: Disk) -> Generator[pa.RecordBatch, None, None]:
+def _rejected(disk: Disk, as_json: bool) -> Generator[pa.RecordBatch, None, None]:
     for name in disk.list(FOLDER):
         path = f"{FOLDER}/{name}"
         for lines in read_lines(disk, path):
-            made = [_parsed(path, at, line) for at, line in lines if line.endswith(b"\n")]
+            made = [_parsed(path, at, line, as_json) for at, line in lines if line.endswith(b"\n")]
             columns = [list(column) for column in zip(*made, strict=True)] or [[]] * 4
             arrays = [pa.array(c, f.type) for c, f in zip(columns, REJECTED, strict=False)]
             files = pa.array([path] * len(made), pa.string())
             yield pa.RecordBatch.from_arrays([*arrays, files], schema=REJECTED)
 
 
-def _parsed(path: str, at: int, line: bytes) -> tuple[int, str, str, str]:
+def _parsed(path: str, at: int, line: bytes, as_json: bool) -> tuple[int, str, str, str]:
     try:
         row = json.loads(line)
         return (
             int(row["batch"]),
             str(row["reason"]),
             str(row["origin"]),
-            json.dumps(row["row"], ensure_ascii=False),
+            _row_text(row["row"], as_json),
         )
     except (ValueError, TypeError, LookupError):
         raise JournalError(
             f"{path} at byte {at}: no rejected row; `gapless journal verify` shows all damage"
         ) from None
+
+
+def _row_text(row: Any, as_json: bool) -> str:
+    if isinstance(row, str) and not as_json:
+        return row
+    return json.dumps(row, ensure_ascii=False)

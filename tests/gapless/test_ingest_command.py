@@ -574,3 +574,44 @@ def test_a_row_may_wait_for_longer_than_the_system_counts(tmp_path: Path) -> Non
         out, err = child.communicate(text_lines(table(1))[0] + "\n")
     assert (child.returncode, err) == (0, "")
     assert "1 written" in out
+
+
+# -- rows that are ahead, and amounts --------------------------------------------------------------
+
+FAR = "2262-04-11T23:47:16"
+
+
+def dated(path: Path, *times: str) -> Path:
+    path.write_text("".join(f'{{"ts": "{t}", "src": 1}}\n' for t in times))
+    return path
+
+
+@pytest.mark.parametrize(("ahead", "rejected"), [([], 1), (["--ahead", "none"], 0)])
+def test_one_row_of_the_far_future_is_rejected_and_said(
+    gapless: Gapless, tmp_path: Path, ahead: list[str], rejected: int
+) -> None:
+    (tmp_path / "s.toml").write_text('ts = "timestamp[ms]"\nsrc = "int32"\n')
+    source = dated(tmp_path / "a.jsonl", "2024-05-01T12:00:00", FAR, "2024-05-01T12:00:01")
+    options = ["--schema", tmp_path / "s.toml", "--time", "ts", *ahead]
+    outcome = gapless("ingest", source, "--out", tmp_path / "j", *options)
+    assert f"{rejected} rejected (0 late)" in outcome.out
+    assert outcome.out.rstrip().endswith("1  ahead") == bool(rejected)
+
+
+def test_a_lateness_without_a_unit_is_in_that_of_the_time_column(
+    gapless: Gapless, tmp_path: Path
+) -> None:
+    (tmp_path / "s.toml").write_text('ts = "timestamp[ms]"\nsrc = "int32"\n')
+    source = dated(tmp_path / "a.jsonl", "2024-05-01T12:00:00")
+    options = ["--schema", tmp_path / "s.toml", "--time", "ts", "--lateness", "10"]
+    gapless("ingest", source, "--out", tmp_path / "j", *options, "--batch-rows", "200K")
+    assert gl.JournalWriter(tmp_path / "j").layout.lateness == 10
+
+
+def test_a_journal_below_a_file_is_refused_in_a_sentence(gapless: Gapless, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    source = tmp_path / "f.parquet"
+    parquet.write_table(table(10), source)
+    outcome = gapless("ingest", source, "--out", tmp_path / "file" / "j", *MAKES)
+    assert outcome.code == 2
+    assert "cannot be opened" in outcome.err

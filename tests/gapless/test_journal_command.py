@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import gapless as gl
 from gapless.commands import journal as commands
 from gapless.commands import terminal
 from gapless.commands.options import size_of
@@ -243,8 +246,49 @@ def test_rejected_rows_are_exported_with_their_reasons(
     assert gapless("journal", "export", path, file, "--rejects", "--json").document["rows"] == 3
     first = json.loads(file.read_text().splitlines()[0])
     assert "late: below the watermark 2024-05-01" in first["reason"]
-    assert json.loads(first["row"])["n"] == 0
+    assert first["row"]["n"] == 0
     assert first["batch"] == 10
+
+
+def test_a_line_that_was_no_row_is_exported_as_it_was(
+    gapless: Gapless, empty: Path, tmp_path: Path
+) -> None:
+    out = writer(empty)
+    line = '{"ts": "x\\"y"}'
+    out.append(batch(0, 3), rejected=[("ts: no time", "here", line)])
+    gapless("journal", "export", empty, tmp_path / "r.jsonl", "--rejects")
+    (told,) = (tmp_path / "r.jsonl").read_text().splitlines()
+    assert json.loads(told)["row"] == line
+    gapless("journal", "export", empty, tmp_path / "r.parquet", "--rejects")
+    assert parquet.read_table(tmp_path / "r.parquet")["row"].to_pylist() == [line]
+
+
+def test_numbers_of_all_kinds_are_exported_as_json_lines(gapless: Gapless, tmp_path: Path) -> None:
+    schema = {
+        "ts": "timestamp[ms]", "d": "double", "f": "float", "m": "decimal128(10, 2)",
+        "day": "date32", "p": "struct<x: double, y: string>", "c": "dictionary<string>",
+    }  # fmt: skip
+    rows = {
+        "ts": [START, START + 1, START + 2, START + 3],
+        "d": [1.5, float("nan"), float("-inf"), None],
+        "f": [1e20, 0.5, -0.0, 2.0],
+        "m": [Decimal("1.50"), None, Decimal("-0.01"), Decimal(7)],
+        "day": [date(2022, 1, 8), date(1970, 1, 2), None, date(1970, 1, 4)],
+        "p": [{"x": 1.25, "y": 'a"b'}, None, {"x": None, "y": None}, {"x": 2.0, "y": ""}],
+        "c": ["a", "b", "a", None],
+    }
+    types = StreamSchema(schema).payload
+    table = pa.table({f.name: pa.array(rows[f.name]).cast(f.type) for f in types})
+    with gl.JournalWriter(tmp_path / "j", schema, time="ts") as out:
+        out.append(table)
+    gapless("journal", "export", tmp_path / "j", tmp_path / "o.jsonl")
+    got = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [row["d"] for row in got] == [1.5, "NaN", "-Infinity", None]
+    assert [row["f"] for row in got] == [1e20, 0.5, 0.0, 2.0]
+    assert [row["m"] for row in got] == ["1.50", None, "-0.01", "7.00"]
+    assert got[0]["day"] == "2022-01-08"
+    assert [row["p"] for row in got] == rows["p"]
+    assert [row["c"] for row in got] == rows["c"]
 
 
 def test_frames_are_exported_as_elements(gapless: Gapless, empty: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from gapless.protocol.errors import Misuse
 from gapless.spark_sources.job import Job, planned
 from gapless.spark_sources.prepared import REJECT_FILES_MAX, Before
 
@@ -53,3 +54,20 @@ def test_the_rows_that_were_read_are_those_in_the_journal_and_those_left_out(job
     said = before.so_far(head, {"dropped": 45, "rejected": 2})
     assert (said.rows_in, said.written, said.rejected) == (3_000, 2_950, 5)
     assert (said.dropped, said.late) == (45, 3), "rejected, and no rule or cast has done it"
+
+
+@pytest.mark.parametrize("place", ["/proc/journal", "/proc/self/fd/journal"])
+def test_where_no_journal_can_be_made_it_is_said_before_spark_starts(
+    tmp_path: Path, place: str
+) -> None:
+    rows = pa.table({"ts": pa.array([1, 2], pa.timestamp("ms"))})
+    parquet.write_table(rows, tmp_path / "a.parquet")
+    with pytest.raises(Misuse, match=r"no journal can be made at .*name another directory"):
+        planned(tmp_path / "a.parquet", place, time="ts")
+
+
+def test_trying_out_a_place_leaves_nothing_there(tmp_path: Path) -> None:
+    rows = pa.table({"ts": pa.array([1, 2], pa.timestamp("ms"))})
+    parquet.write_table(rows, tmp_path / "a.parquet")
+    planned(tmp_path / "a.parquet", tmp_path / "new" / "j", time="ts")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]

@@ -141,11 +141,16 @@ def _columns(out: str, schema: Path | None, source: str, kind: str) -> pa.Schema
     from gapless.ingesting import schema_of
     from gapless.journal.disk import LocalDisk
     from gapless.journal.layout import layout_of
+    from gapless.protocol.errors import Misuse
     from gapless.spark_sources.schema_file import read_schema
 
     if schema is not None:
         return read_schema(schema)
-    return None if layout_of(LocalDisk(out)) is not None else schema_of(source, kind)
+    try:
+        is_there = layout_of(LocalDisk(out)) is not None
+    except OSError as e:  # below a file, say
+        raise Misuse(f"journal {out} cannot be opened: {e}") from None
+    return None if is_there else schema_of(source, kind)
 
 
 def _pass_over(given: Input, writer: JournalWriter, stop: Stop, totals: Totals) -> None:

@@ -200,7 +200,7 @@ def export(
     if rejects:
         if any(given is not None for given in (partitions, since, until, columns)):
             raise Misuse("--rejects exports all rejected rows: they have no partition and no time")
-        rows = rejected_rows(disk)
+        rows = rejected_rows(disk, as_json=destination.format == "jsonl")
     else:
         rows = exported(
             disk,
