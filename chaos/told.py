@@ -100,8 +100,11 @@ def _reading(event: Any) -> str:
         case PeerRead(peer, frame, join_at):
             read = "nothing yet" if frame is None else _frame(frame)
             return f"PeerRead of {peer}{_join(join_at)}: {read}"
-        case SnapshotReply(life, checkpoint, reason):
-            return f"SnapshotReply of {life}: {reason or _checkpoint(checkpoint)}"
+        case SnapshotReply(life, None, reason, stored, is_coming):
+            made = f"stored as {stored}" if stored else "is being made" * is_coming
+            return f"SnapshotReply of {life}: {reason or made or 'none'}"
+        case SnapshotReply(life, checkpoint):
+            return f"SnapshotReply of {life}: {_checkpoint(checkpoint)}"
         case CheckpointLoaded(name, checkpoint, reason):
             return f"CheckpointLoaded {name}: {reason or _checkpoint(checkpoint)}"
         case _:
