@@ -111,10 +111,14 @@ class Context:
     """Where a bench has sections: those to run; empty for all."""
     kills: int = KILLS
     """Where a bench strikes processes: how often, of each kind."""
+    rows: int | None = None
+    """Where a bench holds many live rows: how many; None for as many as its bars are for."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.kills <= KILLS_MAX:
             raise Misuse(f"--kills {self.kills}: from 1 to {KILLS_MAX}")
+        if self.rows is not None and self.rows < 1:
+            raise Misuse(f"--rows {self.rows}: 1 at least")
 
 
 @dataclass(frozen=True)

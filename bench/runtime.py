@@ -12,6 +12,7 @@
     spares         2      what the boot of a process costs                        runtime_spares
     figures        3      bursts, congestion, two plans: figures 7 to 9           runtime_figures
     jumpstart      4      a day of state back, from a peer and by replay          runtime_jumpstart
+    large          5      ten million live rows, a replica killed                 runtime_large
     peers          2      Flink with its worker killed, with --with-peers         peers/recovery
 
 `gapless bench runtime --only kills --kills 5` looks at some of it; bars are for 20 strikes of each
@@ -46,6 +47,7 @@ from gapless.bench.runtime_kills import (
     measure_row,
     measure_windows,
 )
+from gapless.bench.runtime_large import measure_large
 from gapless.bench.runtime_latency import measure_latency
 from gapless.bench.runtime_pace import measure_pace
 from gapless.bench.runtime_pauses import Account
@@ -120,6 +122,7 @@ SECTIONS: Mapping[str, Section] = MappingProxyType(
             judging_itself(measure_bursts, measure_congestion, measure_switching),
         ),
         "jumpstart": Section("a day of state back", 4, judging_itself(measure_jumpstart)),
+        "large": Section("many live rows, a replica killed", 5, judging_itself(measure_large)),
         "peers": Section("Flink, its worker killed", 2, judging_itself(measure_peers)),
     }
 )

@@ -101,6 +101,7 @@ LIMITS = (
     Limit("failover.sending.GATHER_MS", 1, 20),
     Limit("failover.sending.GATHER_ROWS_MAX", 1, 8),
     Limit("failover.sending.KEPT_FRAMES_MAX", 1, 3, along={"failover.tail.FOLD_ROWS_MIN": 2}),
+    Limit("failover.sending.PARTS_CREDITS", 1, 1, along={"failover.parts.ROWS_MAX": 2}),
     Limit("failover.sending.RUN_ROWS_MAX", 1, 6),
     Limit("failover.replica.STATE_BYTES_MAX", 0, 1_000),
     Limit("failover.replica.TAIL_ROWS_MAX", 1, 8),

@@ -81,7 +81,7 @@ class OutputJournal:
         self._base_bytes = base_bytes
         self._unsynced: list[Frame] = []
         self._records = 0  # since the last base
-        self._base_rows = 0
+        self._base_rows = self._base_size = 0
         self._recent: Recent | None = None
         self._guard = guard
         self._writer: Writer | None = None
@@ -155,7 +155,8 @@ class OutputJournal:
         records_max = RECORDS_MAX + self._base_rows // ROWS_PER_RECORD
         if writer.stable == BEGIN:
             return False  # before its first stable an output has no base
-        return writer.bytes_since_base >= self._base_bytes or self._records >= records_max
+        bytes_max = max(self._base_bytes, self._base_size)  # what bases cost stays a share
+        return writer.bytes_since_base >= bytes_max or self._records >= records_max
 
     def watch(self) -> None:
         """Raises `Fenced` where somebody has taken the journal over: one stat."""
@@ -172,7 +173,7 @@ class OutputJournal:
             is_based = base is not None and base.stable is not None
             self._writer.seal(base if is_based else None)
             if base is not None and is_based:
-                self._records, self._base_rows = 0, len(base)
+                self._records, self._base_rows, self._base_size = 0, len(base), base.nbytes
             self._show()
 
     def _show(self) -> None:

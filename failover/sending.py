@@ -48,6 +48,8 @@ KEPT_ROWS_MAX = 1 << 19
 than so many rows wait: else a tail that is folded faster than it is sent would be begun for ever.
 """
 
+PARTS_CREDITS = 2
+"""Parts of a tail on the way: so much is merged before the next frame of who leads the output."""
 RUN_ROWS_MAX = 65_536
 """Of frames that go as one over a link that lags: what a frame costs is nothing to them then."""
 
@@ -277,6 +279,8 @@ class Sending:
             self._attach(link, effects, now)
         while self._may_send(link):
             if link.parts:
+                if len(link.window) >= PARTS_CREDITS:
+                    return  # a merger takes in what others say in between
                 effects.append(link.send_part(now))
             elif link.cursor < self.offered and not self._has_place(link):
                 link.close("lost")

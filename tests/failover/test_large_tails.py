@@ -13,7 +13,9 @@ from gapless.engine.plan import Plan
 from gapless.failover import fold as fold_module
 from gapless.failover import parts, sending, snapshots
 from gapless.failover import replica as replica_module
+from gapless.failover.desired import Desired
 from gapless.failover.effects import (
+    Alarm,
     CheckpointLoaded,
     CheckpointWritten,
     Done,
@@ -23,6 +25,7 @@ from gapless.failover.effects import (
     LoadCheckpoint,
     ReadSource,
     SourceRead,
+    Spawn,
     Start,
     Tick,
     Work,
@@ -46,10 +49,11 @@ from gapless.failover.messages import (
 )
 from gapless.failover.replica import Replica
 from gapless.failover.starting import LivePeer, Replay
+from gapless.failover.supervisor import Supervisor
 from gapless.failover.tail import Tail
 from gapless.failover.timing import Timing
 from gapless.merge import in_order
-from gapless.protocol.elements import BEGIN
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -165,13 +169,14 @@ def test_a_tail_larger_than_a_message_goes_in_parts_and_its_stable_comes_last() 
         refused = Refused(session, 1, "no such session")
         [first] = sent(machine.on(refused, T.reattach_ms), Attach)
         assert (len(first.tail), first.tail.stable, first.parts) == (3, None, 4)
-        effects = machine.on(ack(machine, 0), T.reattach_ms)
-        parts = [message.frame for message in sent(effects, Data)]
+        told = [machine.on(ack(machine, i), T.reattach_ms) for i in range(3)]
+        parts = [message.frame for effects in told for message in sent(effects, Data)]
+        assert [len(sent(effects, Data)) for effects in told] == [sending.PARTS_CREDITS, 1, 1]
         assert [len(part) for part in parts] == [3, 3, 3, 3]
         assert [part.stable for part in parts] == [None, None, None, 4]
         assert machine.links[FIRST].told == 4
-        for i in range(5):
-            assert machine.links[FIRST].is_whole == (i > 4)
+        for i in range(3, 5):
+            assert not machine.links[FIRST].is_whole
             machine.on(ack(machine, i), T.reattach_ms)
         assert machine.links[FIRST].is_whole
         machine.validate()
@@ -512,3 +517,17 @@ def test_so_many_may_wait_for_a_snapshot_and_who_asks_beyond_that_tries_its_next
         after = machine.on(Done(again.number, again.do()), 7)
         assert sum(isinstance(e, WriteCheckpoint) for e in after) == 2
         assert not works(after)
+
+
+def test_the_supervisor_says_once_each_time_that_a_replica_reads_no_more_and_why() -> None:
+    supervisor = Supervisor(1, Desired(1, ("p",)), (), ("n1",), T)
+    spawned = [e.life for e in supervisor.on(Start(), 0) if isinstance(e, Spawn)]
+    [life] = [life for life in spawned if life.slot.startswith("r")]
+
+    def says(waits_for: str) -> list[str]:
+        status = ReplicaStatus(life, "p", 0, 5, 10**6, 0, False, False, INF, waits_for=waits_for)
+        return [e.what for e in supervisor.on(status, 1) if isinstance(e, Alarm)]
+
+    told = [says(w) for w in ("", "m0.0 is away", "m0.0 is away", "", "a cutover")]
+    assert [len(alarms) for alarms in told] == [0, 1, 0, 0, 1]
+    assert told[1] == [f"{life} reads no more: m0.0 is away"]

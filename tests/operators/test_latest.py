@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from gapless.operators import latest as module
 from gapless.operators.latest import LatestBy
 from gapless.operators.operator import Operator
 from gapless.protocol.elements import BEGIN, INF, Insert, Stable
@@ -141,6 +142,14 @@ def test_a_snapshot_that_is_none_is_refused(text: str) -> None:
     state["events"] = Frame.from_elements(SCHEMA, parse(text, SCHEMA)).batch
     with pytest.raises(DecodeError):
         make().restore(state)
+
+
+def test_a_snapshot_is_taken_back_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RESTORE_ROWS", 2)
+    for seed in range(10):
+        rng, tdb = drawn(seed)
+        told = [(0, f) for f in laws.tellings(tdb, seed, inserts=True)]
+        laws.holds_that_a_restored_one_goes_on_the_same(make, told, rng.randrange(len(told)))
 
 
 class KeepsTies(LatestBy):

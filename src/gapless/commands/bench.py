@@ -54,6 +54,14 @@ def bench(
             help="How often each kind of process is killed (runtime). The bars were set for 20.",
         ),
     ] = 20,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows",
+            metavar="N",
+            help="How many rows live in runtime's section large. The bars were set for 10,000,000.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure, and hold the figures against their bars.
@@ -76,6 +84,7 @@ def bench(
         say=lambda text: typer.echo(text, err=True),
         only=tuple(only or ()),
         kills=kills,
+        rows=rows,
     )
     if name is not None:
         report = _measure(load(name, BENCHES), context)
