@@ -128,6 +128,8 @@ class Root:
         self._post = Post(Wire(self._schema), self._pump.do)
         for about, handle in self._hosts.find():
             self._add(about, handle)
+        answered = [life for life, about in self._about.items() if about.pid]
+        self.machine.expect(life for life in answered if life.incarnation < self.life.incarnation)
         self._publish()
         self._keeper = Keeper(self._dir, token(), self.tell, lambda e: self.tell(str(e)))
         self._pump.do(lambda: self._pump.later(TERM_MS, self._look_at_term))

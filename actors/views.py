@@ -89,4 +89,5 @@ class JobView:
         # Not only known to the supervisor: their processes are found, to be asked and ended.
         found = all(slot.life in self.hosts for slot in (*replicas, *mergers))
         counts = (len(replicas), len(mergers), len(slots))
-        return plans and found and counts == (*wanted, sum(wanted))
+        awaited = all(len(names) == desired.mergers for names in state.awaited)
+        return plans and found and awaited and counts == (*wanted, sum(wanted))

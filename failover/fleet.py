@@ -47,6 +47,8 @@ class Fleet:
         self._over: dict[Life, int] = {}  # when each may be told again
         self._strain = Strain(timing)
         self._rations = [Ration(timing.replace_ms, 0) for _ in self.shards]
+        self._expected: dict[str, Life] = {}  # by slot, who is there and has not spoken yet
+        self._expects_until = 0
         self._silenced: set[Life] = set()  # given up for their silence, and not seen to be dead
         self._lost_lives = 0
         self._is_rationed = False  # since the last tick: somebody waits for a replacement
@@ -78,6 +80,10 @@ class Fleet:
         """Never the same twice."""
         self._counter += 1
         return Incarnation(self.term, self._counter)
+
+    def _is_expected(self, slot: Slot, now: int) -> bool:
+        """Whether a life of it is there, as far as is known, and may speak soon."""
+        return now < self._expects_until and slot.name in self._expected
 
     def _spawn(self, slot: Slot, start: Start, now: int) -> Known | None:
         """Starts a life, if there is a node for it; who calls puts it into the slot."""

@@ -59,6 +59,7 @@ class Hearing(Fleet):
     # -- statuses -----------------------------------------------------------------------------
 
     def _on_status(self, status: ReplicaStatus | MergerStatus, now: int) -> None:
+        self._expected.pop(status.life.slot, None)
         slot = self.slots.get(status.life.slot)
         if slot is None or slot.find(status.life) is None:
             self._on_stranger(slot, status, now)
@@ -292,6 +293,8 @@ class Hearing(Fleet):
     def _on_died(self, event: Died, now: int) -> None:
         self._leaving.pop(event.life, None)
         self._silenced.discard(event.life)
+        if self._expected.get(event.life.slot) == event.life:
+            del self._expected[event.life.slot]
         self._forget(event.life, now)
         slot = self.slots.get(event.life.slot)
         known = slot.find(event.life) if slot is not None else None

@@ -90,8 +90,12 @@ def shown(slot: Slot, shard: Shard, now: int) -> SlotState:
         )
     if life.merger is not None:
         status = life.merger
+        reason = state.reason
+        if slot.name not in shard.awaited:
+            reason = "no replica waits for it until it has caught up"
         return replace(
             state,
+            reason=reason,
             stable=status.stable,
             durable_stable=status.durable_stable,
             epoch=status.epoch,

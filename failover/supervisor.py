@@ -95,6 +95,13 @@ class Supervisor(Tending):
                 self._add_slot("r", shard, i, 0)
             shard.assigned = shard.awaited = tuple(shard.mergers)
 
+    def expect(self, lives: Iterable[Life]) -> None:
+        """Before the start: lives of supervisors before this one that are known to be there. Their
+        slots are not filled until they have had the time of a joining replica to speak: on a busy
+        machine that is longer than this one listens for all others.
+        """
+        self._expected.update({life.slot: life for life in lives})
+
     # -- events -------------------------------------------------------------------------------
 
     def on(self, event: Event, now: int) -> list[Effect]:
@@ -131,6 +138,7 @@ class Supervisor(Tending):
             slot.heard_at = slot.wanted_at = slot.standing.moved_at = now
         if self.term > FIRST_TERM:
             self._adopts_until += self.timing.adopt_ms
+            self._expects_until = now + self.timing.join_ms
             before = Life(SUPERVISOR, Incarnation(self.term - 1, 0))
             self._effects.append(Send(str(before), Retire(self.term, before, "a new term began")))
         if self.desired.state == "draining":
@@ -212,6 +220,7 @@ class Supervisor(Tending):
         if late_ms > 0:
             if now - slept_ms < self._adopts_until:
                 self._adopts_until += late_ms
+                self._expects_until += late_ms
             for shard in self.shards:
                 suspecting.forgive(shard, late_ms, now)
         lives = (known for slot in self.slots.values() for known in slot.lives())

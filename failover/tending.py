@@ -184,7 +184,7 @@ class Tending(Hearing):
         for slot in shard.slots():
             if slot.current is not None or slot.state == "failed" or slot.successor is not None:
                 continue
-            if not slot.backoff.allows(now):
+            if not slot.backoff.allows(now) or self._is_expected(slot, now):
                 continue
             known: Known | None = None
             if slot.role == "m":
