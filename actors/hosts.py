@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -38,7 +38,9 @@ TURN_S = 10.0
 """How long the making of spares waits for its turn: a spare is there within seconds, and who takes
 longer is on a node that hangs."""
 SPARES_FAILED_MAX = 5
-"""Spares of a node that could not be made, until no more are tried there."""
+"""Spares of a node that could not be made, in a row, until they are tried more seldom."""
+FORGET_S = 60.0
+"""Between two tries then: whatever a node lacks is not there sooner, and may be there at last."""
 
 _log = logging.getLogger("gapless.actors")
 
@@ -58,7 +60,7 @@ class Hosts:
         self._lock = threading.Lock()
         self._turn = threading.Semaphore(1)  # of who makes spares
         self._spares: dict[str, list[Any]] = {}
-        self._failed: Counter[str] = Counter()
+        self._failed: dict[str, tuple[int, float]] = {}  # by node, how often, and when last
         self._is_over = False
 
     # -- finding ------------------------------------------------------------------------------
@@ -143,32 +145,42 @@ class Hosts:
             **options,
         ).remote(self._job_dir)
 
-    def make_spares(self, node: str) -> None:
+    def make_spares(self, node: str) -> bool:
         """Makes what is missing of spares on a node, one after the other: there is no hurry, and a
         machine may have several nodes. Only for one that hangs nobody waits long.
+
+        Whether all are there now.
         """
         has_turn = self._turn.acquire(timeout=TURN_S)
         try:
-            while self._make_spare(node):
-                pass
+            while self._lacks_spares(node):
+                if not self._may_make_spare(node) or not self._make_spare(node):
+                    return False
+            return True
         finally:
             if has_turn:
                 self._turn.release()
 
-    def _make_spare(self, node: str) -> bool:
-        """Whether one was missing, and is there now."""
+    def _lacks_spares(self, node: str) -> bool:
         with self._lock:
-            has_enough = len(self._spares.get(node, ())) >= self._spares_wanted
-            if has_enough or self._is_over or self._failed[node] >= SPARES_FAILED_MAX:
-                return False
+            return len(self._spares.get(node, ())) < self._spares_wanted and not self._is_over
+
+    def _may_make_spare(self, node: str) -> bool:
+        """Whether the last that could not be made there are few, or long ago."""
+        count, at = self._failed.get(node, (0, 0.0))
+        return count < SPARES_FAILED_MAX or monotonic() - at >= FORGET_S
+
+    def _make_spare(self, node: str) -> bool:
+        """Whether one could be made."""
         handle = self._make(node)
         try:
             ray.get(handle.about.remote(), timeout=START_S)
         except RayError as e:
-            self._failed[node] += 1
+            self._failed[node] = self._failed.get(node, (0, 0.0))[0] + 1, monotonic()
             _log.warning("no spare on node %s: %s", node, e)
             self.kill(handle)
             return False
+        self._failed.pop(node, None)
         self._keep(About(None, node, 0), handle)
         return True
 

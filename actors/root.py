@@ -57,6 +57,8 @@ TERM_MS = 1000
 """Between two looks whether another root has the job."""
 SPARES_MS = 1000
 """From a start to the making of spares: what is needed comes first."""
+SPARES_AGAIN_MS = 10_000
+"""Until spares are made again that could not be made: what keeps them from it may pass."""
 SPARES_PUT_OFF_MAX = 10
 """Times that the making of spares waits for lives that begin: the making of one keeps a core busy.
 But where one begins for ever, spares are made even so."""
@@ -319,7 +321,12 @@ class Root:
             return
         self._spares_put_off = 0
         for node in self._nodes:
-            self._sparing.submit(node, self._hosts.make_spares, node)
+            self._sparing.submit(node, self._make_spares_of, node)
+
+    def _make_spares_of(self, node: str) -> None:
+        """On a thread of the node's."""
+        if not self._hosts.make_spares(node):
+            self._pump.do(lambda: self._pump.later(SPARES_AGAIN_MS, self._want_spares))
 
     # -- the job's directory ------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ray.exceptions import RayError
 
 from gapless.actors import hosts, root
 from gapless.actors.book import Book
-from gapless.actors.hosts import SPARES_FAILED_MAX, Hosts
+from gapless.actors.hosts import FORGET_S, SPARES_FAILED_MAX, Hosts
 from gapless.actors.node_threads import NodeThreads
-from gapless.actors.root import SPAWNERS, Root
+from gapless.actors.root import SPARES_AGAIN_MS, SPAWNERS, Root
 from gapless.failover.effects import Spawn
 from gapless.failover.messages import Life
 from gapless.failover.starting import Replay, ReplicaStart
@@ -101,6 +102,7 @@ def test_a_node_that_hangs_keeps_no_other_from_its_spares(
         return tries.count(node) < SPARES_FAILED_MAX
 
     monkeypatch.setattr(Hosts, "_make_spare", make)
+    monkeypatch.setattr(Hosts, "_lacks_spares", lambda *_: True)
     threads = NodeThreads("spare", 1)
     for node in (HUNG, WELL):
         threads.submit(node, it.make_spares, node)
@@ -118,3 +120,49 @@ def test_threads_of_a_node_that_is_gone_end_once_they_are_done(again: threading.
     assert done.wait(WAIT_S)
     threads.submit(HUNG, done.clear)  # the node is back
     threads.keep([])
+
+
+class Cluster:
+    """In the place of Ray's: makes spares unless it is disturbed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 100.0
+        self.is_disturbed = False
+        self.tries = 0
+        monkeypatch.setattr(hosts, "host_class", lambda: None)
+        monkeypatch.setattr(hosts, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(hosts.Hosts, "_make", lambda *_: Anything())
+        monkeypatch.setattr(hosts.Hosts, "kill", lambda *_: None)
+        monkeypatch.setattr(hosts, "ray", self)
+        self.hosts = Hosts("job", "dir", 1, None)
+
+    def get(self, *_: Any, **__: Any) -> None:
+        self.tries += 1
+        if self.is_disturbed:
+            raise RayError("disturbed")
+
+
+def test_a_node_that_could_make_no_spare_for_a_while_gets_its_spares_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch)
+    cluster.is_disturbed = True
+    assert not any(cluster.hosts.make_spares(WELL) for _ in range(3 * SPARES_FAILED_MAX))
+    assert cluster.tries == SPARES_FAILED_MAX, "no longer at once"
+    cluster.is_disturbed = False
+    assert not cluster.hosts.make_spares(WELL)
+    cluster.now_s += FORGET_S
+    assert cluster.hosts.make_spares(WELL)
+    assert cluster.hosts.make_spares(WELL)
+    assert cluster.tries == SPARES_FAILED_MAX + 1
+
+
+def test_one_failure_puts_spares_off_by_no_more_than_the_next_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch)
+    cluster.is_disturbed = True
+    assert not cluster.hosts.make_spares(WELL)
+    cluster.is_disturbed = False
+    assert cluster.hosts.make_spares(WELL)
+    assert SPARES_AGAIN_MS <= 10_000

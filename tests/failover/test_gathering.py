@@ -64,3 +64,20 @@ def test_where_nothing_more_may_be_read_all_goes_at_once(monkeypatch: pytest.Mon
     monkeypatch.setattr(Replica, "_may_read", lambda self: False)
     assert told(machine.on(with_more("ins(A,1,2)"), 0)) == ["1: ins((A,1),1,2)"]
     machine.validate()
+
+
+def test_after_a_second_in_which_nothing_happened_output_gathers_as_before() -> None:
+    """No message more than without it but the one that was overdue."""
+    machine = opened()
+    machine.on(with_more("ins(A,1,2)"), 0)
+    assert told(machine.on(with_more("ins(A,2,3)", 1), 1_000)) == [
+        "1: ins((A,1),1,2)",
+        "2: ins((A,1),2,3)",
+    ]
+    machine.on(ack(2), 1_000)
+    assert told(machine.on(with_more("ins(A,3,4)", 2), 1_001)) == []
+    assert told(machine.on(with_more("ins(A,4,5)", 3), 1_000 + sending.GATHER_MS)) == []
+    assert told(machine.on(Tick(), 1_001 + sending.GATHER_MS)) == [
+        "3: ins((A,1),3,4)",
+        "4: ins((A,1),4,5)",
+    ]

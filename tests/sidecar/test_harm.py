@@ -76,6 +76,22 @@ def test_a_pace_lets_a_burst_pass_and_then_holds() -> None:
     assert pace.spend(1000, now_s=100.0) == pytest.approx(9.0)
 
 
+@pytest.mark.parametrize("stall_s", [0.4, 1.0, 3.0])
+def test_who_is_paced_is_at_its_pace_again_after_a_stall(stall_s: float) -> None:
+    """In virtual time: a sender of all it may, in portions, who is stopped for a while."""
+    pace, now_s, sent = Pace(1_000.0), 0.0, [0.0]
+    while now_s < 5:
+        now_s += pace.spend(37, now_s) + 0.001
+    now_s += stall_s
+    back_s = now_s
+    while now_s < back_s + 10:
+        now_s += pace.spend(37, now_s) + 0.001
+        sent.append(now_s)
+    assert 37 * (len(sent) - 1) / 10 == pytest.approx(1_000, rel=0.12)
+    last = [t for t in sent if t > back_s + 5]
+    assert 37 * len(last) / 5 == pytest.approx(1_000, rel=0.05)
+
+
 def test_connections_that_say_nothing_sensible_are_nothing(tmp_path: Path) -> None:
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
         sockets = []
