@@ -10,6 +10,7 @@ gone, and a root that is gone for good, are told to whoever asks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from ray.exceptions import RayError
@@ -47,7 +48,7 @@ class RunningMergers:
         self._root = root
         self._book = book
         self._connection = cluster.connection()
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, Future[Any]] = {}
         self._is_looking = False
         self._is_over = False
         self._pump: Pump
@@ -81,17 +82,23 @@ class RunningMergers:
             self._look()
             return False
         life, entry = found
-        self._under_way.add(slot)
 
         def answered(future: Any) -> None:
             self._pump.do(lambda: self._take(slot, life, future))
 
         data = self._wire.encode([question])
-        entry.handle.ask.remote(self._name, data).future().add_done_callback(answered)
+        call = self._under_way[slot] = entry.handle.ask.remote(self._name, data).future()
+        call.add_done_callback(answered)
         return True
 
+    @property
+    def under_way(self) -> list[Future[Any]]:
+        """Questions that are not answered; of a connection that is gone none will be."""
+        is_there = cluster.connection() == self._connection
+        return [call for call in list(self._under_way.values()) if is_there and not call.done()]
+
     def _take(self, slot: str, life: Any, future: Any) -> None:
-        self._under_way.discard(slot)
+        self._under_way.pop(slot, None)
         if self._is_over:
             return
         error = future.exception()

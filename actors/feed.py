@@ -14,8 +14,9 @@ process can see it, with the same machine, the same offsets and so the same toke
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gapless.actors.handing import Handing
 from gapless.actors.pump import Pump, now_ms
@@ -89,6 +90,11 @@ class Feed:
         self._is_closed = True
         self.handing.close()
         self.pump.end("closed")
+
+    @property
+    def under_way(self) -> list[Future[Any]]:
+        """Questions that mergers have not answered yet."""
+        return [] if self._running is None else self._running.under_way
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""

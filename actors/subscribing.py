@@ -17,6 +17,7 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import wait as wait_for
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
@@ -30,6 +31,8 @@ from gapless.protocol.tables import html_text, time_text
 
 JOIN_S = 2.0
 """How long the end of the program waits for a subscription's thread: it turns in milliseconds."""
+ANSWER_S = 1.0
+"""How long it waits for answers to questions that were asked: some times `mailboxes.ASK_MS`."""
 
 _feeds: weakref.WeakSet[Feed] = weakref.WeakSet()
 
@@ -140,9 +143,12 @@ def subscriber_name() -> str:
 
 @atexit.register
 def _end_all() -> None:
-    """A thread that turns while the interpreter ends is aborted in the middle of Arrow or Ray."""
+    """A thread that turns while the interpreter ends is aborted in the middle of Arrow or Ray. So
+    are Ray's own, which bring an answer: a merger gives one within a fraction of a second.
+    """
     feeds = list(_feeds)
     for feed in feeds:
         feed.close()
     for feed in feeds:
         feed.pump.join(JOIN_S)
+    wait_for([call for feed in feeds for call in feed.under_way], ANSWER_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -299,8 +300,13 @@ def test_a_loop_that_is_left_goes_on_behind_what_it_had() -> None:
 def test_all_subscriptions_end_with_the_program() -> None:
     told = Told(frames())
     subscription = subscribed(told)
-    subscribing._end_all()
-    assert not subscription._feed.pump._thread.is_alive()
+    call: Future[None] = Future()
+    told.calls.append(call)
+    told.wait_asked(1)
+    answers = threading.Timer(0, call.set_result, (None,))
+    answers.start()
+    subscribing._end_all()  # also waits for what a merger is about to say
+    assert (subscription._feed.pump._thread.is_alive(), call.done()) == (False, True)
     subscription.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class Told:
         self.slots = slots
         self.asked: list[Message] = []
         self.allowed = 0
+        self.calls: list[Future[Any]] = []
         self._waiting: dict[str, Message] = {}
         self._changed = threading.Condition()
         self._pump: Pump | None = None
@@ -48,6 +50,10 @@ class Told:
 
     def end(self) -> None:
         pass
+
+    @property
+    def under_way(self) -> list[Future[Any]]:
+        return self.calls
 
     def ask(self, slot: str, question: Message) -> bool:
         with self._changed:
