@@ -87,6 +87,7 @@ LIMITS = (
     Limit("failover.ration.REPLACEMENTS_MAX", 1, 2, is_seen=False),
     Limit("failover.parts.BYTES_MAX", 100, 400, is_seen=False),
     Limit("failover.parts.ROWS_MAX", 1, 6, along={"failover.fold.SHARE_ROWS": 3}),
+    Limit("failover.output.KEPT_BYTES_MAX", 0, 200),
     Limit("failover.recent.FRAMES_MAX", 1, 3),
     Limit("failover.recent.READ_ROWS", 1, 8),
     Limit("failover.recent.ROWS_MAX", 2, 20),

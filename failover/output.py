@@ -46,6 +46,11 @@ the live table, the more records there are from one base to the next."""
 NO_GUARD: Final = nullcontext()
 """Of an output that one thread writes and reads."""
 
+KEPT_BYTES_MAX = 1 << 18
+"""Of a frame that is kept in case its answer is lost: a larger one is read again, and who reads
+slowly costs a place in a file.
+"""
+
 
 class OutputJournal:
     """The output of one life of a merger. Opening it takes the journal over.
@@ -256,7 +261,7 @@ class OutputReader:
         while (frame := reader.read()) is not None:
             frame = _above(frame, stable)
             if frame:
-                self._last = offset, frame
+                self._last = (offset, frame) if frame.nbytes <= KEPT_BYTES_MAX else None
                 return frame
         return None
 

@@ -7,6 +7,7 @@ import pytest
 
 from gapless.chaos.storage import SimulatedDisk
 from gapless.failover import fold as fold_module
+from gapless.failover import output as output_module
 from gapless.failover import recent as recent_module
 from gapless.failover.fold import Fold
 from gapless.failover.messages import Token
@@ -37,7 +38,11 @@ def disk() -> SimulatedDisk:
 # -- cursors ----------------------------------------------------------------------------------
 
 
-def test_a_cursor_goes_on_exactly_where_its_token_says(disk: SimulatedDisk) -> None:
+@pytest.mark.parametrize("kept_bytes", [0, output_module.KEPT_BYTES_MAX])
+def test_a_cursor_goes_on_exactly_where_its_token_says(
+    disk: SimulatedDisk, kept_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_module, "KEPT_BYTES_MAX", kept_bytes)
     out, source = journal(disk), reader(disk)
     say(out, "ins(A,1,50) stable(1)")
     assert read(source, token(0)) == "ins(A,1,50) stable(1)"
