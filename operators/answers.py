@@ -137,9 +137,9 @@ def results(
     if not unanswerable:
         return Answers(windows, [*groups, *(state.results(ids) for state in states)])
     good = np.ones(len(ids), np.bool_)
-    for mask, reason in unanswerable:
-        good &= ~mask
-        if final:
+    for found in unanswerable:
+        good &= ~found.mask
+        for mask, reason in found.by_reason() if final else ():
             rows = pa.RecordBatch.from_arrays(
                 [pa.array(windows[mask]), *(take(g, pa.array(mask)) for g in groups)],
                 names=["_window", *grouping.group_by],

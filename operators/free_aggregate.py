@@ -98,10 +98,10 @@ class FreeAggregate(PerSnapshot):
             found = state.unanswerable(filled)
             if found is None:
                 continue
-            mask, reason = found
-            begun = filled[mask & answerable & pieces.begins[filled]]
-            answerable &= ~mask
-            self._aside.put("aggregate", self._named(pieces, begun), reason)
+            for mask, reason in found.by_reason():
+                begun = filled[mask & answerable & pieces.begins[filled]]
+                self._aside.put("aggregate", self._named(pieces, begun), reason)
+            answerable &= ~found.mask
         return answerable
 
     def _named(self, pieces: Pieces, which: Ids) -> pa.RecordBatch:

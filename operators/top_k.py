@@ -25,13 +25,12 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.keys import Ids
 from gapless.operators.aside import Aside
-from gapless.operators.evaluating import evaluate_rows
+from gapless.operators.evaluating import Computed, evaluate_rows
 from gapless.operators.operator import Marks, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.per_snapshot import PerSnapshot
 from gapless.operators.pieces import Pieces, Rows, Spans
 from gapless.protocol.errors import Misuse, SchemaError
-from gapless.protocol.expr import Expr
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
@@ -49,7 +48,7 @@ class TopK(PerSnapshot):
         self,
         schema: StreamSchema,
         k: int,
-        by: Expr,
+        by: Computed,
         largest: bool,
         within: Sequence[str],
         aside: Aside,
@@ -95,7 +94,8 @@ class TopK(PerSnapshot):
         """The places of the events in their order, whatever their groups."""
         payloads, at = np.unique(self._events.payload.values[spans.event], return_inverse=True)
         rows = self._events.payloads.rows(payloads)
-        by = self._places_of_values(self._by.evaluate(rows))
+        ranked, _ = evaluate_rows(self._by, rows, Aside(), "top_k")  # each row has been before
+        by = self._places_of_values(ranked)
         order = by_time_and_payload(by, by, rows).astype(np.int64)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))

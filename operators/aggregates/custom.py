@@ -166,20 +166,23 @@ class _Values(OfParts):
         ends = np.searchsorted(positions[repeated], np.arange(len(ids)), side="right")
         answers: list[pa.Scalar] = []
         mask = np.zeros(len(ids), np.bool_)
-        reason = ""
+        reasons: dict[int, str] = {}
         begin = 0
         for i, end in enumerate(ends.tolist()):
             answer: pa.Scalar | str = pa.scalar(None, self._custom.returns)
             if end > begin:
                 answer = _call(self._custom, column.slice(begin, end - begin))
             if isinstance(answer, str):
-                mask[i], reason = True, reason or answer
+                mask[i], reasons[i] = True, answer
                 answer = pa.scalar(None, self._custom.returns)
             answers.append(answer)
             begin = end
-        return pa.array(answers, self._custom.returns), Unanswerable(
-            mask, reason
-        ) if reason else None
+        column = pa.array(answers, self._custom.returns)
+        if not reasons:
+            return column, None
+        first = next(iter(reasons.values()))
+        others = {i: why for i, why in reasons.items() if why != first}
+        return column, Unanswerable(mask, first, others)
 
 
 def _call(custom: Custom, values: pa.Array) -> pa.Scalar | str:

@@ -26,9 +26,11 @@ the same results; where that cannot be (sums of floats), `may_diverge` says why.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.keys import Ids, Mask
@@ -47,6 +49,20 @@ class Unanswerable(NamedTuple):
     """True where there is none; the result holds null there."""
     reason: str
     """Why; of the first of them, where they differ."""
+    others: Mapping[int, str] = MappingProxyType({})
+    """By position, the reasons that differ from that."""
+
+    def by_reason(self) -> Iterator[tuple[Mask, str]]:
+        """Which there are of each reason: what is said of one must not depend on whom it was asked
+        with.
+        """
+        first = self.mask.copy()
+        first[[*self.others]] = False
+        yield first, self.reason
+        for reason in dict.fromkeys(self.others.values()):
+            mask = np.zeros(len(self.mask), np.bool_)
+            mask[[at for at, why in self.others.items() if why == reason]] = True
+            yield mask, reason
 
 
 class AggregateFunction(ABC):

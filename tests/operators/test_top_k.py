@@ -22,7 +22,7 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
-from gapless.protocol.text import format
+from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
 from tests.operators.instants import (
     Alive,
@@ -238,3 +238,24 @@ def test_the_checks_of_this_file_catch_a_broken_one(broken: type[TopK]) -> None:
             return True
 
     assert any(caught(seed) for seed in range(40))
+
+
+class Foreign:
+    """A user's function that takes no more than one row at once, and finds all of them equal."""
+
+    is_foreign = True
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        if batch.num_rows > 1:
+            raise ValueError("one at a time")
+        return pa.array([None])
+
+    def type(self, schema: pa.Schema) -> pa.DataType:
+        return pa.float64()
+
+
+def test_a_function_that_ranks_rows_in_parts_only_ranks_them_whenever_it_is_asked() -> None:
+    ranked = TopK(SCHEMA, 1, Foreign(), True, (), Aside("aside"))
+    rows = "ins((A,1.0),1,9) ins((B,2.0),1,9) stable(inf)"
+    frame = Frame.from_elements(SCHEMA, parse(rows, SCHEMA))
+    assert format(ranked.push(0, frame).frame.elements()) == "ins((A,1.0),1,9) stable(inf)"

@@ -259,6 +259,25 @@ def test_where_a_users_function_fails_there_is_no_answer_but_a_reason() -> None:
         assert reason in str(said)
 
 
+def test_each_group_has_the_reason_that_it_has_alone() -> None:
+    """Whoever it is answered with: replicas answer different groups together."""
+
+    def raises(values: pa.Array) -> int:
+        if values[0].as_py() < 3:
+            return 1
+        raise RuntimeError(f"{values[0]} is too much")
+
+    state = aggregate("x", raises, "int64").accumulator(pa.schema([("x", pa.int64())]))
+    xs = [7, 1, 9, 7, 2, 8]
+    batch = pa.record_batch({"x": xs})
+    state.add(np.arange(6), batch, np.zeros(6, np.int64))
+    found = state.unanswerable(np.arange(6))
+    assert found is not None
+    said = {at: why for mask, why in found.by_reason() for at in mask.nonzero()[0].tolist()}
+    assert said.keys() == {0, 2, 3, 5} == set(found.mask.nonzero()[0].tolist())
+    assert all(f"{xs[at]} is too much" in why for at, why in said.items())
+
+
 def test_a_group_of_nulls_alone_is_null_without_a_call() -> None:
     def never(_: pa.Array) -> int:
         raise AssertionError
