@@ -21,7 +21,10 @@ DELAY_MS_MAX = 60_000.0
 HELD_S = 0.010
 """How long a packet is held back for others to pass it: some, where any are sent at all."""
 BUCKET_BYTES = 128 << 10
-"""What a link that was idle lets pass at once: two of the largest packets."""
+"""What a link that was idle lets pass at once, at most: two of the largest packets."""
+BUCKET_S = 0.01
+"""And what it carries in so long, where that is less: over a slow link every packet takes its time,
+so that one is slow whatever the load is."""
 QUEUE_BYTES_MAX = 1 << 20
 """Of packets that wait for bandwidth, a pair; more are dropped, as a router's port does."""
 HELD_BYTES_MAX = 64 << 20
@@ -120,7 +123,8 @@ class Link:
             return None
         at_s = now_s
         if rule.bytes_per_s is not None:
-            free_s = max(self._free_s, now_s - BUCKET_BYTES / rule.bytes_per_s)
+            idle_s = min(BUCKET_BYTES / rule.bytes_per_s, BUCKET_S)
+            free_s = max(self._free_s, now_s - idle_s)
             free_s += size_bytes / rule.bytes_per_s
             if (free_s - now_s) * rule.bytes_per_s > QUEUE_BYTES_MAX:
                 return None

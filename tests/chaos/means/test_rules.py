@@ -10,6 +10,7 @@ from hypothesis import given
 
 from gapless.chaos.means.rules import (
     BUCKET_BYTES,
+    BUCKET_S,
     HELD_BYTES_MAX,
     HELD_S,
     QUEUE_BYTES_MAX,
@@ -111,11 +112,21 @@ def test_no_more_than_the_bandwidth_leaves_and_the_queue_is_bounded(
             assert sent <= BUCKET_BYTES + rate * (at_s - from_s) + 65_000 + 1
 
 
+@pytest.mark.parametrize("kb_per_s", [1, 10, 100])
+def test_a_slow_link_delays_what_hardly_loads_it(kb_per_s: int) -> None:
+    """A heartbeat every second: a narrow way is narrow for it, too."""
+    of = link(Rule(bytes_per_s=kb_per_s * 1e3))
+    for second in range(1, 5):
+        at_s = of.when(float(second), 1_500)
+        assert at_s is not None
+        assert at_s > second, "it has waited"
+
+
 def test_a_full_queue_drops_at_its_tail_and_takes_more_once_it_has_emptied() -> None:
     of = link(Rule(bytes_per_s=1e6))
     took = [of.when(0.0, 10_000) is not None for _ in range(200)]
     assert took == sorted(took, reverse=True)
-    assert sum(took) == (BUCKET_BYTES + QUEUE_BYTES_MAX) // 10_000
+    assert sum(took) == (int(1e6 * BUCKET_S) + QUEUE_BYTES_MAX) // 10_000
     assert of.when(0.5, 10_000) is not None
 
 
