@@ -38,6 +38,7 @@ BROKEN_BUILDS: dict[str, Build] = {
     "claims to know all": replace(PRODUCTION, replica=replicas.ClaimsToKnowAll),
     "says only the last again": replace(PRODUCTION, replica=replicas.SaysOnlyTheLastAgain),
     "does not attach again": replace(PRODUCTION, replica=replicas.DoesNotAttachAgain),
+    "stops in silence": replace(PRODUCTION, replica=replicas.StopsInSilence),
     "obeys anybody": replace(PRODUCTION, replica=replicas.ObeysAnybody),
     "takes over without the tail": replace(PRODUCTION, replica=replicas.TakesOverWithoutTheTail),
     "snapshots ahead of its state": replace(PRODUCTION, replica=replicas.SnapshotsAheadOfItsState),

@@ -39,6 +39,13 @@ class Ended(NamedTuple):
     how: str
 
 
+class Said(NamedTuple):
+    """A machine has raised an alarm."""
+
+    life: Life
+    what: str
+
+
 class Struck(NamedTuple):
     """A fault began."""
 
@@ -185,6 +192,7 @@ class Obeyed(NamedTuple):
 Fact = (
     Started
     | Ended
+    | Said
     | Struck
     | Healed
     | Written

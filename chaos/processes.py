@@ -22,6 +22,7 @@ from gapless.chaos.history import (
     Forwarded,
     Joined,
     Obeyed,
+    Said,
     ToldLate,
     TookIn,
     Trimmed,
@@ -209,6 +210,7 @@ class Process:
 
     def _alarm(self, effect: ask.Alarm) -> None:
         self.world.note(f"{self.name} says: {effect.what}")
+        self.world.say(Said(self.life, effect.what))
 
     def _obey(self, event: Any) -> None:
         if type(event) in _ORDERS and self.machine.obeys(event.term):

@@ -30,6 +30,7 @@ from gapless.failover.checkpointing import CheckpointInfo
 from gapless.failover.desired import PLANS_MAX, Desired
 from gapless.failover.equivalent import check_changed, check_equivalent, check_fits
 from gapless.failover.job_files import (
+    DraftGone,
     JobRecord,
     Where,
     desired_path,
@@ -234,7 +235,7 @@ class Job:
             )
         try:
             self._write_next(desired, self._term)
-        except FileExistsError:
+        except (FileExistsError, DraftGone):
             raise Fenced(
                 f"{self._disk}: another root has resumed the job: term {self._term} is over, and "
                 "this one has to end"

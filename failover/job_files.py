@@ -232,8 +232,16 @@ def numbers(disk: Disk, folder: str) -> list[int]:
     return sorted(int(name) for name in disk.list(folder) if name.isdecimal() and name.isascii())
 
 
+class DraftGone(JobError):
+    """What was to become a file was taken away: a root that resumes clears what others have left
+    half-made.
+    """
+
+
 def write(disk: Disk, path: str, data: bytes, token: str) -> None:
-    """Makes a file, whole or not at all; raises `FileExistsError` where it is there."""
+    """Makes a file, whole or not at all; raises `FileExistsError` where it is there, and
+    `DraftGone` where another root has resumed meanwhile.
+    """
     room = Room(disk)
     room.need(len(data))
     try:
@@ -241,7 +249,7 @@ def write(disk: Disk, path: str, data: bytes, token: str) -> None:
     except FileExistsError:
         raise
     except FileNotFoundError:
-        raise JobError(f"{disk}: the draft of {path} is gone: another root has resumed") from None
+        raise DraftGone(f"{disk}: the draft of {path} is gone: another root has resumed") from None
     except OSError as e:
         raise room.refused(e) from None
 

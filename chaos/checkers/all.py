@@ -20,6 +20,7 @@ from gapless.chaos.checkers.memory import MemoryReturns
 from gapless.chaos.checkers.prefix import Prefix
 from gapless.chaos.checkers.progress import Progress
 from gapless.chaos.checkers.redundancy import NobodyGoesTooSoon
+from gapless.chaos.checkers.silence import NoSilentStall
 from gapless.chaos.checkers.stable import StableNeverGoesBack
 from gapless.chaos.checkers.table import TableInTheEnd
 from gapless.chaos.checkers.wanted import Tables
@@ -47,6 +48,7 @@ def every(world: World, *, slow: bool = False) -> list[Checker]:
         Final(tables, insert_only=work.starts_are_final, one_shard=work.shards == 1),
         NothingPastACut(journals),
         TableInTheEnd(tables, journals),
+        NoSilentStall(work.shards),
         Progress(work.shards, len(work.layouts)),
         Converges(),
         MemoryReturns(),

@@ -113,3 +113,11 @@ class DoesNotHold(Replica):
 
 def _moved(position: Mapping[int, int], by: int) -> dict[int, int]:
     return {partition: max(0, row + by) for partition, row in position.items()}
+
+
+class StopsInSilence(Replica):
+    """Reads no more once it has put out so many frames, and tells nobody."""
+
+    def _may_read(self) -> bool:
+        """Not behind the twelfth frame."""
+        return super()._may_read() and self.tail.end < 12

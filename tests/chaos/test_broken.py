@@ -10,7 +10,7 @@ BY_A_MACHINE = None
 """A machine's own check has raised, and no checker."""
 OUTPUT: set[str | None] = {"prefix", "table", "final", "cut", "stable", "inputs"}
 """What goes wrong with what is put out shows in one of these first."""
-STANDSTILL: set[str | None] = {"progress", "converge"}
+STANDSTILL: set[str | None] = {"progress", "converge", "silence"}
 FITTING: dict[str, set[str | None]] = {
     "holds merged for durable": {"feedback"},
     "settles more than is durable": {"feedback"},
@@ -30,6 +30,7 @@ FITTING: dict[str, set[str | None]] = {
     "gives again": {"final"},
     "gives too early": {"final"},
     "snapshots ahead of its state": OUTPUT | STANDSTILL,  # it may be ahead of its sources, too
+    "stops in silence": {"silence"},
     "does not backfill": STANDSTILL,
     "says only the last again": STANDSTILL,
     "does not attach again": STANDSTILL,

@@ -170,6 +170,32 @@ def test_what_the_old_root_writes_while_the_new_one_resumes_is_not_lost(
     assert new.resume().desired.replicas == 9
 
 
+def test_a_root_that_stops_in_the_middle_of_saying_what_is_desired_is_fenced_or_is_done() -> None:
+    """The one that has resumed meanwhile has cleared its draft away."""
+    disk = disk_of(made())
+    fenced = 0
+    for stops_at in range(1, 6):
+        old = Job(disk, f"first-{stops_at}")
+        before = old.resume().desired
+        writes = 0
+
+        def before_write(stops_at: int = stops_at) -> None:
+            nonlocal writes
+            writes += 1
+            if writes == stops_at:
+                Job(disk, f"second-{stops_at}").resume()
+
+        disk.before_write = before_write
+        try:
+            old.write_desired(before.changed(Scale(before.replicas % 5 + 1)))
+        except Fenced:
+            fenced += 1
+            assert old.desired() == before
+        finally:
+            disk.before_write = None
+    assert fenced > 1
+
+
 def test_only_a_root_says_what_is_desired() -> None:
     with pytest.raises(Misuse, match="resume it first"):
         made().write_desired(DESIRED)
