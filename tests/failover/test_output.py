@@ -11,7 +11,7 @@ from gapless.failover import output
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.output import OutputJournal, OutputReader
-from gapless.journal import cursor
+from gapless.journal import cursor, segment
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import (
@@ -167,7 +167,7 @@ def test_a_life_that_comes_back_reads_no_more_records_than_a_base_may_have_behin
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The records that readers decode from now on, by their segments."""
     decoded: list[str] = []
-    read_record = cursor.read
+    read_record = segment.read
 
     def read_one(name: str, *rest: Any) -> Any:
         decoded.append(name)
