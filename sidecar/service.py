@@ -206,6 +206,8 @@ class Service:
                 refusal = refusal_of(e)
                 if refusal.code == "INTERNAL":
                     _log.error("%s from %s breaks down", kind, context.peer(), exc_info=e)
+            except grpc.aio.InternalError:  # the transport takes nothing more: the caller is gone
+                _log.info("%s: %s has gone in the middle of it", kind, context.peer())
             if refusal is not None:
                 self.counters.refusals[refusal.code] += 1
                 await context.abort(_CODES[refusal.code], refusal.sentence)

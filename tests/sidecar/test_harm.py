@@ -4,9 +4,11 @@ are stopped.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -20,6 +22,7 @@ from gapless.sidecar.pace import BURST_S, Pace
 from gapless.sidecar.producer import Producer
 from gapless.sidecar.serving import Subscription
 from tests.sidecar.helpers import (
+    PATIENCE_S,
     SCHEMA,
     Caller,
     Running,
@@ -184,3 +187,50 @@ def test_whatever_is_pushed_ends_with_a_code_and_leaves_the_sidecar_sound(
             end = e.code().name
     assert end in ENDS
     fuzzed.validate()
+
+
+class Gone:
+    """A call whose caller goes before the n-th delivery."""
+
+    def __init__(self, takes: int, request: Any) -> None:
+        self.left = takes
+        self._request = request
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def auth_context(self) -> dict[str, Any]:
+        return {}
+
+    async def read(self) -> Any:
+        return self._request
+
+    async def write(self, data: bytes) -> None:  # noqa: ARG002  # it goes nowhere
+        self.left -= 1
+        if self.left < 0:
+            raise grpc.aio.InternalError("Failed execute_batch")
+
+
+@pytest.mark.parametrize("takes", [0, 1, 2])
+def test_a_subscriber_that_vanishes_in_the_middle_of_a_delivery_leaves_nothing_and_no_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, takes: int
+) -> None:
+    with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        a.push(frame_of("ins((A,1),1,5) stable(3)"))
+        assert a.wait_durable(3)
+        a.push(frame_of("ins((A,2),4,9) stable(5)"))
+        assert a.wait_durable(5)
+        handle = one.server.service.methods()["Subscribe"].stream_stream
+        request = pb.SubscribeRequest(stream="s", edge=pb.EDGE_BEGIN)
+        call = handle(None, Gone(takes, request))
+        ended = asyncio.run_coroutine_threadsafe(call, one._loop)
+        if takes == 2:  # all there was is delivered: it goes with what comes next
+            a.push(frame_of("stable(7)"))
+        assert ended.result(PATIENCE_S) is None
+        stream = one.server.registry.streams["s"]
+        assert one.on_loop(lambda: stream.subscribers) == 0
+        assert one.server.counters.calls["subscribe"] == 0
+    assert [r for r in caplog.records if r.levelname == "ERROR" or r.exc_info] == []
