@@ -501,8 +501,10 @@ class _Line:
             with producer._changed:
                 producer._problems.pop(self.connection.address, None)
             ack = Ack(self._session, said.epoch, 0, said.durable_stable, said.feedback)
+            credit = said.credits
         else:
             told = reply.ack
+            credit = told.credits
             ack = Ack(
                 self._session,
                 self._epoch,
@@ -512,6 +514,7 @@ class _Line:
                 told.throttled,
             )
         with producer._changed:
+            producer._machine.give_credit(self.connection.address, credit)
             producer._do(producer._machine.heard(ack, _now_ms()))
             producer._changed.notify_all()
         producer._on_heard()

@@ -219,9 +219,10 @@ class Attachment:
         self._stream = stream
         self._session = Session(life, stream.life.slot, stream.next_attempt())
         try:
-            await self._merge(said.Attach(self._session, join_at, self._nothing), 0)
+            parts = attach.tail_frames
+            await self._merge(said.Attach(self._session, join_at, self._nothing, parts), 0)
             self._is_attached = True
-            await self._tell_tail(attach.tail_frames)
+            await self._tell_tail(parts)
             stream.copies.fence(life)
             await self._say_attached()
         except BaseException:

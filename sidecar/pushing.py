@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from gapless.failover import sending
 from gapless.failover.effects import Effect
-from gapless.failover.link import CLOSED, OPEN, Link
+from gapless.failover.link import CLOSED, CREDITS, OPEN, Link
 from gapless.failover.messages import Ack, Life, Refused
 from gapless.failover.sending import Sending
 from gapless.failover.tail import Tail
@@ -69,6 +69,7 @@ class Pushing(Sending):
         self._begin_tail(Tail(schema, join_at))
         self._all = sidecars
         self._rows_max = rows_max
+        self._credits: dict[str, int] = {}
         self._reached: set[str] = set()
         self._unreached_at = dict.fromkeys(sidecars, 0)
 
@@ -99,6 +100,15 @@ class Pushing(Sending):
         if frame:
             self._keep(frame)
         return self._go_on(now)
+
+    def give_credit(self, sidecar: str, frames: int) -> None:
+        """A sidecar says how many frames may be under way to it: no more than a link has."""
+        self._credits[sidecar] = min(frames, CREDITS)
+
+    def _may_send(self, link: Link) -> bool:
+        """As of a replica, and as the sidecar has said."""
+        credit = self._credits.get(link.merger, CREDITS)
+        return super()._may_send(link) and len(link.window) < credit
 
     # -- what happens to a call ---------------------------------------------------------------
 

@@ -55,12 +55,12 @@ app.command()(run)
 app.command()(status)
 app.command()(stop)
 app.command()(cutover)
-app.command()(sidecar)
 app.command()(push)
 app.command()(tail)
 app.add_typer(chaos, name="chaos")
 app.add_typer(generate, name="generate")
 app.add_typer(journal, name="journal")
+app.add_typer(sidecar, name="sidecar")
 
 
 def _print_version(wanted: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gapless.sidecar.consumer import Consumer
 from gapless.sidecar.producer import Producer
+from tests.sidecar.conforming import SaysAFrameFirst
 from tests.sidecar.helpers import PATIENCE_S, SCHEMA, frame_of, read_until, table_of
 
 GAPLESS = [sys.executable, "-c", "from gapless.cli import main; main()"]
@@ -159,3 +160,31 @@ def test_an_address_at_which_nobody_can_answer_is_refused_at_once() -> None:
     for nowhere in ("127.0.0.1:65536", "127.0.0.1:0", ":7070", "sidecar"):
         said = refused("tail", "s", "--sidecar", nowhere)
         assert said == f"gapless: {nowhere!r}: the address of a sidecar is HOST:PORT"
+
+
+def test_a_person_removes_a_producer_and_then_the_stream(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, address):
+        with Producer(address, "s", "a", SCHEMA, incarnation=9) as a:
+            a.push(frame_of("ins((A,7),6,20) stable(10)"))
+        at = ("--sidecar", address)
+        assert gapless("sidecar", "remove", "s", "--producer", "a", *at) == "a of s is removed\n"
+        with Producer(address, "s", "a", SCHEMA, incarnation=1) as a:
+            a.push(frame_of("ins((A,7),6,20) stable(13)"))
+            assert a.wait_durable(13)
+        assert json.loads(gapless("sidecar", "remove", "s", "--json", *at)) == {"removed": "s"}
+        assert "there is no stream 's'" in refused("sidecar", "remove", "s", *at)
+        assert not (tmp_path / "streams" / "s").exists()
+
+
+def test_an_examination_says_at_the_shell_which_rule_is_broken() -> None:
+    started = subprocess.Popen(
+        [*GAPLESS, "sidecar", "--conformance", "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout is not None
+    address = started.stdout.readline().split()[2].rstrip(";")
+    SaysAFrameFirst(address).run()
+    said, _ = started.communicate(timeout=PATIENCE_S)
+    assert started.returncode == 1
+    assert said.startswith("broken  credits are withheld, then the call breaks: rule 1: a frame")

@@ -1,4 +1,7 @@
-"""`gapless sidecar`: merges copies of streams that any program pushes, and serves what comes."""
+"""`gapless sidecar`: merges copies of streams that any program pushes, and serves what comes.
+
+It is a command by itself; `remove` beside it asks one that runs.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.terminal import AsJson, print_json, print_line
+from gapless.commands.push import TOKEN_VARIABLE
+from gapless.commands.terminal import AsJson, ExitCode, print_json, print_line
 from gapless.protocol.errors import Misuse
 
 if TYPE_CHECKING:
     from gapless.sidecar.settings import Told
 
+LISTEN = "127.0.0.1:7070"
 CONFIG_VARIABLE = "GAPLESS_SIDECAR_CONFIG"
 """The environment's word for --config."""
 
 
-def sidecar(  # each setting is a flag, and the two that have a type of their own
+sidecar = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+
+
+@sidecar.callback()
+def serve(  # each setting is a flag, and the two that have a type of their own
+    context: typer.Context,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="gRPC. [127.0.0.1:7070]")
     ] = None,
@@ -77,6 +87,13 @@ def sidecar(  # each setting is a flag, and the two that have a type of their ow
     show_config: Annotated[
         bool, typer.Option("--show-config", help="Print each setting, and where it is from.")
     ] = False,
+    conformance: Annotated[
+        bool,
+        typer.Option(
+            "--conformance",
+            help="Keep nothing: examine a client that pushes, by the rules of docs/sidecar.md.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Merge copies of streams, and serve each as one without a gap.
@@ -84,6 +101,11 @@ def sidecar(  # each setting is a flag, and the two that have a type of their ow
     A setting counts by flag, else by environment (GAPLESS_SIDECAR_LISTEN, ...), else by --config.
     SIGTERM makes all durable and ends. docs/sidecar.md is the manual.
     """
+    if context.invoked_subcommand is not None:
+        return
+    if conformance:
+        _examine(listen or LISTEN, as_json=as_json)
+        return
     flags: dict[str, Any] = {
         "listen": listen,
         "http": http,
@@ -110,6 +132,85 @@ def sidecar(  # each setting is a flag, and the two that have a type of their ow
         _show(told, as_json=as_json)
         return
     _run(told, as_json=as_json)
+
+
+@sidecar.command()
+def remove(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Its name.")],
+    producer: Annotated[
+        str, typer.Option(metavar="NAME", help="Of it only what this producer has said.")
+    ] = "",
+    at: Annotated[str, typer.Option("--sidecar", metavar="HOST:PORT", help="Which one.")] = LISTEN,
+    ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who signs its certificate: TLS.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a stream with all that it holds, or one producer of it.
+
+    A producer that is removed is sent away, what it said counts no more, and its name begins anew
+    with any incarnation. A token with admin, where one is asked for, is read from GAPLESS_TOKEN.
+    """
+    from gapless.client import Credentials
+    from gapless.sidecar import gapless_pb2 as pb
+    from gapless.sidecar.connecting import Connection, addresses
+
+    (address,) = addresses([at])
+    connection = Connection(address, Credentials(token=os.environ.get(TOKEN_VARIABLE), ca=ca))
+    try:
+        request = pb.RemoveRequest(stream=stream, producer=producer)
+        connection.unary("Remove", request, pb.RemoveReply.FromString)
+    finally:
+        connection.close()
+    what = f"{producer} of {stream}" if producer else stream
+    if as_json:
+        print_json({"removed": what})
+    else:
+        print_line(f"{what} is removed")
+
+
+def _examine(listen: str, *, as_json: bool) -> None:
+    """Plays a sidecar for one client; exit code 1 where that breaks a rule."""
+    from gapless.sidecar.conformance import workload
+    from gapless.sidecar.conformance.peer import Peer, Verdict
+    from gapless.sidecar.options import is_loopback
+
+    if not is_loopback(listen):
+        raise Misuse(f"{listen}: an examination listens on this machine only")
+
+    def passed(scenario: str) -> None:
+        if not as_json:
+            print_line(f"kept    {scenario}")
+            sys.stdout.flush()
+
+    async def examined() -> Verdict:
+        peer = Peer(passed)
+        port = await peer.listen(listen)
+        if not as_json:
+            print_line(
+                f"listening at {listen.rpartition(':')[0]}:{port}; push {workload.STREAM}, then "
+                f"{workload.FENCED_STREAM}, as docs/sidecar.md says"
+            )
+            sys.stdout.flush()
+        return await peer.examine()
+
+    verdict = asyncio.run(examined())
+    breach = verdict.breach
+    if as_json:
+        print_json(
+            {
+                "passed": verdict.passed,
+                "rule": None if breach is None else breach.rule,
+                "breach": None if breach is None else breach.sentence,
+                "during": None if breach is None else verdict.during,
+            }
+        )
+    elif breach is None:
+        print_line("all rules are kept")
+    else:
+        print_line(f"broken  {verdict.during}: {breach}")
+    if breach is not None:
+        raise typer.Exit(ExitCode.PROBLEM)
 
 
 def _limits(given: list[str]) -> dict[str, str]:
