@@ -39,6 +39,7 @@ from gapless.chaos.real_workloads import RealWorkload
 from gapless.chaos.record import Record
 from gapless.chaos.scenario import Random, Scenario
 from gapless.chaos.stage import Stage
+from gapless.chaos.standing import silent_stalls
 from gapless.failover.diverging import DIFFER
 from gapless.failover.messages import Life
 from gapless.protocol.errors import GaplessError
@@ -284,6 +285,8 @@ class Drill:
         self._holds("ends", f"within {END_S:g} s", "it does" if ended else "no", ok=ended)
         stage.stop_recordings()
         self._check_alarms(stage)
+        stalls = "; ".join(silent_stalls(stage.record))
+        self._holds("no silent stall", "none", stalls or "none", ok=not stalls)
         if self._back_s and not any(held.name == "whole again" for held in self._found.held):
             self._found.figures["whole_again_s"] = round(max(self._back_s), 2)
             limit_s, worst = self.scenario.holds.whole_s, max(self._back_s)

@@ -31,6 +31,7 @@ def test_a_real_fault_costs_no_row_and_the_job_is_whole_again(name: str, tmp_pat
         "faults strike",
         "whole again",
         "goes on",
+        "no silent stall",
         "invariants",
         "ends",
         "nothing lost",
