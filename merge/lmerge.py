@@ -408,7 +408,7 @@ class LMerge:
         if not live.is_insert.all():
             raise Misuse("resume takes the live table as inserts")
         stable = BEGIN if live.stable is None else live.stable
-        rows = live.take(live.ve >= stable) if stable < INF else Frame.empty(self.schema)
+        rows = _ending_from(live.with_stable(None), stable)
         self._case.stable = stable
         try:
             self._case.adopt_output(rows)
@@ -426,9 +426,7 @@ class LMerge:
         Rows that a step to another case has put out count, though only the next push gives them.
         """
         rows, stable = (self._history or self._case).live(), self.stable
-        if stable == BEGIN:
-            return rows
-        return rows.take(rows.ve >= stable if stable < INF else np.zeros(len(rows), bool), stable)
+        return rows if stable == BEGIN else _ending_from(rows, stable).with_stable(stable)
 
     def snapshot(self) -> Snapshot:
         """All of it as data. Samples of divergences and open questions stay behind."""
@@ -487,6 +485,15 @@ class LMerge:
         for entry in self._members.attached.values():
             if entry.qualifies(self.stable) and self._target(entry) > self.stable:
                 raise Bug(f"input {entry.number} could act and has not")
+
+
+def _ending_from(rows: Frame, stable: int) -> Frame:
+    """Rows that are not settled; mostly all of them, and then nothing is copied."""
+    if stable == INF:
+        return rows.slice(0, 0)
+    if not len(rows) or int(rows.ve.min()) >= stable:
+        return rows
+    return rows.take(rows.ve >= stable)
 
 
 def _promised(entry: Input) -> str:
