@@ -83,6 +83,7 @@ class Job:
         self._root = root
         self._owns_cluster = owns_cluster
         self._connection = cluster.connection()
+        self.name = ""  # until the root has said it
         view = self.status()
         self.name = view.name
         self.dir = Path(view.job_dir)
@@ -159,7 +160,20 @@ class Job:
         return self._schema
 
     def status(self) -> JobView:
-        """How the job is: `gapless status` shows it as a table."""
+        """How the job is: `gapless status` shows it as a table. Raises `JobError` once it is over:
+        `output.status()` says what it has left.
+        """
+        try:
+            return self._view()
+        except (JobError, Misuse) as e:
+            if not self.name or self.is_running:
+                raise
+            raise JobError(
+                f"job {self.name} is stopped; gl.output({str(self.dir)!r}) reads what it has put "
+                f"out, and says how far that goes ({e})"
+            ) from None
+
+    def _view(self) -> JobView:
         view: JobView = self._look(lambda root: root.view.remote())
         return view
 

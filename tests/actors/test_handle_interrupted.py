@@ -1,4 +1,4 @@
-"""A job's handle is interrupted while its root is asked: the same may be asked again."""
+"""A job's handle is interrupted while its root is asked, or asks one that is gone."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from gapless.actors.handle import Job
 from gapless.actors.setup import RAY_TIMING, JobDir
 from gapless.actors.subscribing import Subscription
 from gapless.failover.desired import Desired, Scale
+from gapless.protocol.elements import INF
+from gapless.protocol.errors import JobError, Misuse
 from gapless.protocol.text import DEFAULT_SCHEMA
 from tests.actors.test_outputs import job as made
+from tests.actors.test_outputs import say, stop
 
 DESIRED = Desired(1, ("plan0",), 1, 1)
 
@@ -122,3 +125,20 @@ def test_a_table_that_is_interrupted_leaves_no_thread(
     for thread in set(threading.enumerate()) - before:
         thread.join(20)
     assert set(threading.enumerate()) <= before
+
+
+def test_a_job_that_is_over_is_read_from_its_directory_and_says_so(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "connection", lambda: None)
+    with pytest.raises(Misuse, match="has left the job's cluster"):
+        job.status()
+    say(job.dir, ("ins(A,1,5) stable(4)", "stable(inf)"))
+    stop(job.dir)
+    with pytest.raises(JobError, match=r"is stopped; gl\.output"):
+        job.status()
+    with job.subscribe(start="begin") as subscription:
+        assert [each.stable for each in subscription][-1] == INF
+        token = subscription.token
+    assert list(job.subscribe(start=token)) == []
+    assert job.table().num_rows == 1
