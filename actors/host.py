@@ -21,7 +21,7 @@ from typing import Any
 
 import ray
 
-from gapless.actors.actor_class import actor_class
+from gapless.actors.actor_class import actor_class, entitle
 from gapless.actors.book import Book
 from gapless.actors.merger import MergerShell
 from gapless.actors.own_process import slay, started
@@ -84,6 +84,7 @@ class Host:
         kind: type[ReplicaShell | MergerShell] = ReplicaShell if is_replica else MergerShell
         self._shell = kind(setup, job_dir, self._end)
         self._shell.start(book)
+        entitle(self, job_dir.job.record.name, setup.life.slot)
         self._began.set()
         return self.about()
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import ray
 
-from gapless.actors.actor_class import actor_class
+from gapless.actors.actor_class import actor_class, entitle
 from gapless.actors.book import Book
 from gapless.actors.host import SWITCH_S, About
 from gapless.actors.root import Root
@@ -109,7 +109,8 @@ class RootActor:
     def _look(self) -> None:
         """Whether another root has begun since this one tried first: it must not be deposed."""
         try:
-            there = Job(LocalDisk(self._job_dir), token()).where()
+            job = Job(LocalDisk(self._job_dir), token())
+            there = job.where()
         except Misuse as e:
             self._gone += 1
             if self._gone >= GONE_MAX:
@@ -117,6 +118,7 @@ class RootActor:
             raise
         self._gone = 0
         if not self._looked:
+            entitle(self, job.record.name, "root")
             self._before, self._looked = there, True
         elif there not in (self._before, None) and there.actor != here().actor:
             with self._changed:
