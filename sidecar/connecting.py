@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,11 @@ class Credentials:
     """A file with the certificates of those who sign sidecars': turns TLS on."""
     certificate: str | Path | None = None
     key: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        token = self.token
+        if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
+            raise Misuse("the token: printable ASCII characters, as a header may have them")
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -176,9 +182,16 @@ def tls_credentials(shown: Credentials) -> Any:
         return None if path is None else Path(path).read_bytes()
 
     try:
+        ssl.create_default_context(cafile=shown.ca)  # gRPC would wait for ever, and say nothing
+        if shown.certificate is not None:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
+                shown.certificate, shown.key, password=""
+            )
         return grpc.ssl_channel_credentials(
             read(shown.ca), read(shown.key), read(shown.certificate)
         )
+    except ssl.SSLError as e:
+        raise Misuse(f"TLS: {shown.ca} holds no certificates, or the pair is none: {e}") from None
     except OSError as e:
         raise Misuse(f"TLS: {e}") from None
 

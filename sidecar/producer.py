@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from gapless.failover.effects import Effect, Send
 from gapless.failover.messages import Ack, Attach, Data
+from gapless.failover.whole import check_name
 from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert
 from gapless.protocol.errors import GaplessError, JobError, Misuse, StreamViolation
 from gapless.protocol.frame import Frame
@@ -43,7 +44,7 @@ from gapless.sidecar.connecting import (
     code_of,
     error_of,
 )
-from gapless.sidecar.definition import schema_to_wire
+from gapless.sidecar.definition import NAME_CHARS_MAX, schema_to_wire
 from gapless.sidecar.frames import cut, to_wire
 from gapless.sidecar.lives import incarnation_of, life_of
 from gapless.sidecar.pushing import Pushing
@@ -93,7 +94,7 @@ class Producer:
         if encoding not in _ENCODINGS:
             raise Misuse(f"encoding {encoding!r}: {', '.join(_ENCODINGS)}")
         self._encoding = _ENCODINGS[encoding]
-        self._stream = stream
+        self._stream = check_name("stream", stream, NAME_CHARS_MAX)
         self._properties = pb.Properties(key=key, insert_only=insert_only)
         self._insert_only = insert_only
         number = time.time_ns() // 1_000 if incarnation is None else incarnation

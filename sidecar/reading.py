@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 import grpc
 
+from gapless.failover.whole import check_name
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DecodeError, Misuse
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.assembling import Assembler, Delivered
@@ -26,6 +28,7 @@ from gapless.sidecar.connecting import (
     code_of,
     error_of,
 )
+from gapless.sidecar.definition import NAME_CHARS_MAX
 from gapless.sidecar.refusals import Refusal
 
 CONNECT_S = 1.0
@@ -49,6 +52,9 @@ class Wish:
             raise Misuse(f"deliver {self.deliver!r}: changes or final")
         if type(self.start) not in (int, str) or not (type(self.start) is int or self.start):
             raise Misuse(f'start {self.start!r}: "now", "begin", a time, or a token')
+        if type(self.start) is int and not BEGIN <= self.start <= INF:
+            raise Misuse(f"start {self.start}: a time is an int64")
+        check_name("stream", self.stream, NAME_CHARS_MAX)
 
     def request(self) -> pb.SubscribeRequest:
         """As a message."""

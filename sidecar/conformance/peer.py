@@ -23,6 +23,7 @@ from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.conformance import workload
 from gapless.sidecar.conformance.judge import CREDITS, CallJudge, Examined
 from gapless.sidecar.conformance.rules import Breach
+from gapless.sidecar.connecting import PORT_MAX
 from gapless.sidecar.limits import Limits
 from gapless.sidecar.options import channel_options
 
@@ -95,6 +96,8 @@ class Peer:
     async def listen(self, address: str) -> int:
         """Begins to answer; the port. Raises `Misuse`."""
         self._host, _, port = address.rpartition(":")
+        if not (self._host and port.isascii() and port.isdecimal() and int(port) <= PORT_MAX):
+            raise Misuse(f"{address!r}: HOST:PORT, as 127.0.0.1:7070")
         self._port = int(port)
         await self._start()
         return self._port

@@ -9,6 +9,7 @@ import pytest
 
 from gapless.protocol.errors import FrameError, JobError, Misuse, StreamViolation
 from gapless.sidecar import producer as producer_module
+from gapless.sidecar.connecting import Credentials
 from gapless.sidecar.consumer import Consumer
 from gapless.sidecar.limits import Limits
 from gapless.sidecar.producer import Producer
@@ -144,3 +145,21 @@ def test_who_waits_is_told_why(tmp_path: Path) -> None:
         assert "streams_max" in (b.problem or "")
         with pytest.raises(JobError, match="streams_max"):
             b.close(0.1)
+
+
+def test_what_no_sidecar_could_be_asked_is_refused_before_one_is(tmp_path: Path) -> None:
+    """gRPC waits for ever with certificates that are none, and so would who asks."""
+    for stream in ("", "a/b", "x" * 65):
+        with pytest.raises(Misuse, match="a name has"):
+            Producer(NOWHERE, stream, "a", SCHEMA)
+        with pytest.raises(Misuse, match="a name has"):
+            Consumer(NOWHERE, stream)
+    for start in (1 << 63, -(1 << 63) - 1):
+        with pytest.raises(Misuse, match="int64"):
+            Consumer(NOWHERE, "s", start=start)
+    for token in ("", "a\nb", "\u00fc"):
+        with pytest.raises(Misuse, match="the token"):
+            Producer(NOWHERE, "s", "a", SCHEMA, token=token)
+    (tmp_path / "ca.pem").write_text("no certificate")
+    with pytest.raises(Misuse, match="no certificates"):
+        Producer(NOWHERE, "s", "a", SCHEMA, credentials=Credentials(ca=tmp_path / "ca.pem"))

@@ -39,7 +39,7 @@ def tail(
         str, typer.Option(metavar="FILTER", help='As: n > 100 and src in ("A", "B")')
     ] = "",
     frames: Annotated[
-        int, typer.Option(metavar="N", help="End after so many frames; 0: never.")
+        int, typer.Option(metavar="N", min=0, help="End after so many frames; 0: never.")
     ] = 0,
     changelog: Annotated[
         ChangelogForm | None,
