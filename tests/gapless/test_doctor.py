@@ -32,7 +32,7 @@ from gapless.doctor.facts import (
     Space,
     Start,
 )
-from gapless.doctor.probes import java, java_major, open_files
+from gapless.doctor.probes import java, java_major, open_files, spark_start
 from gapless.doctor.ray_processes import demands_token, is_reachable, ray_processes
 from tests.gapless.command import Gapless
 
@@ -40,11 +40,11 @@ GIB = 2**30
 
 # -- what a check says ----------------------------------------------------------------------------
 
-statuses = st.lists(st.sampled_from(["ok", "problem", "unknown"]))
+statuses = st.lists(st.sampled_from(["ok", "problem", "unknown", "skipped"]))
 
 
 def verdict(status: Any) -> Verdict:
-    return Verdict(status, "fact", None if status == "ok" else "do something")
+    return Verdict(status, "fact", None if status in ("ok", "skipped") else "do something")
 
 
 @given(statuses)
@@ -53,9 +53,10 @@ def test_a_problem_outweighs_what_could_not_be_seen_and_that_outweighs_ok(given:
     assert code == (1 if "problem" in given else 2 if "unknown" in given else 0)
 
 
-def test_only_ok_goes_without_advice() -> None:
-    for status, advice in (("ok", "rest"), ("problem", None), ("unknown", None)):
-        with pytest.raises(ValueError, match="only `ok` goes without"):
+def test_only_what_is_well_or_told_elsewhere_goes_without_advice() -> None:
+    wrong = ("ok", "rest"), ("problem", None), ("unknown", None), ("skipped", "rest")
+    for status, advice in wrong:
+        with pytest.raises(ValueError, match="only `ok` and `skipped` go without"):
             Verdict(status, "fact", advice)  # type: ignore[arg-type]  # a str, out of the loop
 
 
@@ -207,6 +208,14 @@ def test_a_missing_java_is_one_sentence_that_says_what_to_install(tmp_path: Path
     missing = j.judge_java(java({"PATH": str(tmp_path)}))
     assert missing.status == "problem"
     assert "openjdk-17-jre-headless" in str(missing.advice)
+
+
+def test_without_java_spark_is_not_started_and_said_to_be_skipped(tmp_path: Path) -> None:
+    environ = {"PATH": str(tmp_path)}
+    found = Check("spark starts", lambda: spark_start(environ, 1.0), j.judge_start).look()
+    assert found.verdict.status == "skipped"
+    assert "needs Java: see above" in found.verdict.found
+    assert exit_code([found]) == 0
 
 
 def test_a_java_that_is_too_old_is_a_problem_and_one_that_says_nothing_is_unknown() -> None:

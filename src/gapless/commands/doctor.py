@@ -12,7 +12,7 @@ from gapless.commands.terminal import AsJson, output, print_json, spinner
 if TYPE_CHECKING:
     from gapless.doctor import Finding
 
-_COLOURS = {"ok": "green", "problem": "red", "unknown": "yellow"}
+_COLOURS = {"ok": "green", "problem": "red", "unknown": "yellow", "skipped": "dim"}
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -39,7 +39,7 @@ CHECKS: tuple[Check[Any], ...] = (
     Check("java", partial(probes.java, os.environ), judges.judge_java),
     Check(
         "spark starts",
-        partial(try_module, "gapless.doctor.start_spark", SPARK_START_LIMIT_S, depends=True),
+        partial(probes.spark_start, os.environ, SPARK_START_LIMIT_S),
         judges.judge_start,
     ),
     Check(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Generic, Literal, TypeVar
 
-Status = Literal["ok", "problem", "unknown"]
+Status = Literal["ok", "problem", "unknown", "skipped"]
 Facts = TypeVar("Facts")
 
 
@@ -26,6 +26,10 @@ class CannotLook(Exception):
         self.advice = advice
 
 
+class Skipped(Exception):
+    """What a probe would try is known to fail, for a reason that another line has told."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What a judge makes of the facts: fine as it is, or what to do about it."""
@@ -34,11 +38,13 @@ class Verdict:
     found: str
     """The fact itself, with the bound that it breaks if it breaks one."""
     advice: str | None = None
-    """What to do next; None exactly when all is well."""
+    """What to do next; None when all is well, or another line says it."""
 
     def __post_init__(self) -> None:
-        if (self.status == "ok") != (self.advice is None):
-            raise ValueError(f"{self.status} with advice {self.advice!r}: only `ok` goes without")
+        if (self.status in ("ok", "skipped")) != (self.advice is None):
+            raise ValueError(
+                f"{self.status} with advice {self.advice!r}: only `ok` and `skipped` go without"
+            )
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class Check(Generic[Facts]):
         """Probes and judges. Never raises: a probe that fails makes the finding `unknown`."""
         try:
             verdict = self.judge(self.probe())
+        except Skipped as why:
+            verdict = Verdict("skipped", str(why))
         except CannotLook as why:
             verdict = Verdict("unknown", str(why), why.advice)
         except Exception as failure:  # noqa: BLE001 - one check's failure leaves the others standing
@@ -74,6 +82,8 @@ class Check(Generic[Facts]):
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """1 when any check found a problem; else 2 when any could not look; else 0."""
+    """1 when any check found a problem; else 2 when any could not look; else 0. What was skipped
+    counts as the line that says why.
+    """
     statuses = {finding.verdict.status for finding in findings}
     return 1 if "problem" in statuses else 2 if "unknown" in statuses else 0

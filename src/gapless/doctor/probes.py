@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 
 from gapless.doctor import cgroup
-from gapless.doctor.facts import Java, Memory, OpenFiles, SharedMemory, Space
-from gapless.doctor.findings import CannotLook
-from gapless.doctor.trial import run, temporary_directory
+from gapless.doctor.facts import Java, Memory, OpenFiles, SharedMemory, Space, Start
+from gapless.doctor.findings import CannotLook, Skipped
+from gapless.doctor.trial import run, temporary_directory, try_module
 
 JAVA_ANSWER_LIMIT_S = 20.0
 """`java -version` takes 0.1 s; a cold disk or a busy machine may make it seconds."""
@@ -50,6 +50,13 @@ def java(environ: Mapping[str, str]) -> Java:
     answer = ended.output if ended.exit_code is not None else "nothing in time"
     first = next(iter(answer.splitlines()), "")
     return Java(home, path, java_major(answer), first)
+
+
+def spark_start(environ: Mapping[str, str], limit_s: float) -> Start:
+    """Starts a Spark for a trial, if there is a Java that it could run on."""
+    if java(environ).path is None:
+        raise Skipped("Spark needs Java: see above; what Gapless runs without Spark runs even so")
+    return try_module("gapless.doctor.start_spark", limit_s, depends=True)
 
 
 def java_major(answer: str) -> int | None:
