@@ -190,7 +190,7 @@ def test_a_module_goes_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_function_that_no_process_could_import_is_refused_with_what_to_do() -> None:
-    with pytest.raises(Misuse, match="put it at the top of a module"):
+    with pytest.raises(Misuse, match="at the top of a module"):
         drill(local_function(), rows())
     with pytest.raises(Misuse, match="something else than the query calls"):
         code_of({"tests.chaos.users:is_new": users.number}, None)
