@@ -57,6 +57,20 @@ def test_the_table_of_a_stream_behind_its_last_event_is_that_of_the_last_instant
         assert table(one.address, "s", filter="n < 9").num_rows == 0
 
 
+@pytest.mark.parametrize("deliver", ["changes", "final"])
+def test_who_begins_with_the_token_of_the_end_ends(tmp_path: Path, deliver: str) -> None:
+    with sidecar(tmp_path / "one") as one, sidecar(tmp_path / "two") as two:
+        both = f"{one.address},{two.address}"
+        with Producer(both, "s", "a", SCHEMA) as a:
+            a.push(frame_of("ins((A,7),6,20) stable(inf)"))
+        for where in (one.address, both):
+            with Consumer(where, "s", start="begin", deliver=deliver) as consumer:
+                assert list(consumer)[-1].stable == INF
+                token = consumer.token
+            with Consumer(where, "s", start=token, deliver=deliver) as consumer:
+                assert list(consumer) == []
+
+
 def test_one_copy_dies_and_the_stream_goes_on(tmp_path: Path) -> None:
     with sidecar(tmp_path) as one, Producer(one.address, "s", "b", SCHEMA) as b:
         a = Producer(one.address, "s", "a", SCHEMA)
