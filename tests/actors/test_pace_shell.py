@@ -63,8 +63,8 @@ def test_what_was_read_ahead_is_cut_to_a_pace_that_has_fallen(
     monkeypatch.setattr(Executor, "push", look)
     monkeypatch.setattr(Pace, "took", fall)
     monkeypatch.setattr("gapless.actors.pace.ROWS_FIRST", 64)
-    with World(tmp_path).replica() as shell:
-        run(shell)
+    with World(tmp_path).replica():
+        until(lambda: sum(map(len, given)) >= 200)
     sizes = [len(frame) for frame in given if len(frame)]
     assert sizes[0] == 60  # whole records of ten rows
     assert max(sizes[1:]) <= READ_AHEAD_TIMES_MAX * 3
@@ -86,8 +86,8 @@ def test_what_was_read_ahead_grows_to_a_pace_that_has_risen(
 
     monkeypatch.setattr(Executor, "push", look)
     monkeypatch.setattr(Pace, "took", rise)
-    with World(tmp_path).replica() as shell:
-        run(shell)
+    with World(tmp_path).replica():
+        until(lambda: sum(map(len, given)) >= 200)
     sizes = [len(frame) for frame in given if len(frame)]
     assert sizes == [sizes[0], 100, 100 - sizes[0]]
     assert sorted(t for frame in given for t in frame.vs.tolist()) == list(range(200))
