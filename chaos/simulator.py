@@ -524,10 +524,7 @@ def run_seed(
     values = drawn(seed) if limits is None else limits
     try:
         with limited(values) as watched:
-            simulation = Simulation(seed, build, workload, faults_max, toil.drawn(seed))
-            if values:
-                simulation.note(f"limits: {told(values)}")
-            result = _run(simulation, traced=traced)
+            result = _run(_begun(seed, build, workload, faults_max, values), traced=traced)
         result.limits = dict(values)
         result.reached = tuple(name for name, bound in watched.items() if bound.reached)
         return result
@@ -535,6 +532,20 @@ def run_seed(
         if collects:
             gc.enable()
             gc.collect(0)
+
+
+def _begun(
+    seed: int,
+    build: Build,
+    workload: Workload | None,
+    faults_max: int | None,
+    limits: Mapping[str, int],
+) -> Simulation:
+    """A schedule that is about to run. Nobody else holds it: it is garbage behind its run."""
+    simulation = Simulation(seed, build, workload, faults_max, toil.drawn(seed))
+    if limits:
+        simulation.note(f"limits: {told(limits)}")
+    return simulation
 
 
 def _run(simulation: Simulation, *, traced: bool) -> SimResult:

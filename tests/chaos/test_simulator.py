@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -144,6 +146,22 @@ def test_several_processes_find_what_one_finds() -> None:
     alone = list(run_many(range(12), broken))
     assert list(run_many(range(12), broken, jobs=2)) == alone
     assert any(not result.ok for result in alone)
+
+
+def test_nothing_of_a_run_is_left_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand runs in one process need the memory of one."""
+    made: list[weakref.ref[Simulation]] = []
+
+    class Watched(Simulation):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(simulator, "Simulation", Watched)
+    for seed in range(4):
+        run_seed(seed)
+    assert len(made) == 4
+    assert [ref() for ref in made] == [None] * 4
 
 
 # -- telling --------------------------------------------------------------------------------------
