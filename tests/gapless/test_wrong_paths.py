@@ -55,6 +55,7 @@ COMMANDS = [
     "sidecar --data {new} --tls-client-ca {X}",
     "sidecar --data {new} --peer 127.0.0.1:1 --peer-ca {X}",
     "sidecar --data {new} --peer 127.0.0.1:1 --peer-token-file {X}",
+    "sidecar remove s --ca {X}",
     "push {X} s --name c",
     "push {rows} s --name c --ca {X}",
     "push {X} s --name c --changelog flink --schema src:int32",

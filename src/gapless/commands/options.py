@@ -55,11 +55,9 @@ Address = Annotated[
     typer.Option(
         "--address",
         metavar="HOST:PORT",
-        help="The Ray cluster in which it runs; auto: the one of this machine.",
+        help="The Ray cluster in which it runs; auto: that one of yours on this machine.",
     ),
 ]
-
-
 AssumeEquivalent = Annotated[
     bool,
     typer.Option(
