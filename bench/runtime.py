@@ -10,6 +10,7 @@
     throughput     2      events/s of W1, CPU of merging                          runtime_throughput
     pace           3      plans with a cost for each call                         runtime_pace
     spares         2      what the boot of a process costs                        runtime_spares
+    takeover       1      what a merger reads before it merges                    runtime_takeover
     figures        3      bursts, congestion, two plans: figures 7 to 9           runtime_figures
     jumpstart      4      a day of state back, from a peer and by replay          runtime_jumpstart
     large          5      ten million live rows, a replica killed                 runtime_large
@@ -53,6 +54,7 @@ from gapless.bench.runtime_pace import measure_pace
 from gapless.bench.runtime_pauses import Account
 from gapless.bench.runtime_run import RATE
 from gapless.bench.runtime_spares import measure_spares
+from gapless.bench.runtime_takeover import measure_takeover
 from gapless.bench.runtime_throughput import measure_throughput
 from gapless.protocol.errors import Misuse
 
@@ -116,6 +118,7 @@ SECTIONS: Mapping[str, Section] = MappingProxyType(
         "throughput": Section("events/s, CPU of merging", 2, judging_itself(measure_throughput)),
         "pace": Section("plans with a cost for each call", 3, judging_itself(measure_pace)),
         "spares": Section("the boot of a process", 2, measure_spares),
+        "takeover": Section("a merger's output", 1, judging_itself(measure_takeover)),
         "figures": Section(
             "bursts, congestion, two plans",
             3,
