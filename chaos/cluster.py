@@ -138,7 +138,7 @@ class Cluster:
         world = self.world
         world.striking.moment("takeover")
         output = world.build.output(
-            self.output_disk(life.slot),
+            world.clients[node].view(self.output_folder(life.slot)),
             world.schema,
             life,
             self._token(),
@@ -176,9 +176,10 @@ class Cluster:
         """Whose output a file of the disk is of."""
         return file.split("/")[3]
 
-    def output_reader(self, slot: str) -> OutputReader:
-        """A reader of a merger's output."""
-        return OutputReader(self.output_disk(slot), self.world.schema)
+    def output_reader(self, slot: str, node: str) -> OutputReader:
+        """A reader of a merger's output, on a machine."""
+        disk = self.world.clients[node].view(self.output_folder(slot))
+        return OutputReader(disk, self.world.schema)
 
     # -- subscribers --------------------------------------------------------------------------
 
@@ -269,6 +270,7 @@ class Cluster:
     def node_is_back(self, node: str) -> None:
         """The machine runs again, with nothing on it."""
         self.lost_nodes.discard(node)
+        self.world.clients[node].forget()
         self.to_supervisor(Nodes(self.live_nodes))
 
     def crash_disk(self, merger: Process) -> None:

@@ -495,7 +495,7 @@ class MergerProcess(Process):
 
     def _have_read_peer(self, effect: ask.ReadPeer) -> None:
         if effect.peer not in self._peers:
-            self._peers[effect.peer] = self.world.cluster.output_reader(effect.peer)
+            self._peers[effect.peer] = self.world.cluster.output_reader(effect.peer, self.node)
         try:
             frame, join_at = self._peers[effect.peer].peer(effect.since)
         except GaplessError as e:

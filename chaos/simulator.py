@@ -29,13 +29,14 @@ from gapless.chaos import toil
 from gapless.chaos.checkers.all import every
 from gapless.chaos.checkers.converge import Converges
 from gapless.chaos.checkers.memory import MemoryReturns
-from gapless.chaos.cluster import Cluster
+from gapless.chaos.cluster import NODES, Cluster
 from gapless.chaos.drawing import Fault, draw
 from gapless.chaos.history import Broken, Fact, History, Verdict, Written
 from gapless.chaos.limits import drawn, limited, told
 from gapless.chaos.memo import decoding_once
 from gapless.chaos.network import Network, Weather
 from gapless.chaos.storage import SimulatedDisk, View
+from gapless.chaos.storage_network import Client, Reach
 from gapless.chaos.striking import Striking
 from gapless.chaos.toil import QUICK, Slow, Toil
 from gapless.chaos.told import HEADER, told_step
@@ -219,6 +220,12 @@ class Simulation:
         weather = Weather(choose((4, 20, 60)), choose((0.0, 0.02, 0.1)), choose((0.0, 0.05)))
         self.network = Network(self.rng, weather)
         self.disk = SimulatedDisk()
+        reach_rng = random.Random(f"reach {seed}")
+        reach = Reach.drawn(reach_rng)
+        self.clients = {
+            node: Client(self.disk, reach, reach_rng, lambda: self.now) for node in NODES
+        }
+        """What each machine knows of the disk."""
         self.job_disk = View(self.disk, "job")
         self.plans: dict[str, Runnable] = dict(self.workload.all_plans)
         self.job = self._made_job()

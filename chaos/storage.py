@@ -140,9 +140,11 @@ class SimulatedDisk:
         if self.before_write is not None:
             self.before_write()
         file = self._file(source)
-        if name in self._files:
+        there = self._files.get(name)
+        if there is None:
+            self._enter(name, file)
+        elif there is not file:
             raise FileExistsError(errno.EEXIST, "there is such a file", name)
-        self._enter(name, file)
 
     def unlink(self, name: str) -> None:
         """Takes a name away; nothing happens where it is none."""

@@ -193,12 +193,11 @@ class Job:
     @property
     def is_over(self) -> bool:
         """Whether another root has resumed the job since. Whoever pumps a root asks before it
-        starts, ends or removes anything for it, and now and then: two stats.
+        starts, ends or removes anything for it, and now and then: one listing, of `KEPT` names
+        or so. That a later term is not there would be no answer: over a network it may be as of a
+        minute ago, and what a folder has is not (journal/disk.py).
         """
-        if self._term is None:
-            return False
-        exists = self._disk.exists
-        return exists(term_path(self._term + 1)) or not exists(term_path(self._term))
+        return self._term is not None and numbers(self._disk, "terms")[-1:] != [self._term]
 
     def _take_over(self, term: int) -> Desired:
         """The desired state, said again under this term."""

@@ -164,7 +164,7 @@ class OutputJournal:
         return writer.bytes_since_base >= bytes_max or self._records >= records_max
 
     def watch(self) -> None:
-        """Raises `Fenced` where somebody has taken the journal over: one stat."""
+        """Raises `Fenced` where somebody has taken the journal over: one small read."""
         if is_fenced(self._disk, self.epoch):
             raise Fenced(f"{self._disk}: epoch {self.epoch} is over, another life writes here")
 

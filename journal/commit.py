@@ -16,6 +16,7 @@ listing, a full commit and those after it, however long the journal is.
 
 from __future__ import annotations
 
+import errno
 import struct
 import zlib
 from collections.abc import Callable
@@ -188,6 +189,13 @@ class Commits:
         except (FileExistsError, FileNotFoundError):  # without a draft: a later epoch took it away
             self.disk.unlink(draft)
             return False
+        except OSError as e:
+            if e.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise  # there was no room for the name: it is not made
+            raise JournalError(
+                f"{self.disk}: whether {_name(number)} is made nobody knows: {e}; open the journal "
+                "anew"
+            ) from None
         try:
             if durable:
                 self.disk.sync(_name(number))

@@ -7,6 +7,10 @@ What a journal asks of a file system, and what POSIX gives: `link` makes a name 
 there whole, or fails because the name exists; bytes appended are seen by whoever reads after; a
 file that has no name any more stays for those who have it open. Object stores give none of it, so
 commits and fencing need a POSIX file system.
+
+Over a network less is asked, which is what NFS gives as it is mounted by default. That a name is
+*not* there (`exists`, and what reads nothing) may be as of a minute ago, until its folder is
+listed. What is in a file that is there, and whether a name can be made, is as of now.
 """
 
 from __future__ import annotations
@@ -155,9 +159,13 @@ class LocalDisk:
     def size(self, name: str) -> int:
         """Bytes in the file; 0 where there is none."""
         try:
-            return os.stat(self._start + name).st_size  # noqa: PTH116  # as often as it is read
+            fd = os.open(self._start + name, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return 0
+        try:
+            return os.fstat(fd).st_size  # an open file's is that of the server, a name's is not
+        finally:
+            os.close(fd)
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file: one stat."""

@@ -1,13 +1,19 @@
 """Epochs: one writer after another, each fenced off by the next.
 
     writer 1                                writer 2
-    epochs/1                                epochs/2        made first: from now on 1 is fenced
-    appends, looks for epochs/2             reads what 1 has written, to its end: the cut
-    appends, finds epochs/2: stops          commits the cut, with epoch 2
+    epochs/1                                epochs/2        made first: nobody else is the next
+                                            epochs/1        marked: from now on 1 is fenced
+    appends, looks at epochs/1              reads what 1 has written, to its end: the cut
+    appends, finds it marked: stops         commits the cut, with epoch 2
 
-A writer appends, then looks for a later marker, and only then says that it has written. So what it
+A writer appends, then looks at its own marker, and only then says that it has written. So what it
 said lies before the cut, and whatever lies behind the cut was never said. The marker is a file made
 exclusively: two that want to be next get different numbers.
+
+That there is no later marker would not be enough to know: over a network a client may remember for
+a minute that a name was not there. Its own marker is there; to open and read that asks the server.
+So whoever comes next adds a document to the markers of all epochs that may still be at work,
+safely, before it reads anything.
 
 Beside it the *live end*, overwritten after each append, says how far the epoch's live segment may
 be read: never into a batch that is half there or, where appends are synced, not yet safe. A reader
@@ -25,7 +31,7 @@ from typing import NamedTuple
 from gapless.journal.disk import Disk
 from gapless.journal.layout import NOBODY
 from gapless.protocol.documents import Document, Fields
-from gapless.protocol.envelope import decode_document, encode_document
+from gapless.protocol.envelope import decode_document, encode_document, peek_header
 from gapless.protocol.errors import DecodeError, Misuse
 
 EPOCH_MAX = 2**32 - 1
@@ -36,6 +42,8 @@ LOOKS_MAX = 3
 MARKER_BYTES_MAX = 1 << 16
 NAMES_KEPT = 1024
 """Names of files that are kept: those of one's own epoch are asked for after each append."""
+FENCED = encode_document({"fenced": True}, NOBODY, 0)
+"""Behind the document of a marker: a later epoch has begun. It is there once or several times."""
 _LIVE_END = struct.Struct("<QQ")
 _SUMMED_LIVE_END = struct.Struct("<QQI")
 
@@ -65,17 +73,35 @@ def claim(disk: Disk, after: int, who: str, token: str, *, shared: bool = False)
         try:
             disk.create(marker(epoch), encode_document(document, NOBODY, epoch))
         except FileExistsError:
-            if shared and _claimant(disk, epoch)[1] == token:
-                return epoch
-            continue
+            if not shared or _claimant(disk, epoch)[1] != token:
+                continue
         disk.sync(marker(epoch))
+        _fence(disk, range(max(1, after), epoch))
         return epoch
     raise Misuse(f"{disk} has had {EPOCH_MAX} writers")
 
 
+def _fence(disk: Disk, epochs: range) -> None:
+    """Marks the epochs that a new one follows: the last that has committed, and those that were
+    claimed behind it. Whoever claimed one of them may have died before it had marked the others.
+    """
+    for epoch in epochs:
+        name = marker(epoch)
+        disk.append(name, FENCED)  # whether it is there nobody is asked: see above
+        disk.sync(name)
+        disk.close(name)
+
+
 def is_fenced(disk: Disk, epoch: int) -> bool:
-    """Whether a later epoch has begun. They are numbered without gaps."""
-    return disk.exists(marker(epoch + 1))
+    """Whether a later epoch has begun. Epochs are numbered without gaps, so most often the next
+    marker tells; that there is none is no proof (see above), that one's own is not marked is.
+    """
+    return disk.exists(marker(epoch + 1)) or is_marked(disk, epoch)
+
+
+def is_marked(disk: Disk, epoch: int) -> bool:
+    """Whether whoever came next has marked an epoch."""
+    return disk.read(marker(epoch), 0, MARKER_BYTES_MAX).endswith(FENCED)
 
 
 def is_claimed(disk: Disk, epoch: int, token: str) -> bool:
@@ -104,11 +130,27 @@ def epoch_of(disk: Disk, token: str, newest: int) -> int | None:
 
 def _claimant(disk: Disk, epoch: int) -> tuple[str, str]:
     data = disk.read(marker(epoch), 0, MARKER_BYTES_MAX)
+    if not data:  # or it is not known here yet that it is there
+        return "another writer", ""
     try:
-        fields = Fields(decode_document(data).document, "epoch")
+        fields = Fields(document_of(data), "epoch")
         return fields.take("who", str), fields.take("token", str)
     except DecodeError:
         return "a writer that died while it took over", ""
+
+
+def document_of(data: bytes) -> Document:
+    """What a marker says of its writer, whether it is marked or not. Raises `DecodeError`."""
+    return decode_document(data[: peek_header(data).envelope_bytes]).document
+
+
+def check_marker(data: bytes) -> None:
+    """Raises `DecodeError` unless all of a marker reads: of its writer, and that it is marked."""
+    at = 0
+    while at < len(data) or not at:
+        end = at + peek_header(data, at).envelope_bytes
+        decode_document(data[at:end])
+        at = end
 
 
 @lru_cache(NAMES_KEPT)

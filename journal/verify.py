@@ -36,7 +36,6 @@ from gapless.journal.parts import Ints
 from gapless.journal.takeover import EPOCH_DIGITS
 from gapless.journal.walk import RESTORE, Finding, Walk, by_segment
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.envelope import decode_document
 from gapless.protocol.errors import DecodeError, JournalError
 
 REJECT_FINDINGS_MAX = 100
@@ -190,10 +189,16 @@ class Verifier:
         for name in names:
             path = f"epochs/{name}"
             try:
-                decode_document(self._disk.read(path, 0, epoch.MARKER_BYTES_MAX))
+                epoch.check_marker(self._disk.read(path, 0, epoch.MARKER_BYTES_MAX))
             except DecodeError as e:
-                what = f"{e}: who this writer was is not known; it counts all the same"
+                what = f"{e}: who wrote, or followed, is not known; the epoch counts all the same"
                 yield Finding("warning", path, None, what)
+        before = [name for name in names if name.isdecimal() and int(name) < head.epoch]
+        if before and not epoch.is_marked(self._disk, int(before[-1])):
+            what = (
+                "a later epoch has committed, and it is not marked: by an earlier release, or cut"
+            )
+            yield Finding("note", f"epochs/{before[-1]}", None, what)
         if head.epoch and not self._disk.exists(epoch.marker(head.epoch)):
             what = "it is missing: a writer that was fenced off by it may not notice at once"
             yield Finding("warning", epoch.marker(head.epoch), None, what, "restore it from a copy")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from gapless.chaos.storage_network import ClientView
 from gapless.failover.effects import Appended
 from gapless.failover.output import OutputJournal
+from gapless.journal.disk import Disk
+from gapless.journal.epoch import FENCED
 from gapless.protocol.errors import DiskFull, Fenced, JournalError
 from gapless.protocol.frame import Frame
 
@@ -40,6 +45,37 @@ class LooksBeforeItWrites(OutputJournal):
             raise JournalError(str(e)) from None
         except Fenced:
             return self._said(wants_base=False)
+
+
+class TrustsAbsence(OutputJournal):
+    """Takes itself for the last writer as long as no later marker is seen, over whatever network:
+    that its own was marked it does not read.
+    """
+
+    def __init__(self, disk: Disk, *args: Any, **options: Any) -> None:
+        super().__init__(_over(disk, _Unmarked), *args, **options)
+
+
+class DisownsItsLinks(OutputJournal):
+    """Does not look whose a name is that is taken, though the answer to its own link was lost."""
+
+    def __init__(self, disk: Disk, *args: Any, **options: Any) -> None:
+        super().__init__(_over(disk, _Credulous), *args, **options)
+
+
+class _Unmarked(ClientView):
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        data = super().read(name, offset, length)
+        return data.replace(FENCED, b"") if name.startswith("epochs/") else data
+
+
+class _Credulous(ClientView):
+    def is_asked_again(self, name: str) -> None:
+        raise FileExistsError(name)
+
+
+def _over(disk: Disk, kind: type[ClientView]) -> Disk:
+    return kind(disk.client, disk.prefix) if isinstance(disk, ClientView) else disk
 
 
 class ShowsWhatIsNotDurable(OutputJournal):

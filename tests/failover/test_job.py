@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.storage import SimulatedDisk, View
+from gapless.chaos.storage_network import Client, Reach
 from gapless.engine.functions import function
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, source
@@ -40,7 +41,7 @@ def counted(slide: int = 5) -> Query:
 PLANS = {"paned": Plan(counted()), "wid": Plan(counted(), "wid")}
 
 
-def made(disk: SimulatedDisk | None = None, token: str = "first") -> Job:
+def made(disk: SimulatedDisk | View | None = None, token: str = "first") -> Job:
     return Job.create(disk or SimulatedDisk(), token, RECORD, PLANS, DESIRED)
 
 
@@ -446,3 +447,27 @@ def test_a_plan_that_is_not_there_is_never_desired() -> None:
     with pytest.raises(Misuse, match="no plan 'nope' is here"):
         job.write_desired(Desired(3, ("nope",)))
     assert Job(disk_of(job), "second").resume().desired == DESIRED
+
+
+def test_a_root_whose_machine_remembers_no_later_term_is_over_all_the_same() -> None:
+    disk = SimulatedDisk()
+    made(View(disk, "job"))
+    minute = Reach(stale_ms=60_000, lost_share=0.0)
+    there = [Client(disk, minute, random.Random(n), lambda: 0).view("job") for n in range(2)]
+    first, second = Job(there[0], "r1"), Job(there[1], "r2")
+    first.resume()
+    assert not first.is_over
+    second.resume()
+    assert first.is_over
+    assert not second.is_over
+
+
+def test_a_root_whose_answers_are_lost_does_not_take_itself_for_another() -> None:
+    disk = SimulatedDisk()
+    made(View(disk, "job"))
+    client = Client(disk, Reach(0, 1.0), random.Random(0), lambda: 0)
+    root = Job(client.view("job"), "r1")
+    assert root.resume().term == 1
+    root.write_desired(Desired(4, ("paned", "wid"), mergers=2))
+    assert client.lost_answers
+    assert root.desired().replicas == 4
