@@ -27,6 +27,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from gapless.journal.mount import mount_of
 from gapless.protocol.errors import JournalError, Misuse
 
 WRITTEN_OPEN_MAX = 64
@@ -147,6 +148,7 @@ class LocalDisk:
         self._root = Path(root)
         self._start = f"{self._root}/"  # joined to names here and there: a Path costs microseconds
         self._entered: set[str] = set()  # names that their directory is known to hold for good
+        self._is_sent: bool | None = None  # whether each write is sent to a server; not looked yet
         self._entered_above = False  # whether the directories above hold the journal's own
 
     def __repr__(self) -> str:
@@ -193,6 +195,7 @@ class LocalDisk:
         try:
             while left:
                 left = left[os.write(fd, left) :]
+            self._send(fd)
         except OSError as e:
             try:
                 os.ftruncate(fd, size)  # what a full disk took of it would lie before the next
@@ -203,6 +206,17 @@ class LocalDisk:
                 ) from None
             raise
         return size + len(data)
+
+    def _send(self, fd: int) -> None:
+        """Over a network what was written reaches the server now: it counts for whoever reads it
+        on another machine, and takes the journal over there.
+        """
+        if self._is_sent is None:
+            text = mountinfo()
+            mount = None if text is None else mount_of(text, str(self._root.resolve()))
+            self._is_sent = mount is not None and mount.writes_back
+        if self._is_sent:
+            os.fdatasync(fd)
 
     def _writable(self, name: str) -> int:
         fd = self._opened.get(name)
@@ -277,7 +291,9 @@ class LocalDisk:
 
     def put(self, name: str, data: bytes) -> None:
         """One pwrite at the start."""
-        os.pwrite(self._writable(name), data, 0)
+        fd = self._writable(name)
+        os.pwrite(fd, data, 0)
+        self._send(fd)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on."""
@@ -341,6 +357,14 @@ class LocalDisk:
         self._root.mkdir(parents=True, exist_ok=True)
         stat = os.statvfs(self._root)
         return stat.f_bavail * stat.f_frsize
+
+
+def mountinfo() -> str | None:
+    """What is mounted where, in Linux's own words; None on systems without them."""
+    try:
+        return Path("/proc/self/mountinfo").read_text(errors="replace")
+    except FileNotFoundError:
+        return None
 
 
 def _sync(path: Path, call: Callable[[int], None]) -> None:

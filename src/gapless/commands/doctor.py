@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -15,18 +15,27 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "problem": "red", "unknown": "yellow", "skipped": "dim"}
 
 
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    directory: Annotated[
+        str,
+        typer.Option("--dir", metavar="DIR", help="Look at the mount of this directory."),
+    ] = ".",
+    as_json: AsJson = False,
+) -> None:
     """Say if this machine can run jobs, and if not, what to do.
+
+    Looks at the file system of a directory, too: which options an NFS mount needs, where journals
+    and jobs are to lie on one.
 
     Starts a small Spark and a small Ray for a trial, and ends them: this takes about a quarter of
     a minute, on a busy machine up to a few minutes. Exits with 0 when all is
     well, 1 when there is a problem, 2 when something could not be looked at.
     """
-    from gapless.doctor import CHECKS, exit_code
+    from gapless.doctor import checks_of, exit_code
 
     console = output()
     findings = []
-    for check in CHECKS:
+    for check in checks_of(directory):
         with spinner(f"looking: {check.name}"):
             finding = check.look()
         findings.append(finding)

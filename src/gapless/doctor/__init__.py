@@ -3,6 +3,7 @@
     findings.py       what a check says; carrying one out; the exit code
     facts.py          what the probes bring back
     judges.py         the bounds with their reasons, and the verdicts (pure)
+    mounts.py         the file system of a directory
     probes.py         looks at the machine; cgroup.py: at the container around it
     ray_processes.py  looks for Ray clusters that take orders from strangers
     trial.py          runs start_spark.py and start_ray.py, leaving nothing behind
@@ -19,6 +20,7 @@ from typing import Any
 
 from gapless.doctor import judges, probes
 from gapless.doctor.findings import CannotLook, Check, Finding, Status, Verdict, exit_code
+from gapless.doctor.mounts import judge_mount, mounted
 from gapless.doctor.ray_processes import ray_exposure
 from gapless.doctor.trial import try_module
 
@@ -49,4 +51,19 @@ CHECKS: tuple[Check[Any], ...] = (
     ),
 )
 
-__all__ = ["CHECKS", "CannotLook", "Check", "Finding", "Status", "Verdict", "exit_code"]
+
+def checks_of(directory: str) -> tuple[Check[Any], ...]:
+    """All checks, and that of the file system where journals and jobs are to lie."""
+    return (Check("file system", partial(mounted, directory), judge_mount), *CHECKS)
+
+
+__all__ = [
+    "CHECKS",
+    "CannotLook",
+    "Check",
+    "Finding",
+    "Status",
+    "Verdict",
+    "checks_of",
+    "exit_code",
+]
