@@ -26,7 +26,6 @@ BROKEN_BUILDS: dict[str, Build] = {
     "does not backfill": replace(PRODUCTION, merger=mergers.DoesNotBackfill),
     "writes past the cut": replace(PRODUCTION, output=outputs.WritesPastTheCut),
     "looks before it writes": replace(PRODUCTION, output=outputs.LooksBeforeItWrites),
-    "trusts absence": replace(PRODUCTION, output=outputs.TrustsAbsence),
     "disowns its links": replace(PRODUCTION, output=outputs.DisownsItsLinks),
     "shows what is not durable": replace(PRODUCTION, output=outputs.ShowsWhatIsNotDurable),
     "syncs nothing": replace(PRODUCTION, output=outputs.SyncsNothing),

@@ -8,7 +8,6 @@ from gapless.chaos.storage_network import ClientView
 from gapless.failover.effects import Appended
 from gapless.failover.output import OutputJournal
 from gapless.journal.disk import Disk
-from gapless.journal.epoch import FENCED
 from gapless.protocol.errors import DiskFull, Fenced, JournalError
 from gapless.protocol.frame import Frame
 
@@ -47,26 +46,11 @@ class LooksBeforeItWrites(OutputJournal):
             return self._said(wants_base=False)
 
 
-class TrustsAbsence(OutputJournal):
-    """Takes itself for the last writer as long as no later marker is seen, over whatever network:
-    that its own was marked it does not read.
-    """
-
-    def __init__(self, disk: Disk, *args: Any, **options: Any) -> None:
-        super().__init__(_over(disk, _Unmarked), *args, **options)
-
-
 class DisownsItsLinks(OutputJournal):
     """Does not look whose a name is that is taken, though the answer to its own link was lost."""
 
     def __init__(self, disk: Disk, *args: Any, **options: Any) -> None:
         super().__init__(_over(disk, _Credulous), *args, **options)
-
-
-class _Unmarked(ClientView):
-    def read(self, name: str, offset: int, length: int) -> bytes:
-        data = super().read(name, offset, length)
-        return data.replace(FENCED, b"") if name.startswith("epochs/") else data
 
 
 class _Credulous(ClientView):

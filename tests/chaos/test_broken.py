@@ -22,7 +22,6 @@ FITTING: dict[str, set[str | None]] = {
     "obeys anybody": {"incarnation"},
     "writes past the cut": {"incarnation"},
     "looks before it writes": {"incarnation"},
-    "trusts absence": {"incarnation"},
     "counts nobody": {"incarnation"},
     "promotes at once": {"redundancy"},
     "unassigns the last": {BY_A_MACHINE},
@@ -40,14 +39,10 @@ FITTING: dict[str, set[str | None]] = {
 """Who has to find it; where nothing is said, some checker of the output."""
 
 
-SEEN_IN: dict[str, tuple[str, int]] = {
-    "reuses offsets": ("early", 500),
-    "trusts absence": ("w1", 340),
-}
+SEEN_IN: dict[str, tuple[str, int]] = {"reuses offsets": ("early", 500)}
 """Where a fault shows in one workload alone, and from which seed on it is looked for. Two mergers
 have as many rows at one stable unless they have revised them in other ways: then an offset of the
-one is another place in the other. Absence is trusted where a zombie, a stale machine and a takeover
-come together, which is seldom."""
+one is another place in the other."""
 
 
 @pytest.mark.parametrize("name", BROKEN_BUILDS)
