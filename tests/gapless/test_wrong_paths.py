@@ -113,8 +113,11 @@ commands = functools.cache(typer.main.get_command)
 
 
 @pytest.fixture(autouse=True)
-def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither Ray nor Spark nor a server, and nobody is called."""
+def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither Ray nor Spark nor a server, and nobody is called. What is made is made in a folder of
+    the test's: some commands write below the current one where they are told no other.
+    """
+    monkeypatch.chdir(tmp_path)
 
     def goes_on(*_: Any, **__: Any) -> Any:
         raise GoesOn
