@@ -152,14 +152,23 @@ def takes(shard: Shard, chosen: Assignment, now: int, timing: Timing) -> None:
     shard.version += 1
 
 
+def begins(slot: Slot, now: int) -> None:
+    """A life of a merger has reported for the first time: before there was nobody to move."""
+    if not slot.standing.is_forgiven:
+        slot.standing.moved_at = now
+        slot.standing.is_forgiven = True
+
+
 def moved(shard: Shard, slot: Slot, durable_stable: int, now: int) -> None:
     """A merger has said how far its output is durable."""
     others = [shard.durables.get(name, BEGIN) for name in shard.awaited if name != slot.name]
     before = shard.durables.get(slot.name, BEGIN)
     if durable_stable > before:
         slot.standing.moved_at = slot.standing.advanced_at = now
+        slot.standing.is_forgiven = False
     elif durable_stable >= max(others, default=BEGIN):
         slot.standing.moved_at = now
+        slot.standing.is_forgiven = False
     shard.durables[slot.name] = durable_stable
 
 

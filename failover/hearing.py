@@ -132,6 +132,7 @@ class Hearing(Fleet):
         if known.state == "starting":
             known.goes("report")
             known.goes("join")
+            assigning.begins(slot, now)
         assigning.moved(shard, slot, status.durable_stable, now)
         known.acting = frozenset(input.life for input in status.inputs if input.qualifies)
         suspecting.output_progress(known, before, status, now)

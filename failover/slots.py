@@ -128,6 +128,10 @@ class Standing:
     """When it was last durable further than before."""
     failures: int = 0
     """How often it was taken away for it did not move, since it was awaited last."""
+    is_forgiven: bool = False
+    """Whether a new life has had its time to move from its first report on, since the output moved
+    last: once, as lives that die again and again would else be waited for all the time.
+    """
     again_at: int = 0
     """When it is tried again."""
 

@@ -97,6 +97,31 @@ def test_one_that_never_moves_is_tried_ever_more_seldom_and_no_more_seldom_than_
     assert 8 <= len(alarms) <= 8 + DOUBLINGS_MAX
 
 
+def test_a_merger_that_is_back_just_in_time_has_all_its_time_to_move_from_then_on() -> None:
+    world = whole()
+    world.doomed = {"m0.1"}
+    world.crash(machine(world, "m0.1"))
+    world.run(TIMING.absent_ms - 300)
+    assert machine(world, "r0.0").mergers == ("m0.0", "m0.1")
+    world.doomed = set()
+    returns_stuck(world)
+    assert machine(world, "r0.0").mergers == ("m0.0", "m0.1")
+    assert [alarm for alarm in world.alarms if alarm.startswith("m0.1 is not waited")] == []
+    world.run(TIMING.absent_ms)
+    assert machine(world, "r0.0").mergers == ("m0.0",)
+
+
+def test_a_merger_whose_lives_report_and_die_without_moving_is_unassigned_all_the_same() -> None:
+    world = whole()
+    world.crash(machine(world, "m0.1"))
+    for _ in range(4):
+        returns_stuck(world)
+        if machine(world, "r0.0").mergers == ("m0.0",):
+            return
+        world.crash(machine(world, "m0.1"))
+    pytest.fail(f"{machine(world, 'r0.0').mergers} are waited for")
+
+
 def test_where_all_mergers_stand_still_none_is_unassigned() -> None:
     world = whole()
     for slot in ("m0.0", "m0.1"):
