@@ -132,8 +132,9 @@ def keep(code: str | os.PathLike[str], job_dir: Path, name: str) -> None:
             shutil.copy2(path, draft / path.name)
         if f"{_digest(draft / path.name)}/{path.name}" != name:
             raise Misuse(f"code {code}: it has changed meanwhile: launch the job again")
-        if not there.parent.exists():
-            draft.rename(there.parent)
+        there.parent.mkdir(exist_ok=True)  # one content may lie there by several names
+        if not there.exists():
+            (draft / path.name).rename(there)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

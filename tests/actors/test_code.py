@@ -74,6 +74,15 @@ def test_what_is_kept_is_run(file: Path, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "job" / FOLDER).iterdir()] == [name[:32]]
 
 
+def test_a_file_that_was_renamed_after_a_launch_that_failed_is_kept_by_its_new_name(
+    file: Path, tmp_path: Path
+) -> None:
+    keep(file, tmp_path / "job", named(file))
+    renamed = file.rename(file.with_name("renamed_scoring.py"))
+    keep(renamed, tmp_path / "job", named(renamed))
+    assert (tmp_path / "job" / FOLDER / named(renamed)).read_bytes() == renamed.read_bytes()
+
+
 def test_a_package_is_kept_whole(tmp_path: Path) -> None:
     package = tmp_path / MODULE
     package.mkdir()
