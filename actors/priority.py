@@ -14,6 +14,7 @@ import os
 import resource
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,8 @@ def lift() -> bool:
         return True
     try:
         for task in _TASKS.iterdir():
-            os.setpriority(os.PRIO_PROCESS, int(task.name), 0)
+            with suppress(ProcessLookupError):  # that thread has ended meanwhile
+                os.setpriority(os.PRIO_PROCESS, int(task.name), 0)
     except PermissionError:
         return False
-    except ProcessLookupError:
-        return lift()  # a thread has ended meanwhile: look again at those that are left
     return True

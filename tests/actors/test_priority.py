@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from gapless.actors import priority
+
+
+class Tasks:
+    """The folder of a process's threads, in the order of their numbers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def iterdir(self) -> list[Path]:
+        return sorted(self._folder.iterdir())
+
 
 SPARE = """
 import os, threading
@@ -34,6 +46,27 @@ def spare(*command: str) -> str:
 @needs_the_right
 def test_all_threads_of_a_spare_have_the_usual_priority_once_it_is_a_life() -> None:
     assert spare("nice", "-n", str(priority.SPARE_NICENESS)) == "[10] True [0]"
+
+
+def test_a_thread_that_ends_meanwhile_keeps_no_other_from_the_usual_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    niceness = {1: 10, 2: 10, 3: 10}
+    for thread in niceness:
+        (tmp_path / str(thread)).touch()
+
+    def lifted(_: int, thread: int, to: int) -> None:
+        if thread == 2:
+            niceness.pop(2, None)
+            raise ProcessLookupError
+        niceness[thread] = to
+        niceness[0] = to  # whoever asks is one of them
+
+    monkeypatch.setattr(priority, "_TASKS", Tasks(tmp_path))
+    monkeypatch.setattr("gapless.actors.priority.os.getpriority", lambda *_: niceness.get(0, 10))
+    monkeypatch.setattr("gapless.actors.priority.os.setpriority", lifted)
+    assert priority.lift()
+    assert niceness == {0: 0, 1: 0, 3: 0}
 
 
 def test_a_process_that_is_not_niced_is_left_as_it_is() -> None:
