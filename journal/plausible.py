@@ -9,7 +9,9 @@ the newest that the journal has. A wider gap is crossed where the rows beyond it
 others of the batch, and those next behind the gap are as many as the gap is times the reach,
 `WITNESSES_MAX` at most: three rows for a weekend where the reach is a day. What is rejected until
 then counts, as long as nothing that is believed comes between: so a program that appends row by row
-comes across, too.
+comes across, too. Where fewer rows lie beyond the gap than before it, it has to be no longer than
+the time that the believed rows of the batch span, too: a month of files crosses its last weekend,
+and a few seconds of rows follow no wrong clock.
 
 A first batch has nothing before it, and the majority alone decides: of one row, that row.
 """
@@ -106,14 +108,22 @@ def believed(runs: Sequence[Run], newest: int | None, reach: int) -> int:
         if not runs:
             return TIME_MAX
         top, behind, first = runs[0].largest, runs[0].rows, 1
+        spanned = runs[0].largest - runs[0].least
         beyond -= behind
     else:
-        top, behind, first = newest, 0, 0
+        top, behind, first, spanned = newest, 0, 0, 0
     for run in runs[first:]:
         gap = run.least - top
-        needed = 1 if gap <= reach or newest is None else min(-(-gap // reach), WITNESSES_MAX)
-        if gap <= reach or (beyond > behind and run.rows >= needed):
+        needed = -(-gap // reach)
+        if gap <= reach:
+            is_believed = True
+        elif beyond > behind:
+            is_believed = newest is None or run.rows >= min(needed, WITNESSES_MAX)
+        else:
+            is_believed = gap <= spanned and run.rows >= needed
+        if is_believed:
             top = max(top, run.largest)
+            spanned += run.largest - run.least
         behind += run.rows
         beyond -= run.rows
     return top

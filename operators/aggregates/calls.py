@@ -21,6 +21,7 @@ from gapless.operators.aggregates.sums import Mean, Sum, Var
 from gapless.protocol.column_names import column_name
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.expr import Expr
+from gapless.protocol.type_text import type_of_text
 
 ColumnOf = str | Expr
 """A column: its name, or itself."""
@@ -97,7 +98,7 @@ def aggregate(
     """
     if isinstance(returns, str):
         try:
-            returns = pa.type_for_alias(returns)
-        except ValueError:
-            raise SchemaError(f"aggregate: Arrow knows no type {returns!r}") from None
+            returns = type_of_text(returns)
+        except SchemaError as e:
+            raise SchemaError(f"aggregate: {e}") from None
     return Custom(column_name("aggregate", column), fn, returns)

@@ -112,6 +112,25 @@ def test_doubts_are_kept_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     assert judge.top(np.array([FAR + 3], np.int64), 0) == TIME_MAX
 
 
+@pytest.mark.parametrize("newest", [None, 0])
+@pytest.mark.parametrize("weeks", [2, 52])
+def test_weekends_in_a_batch_of_weeks_are_crossed_to_its_end(
+    weeks: int, newest: int | None
+) -> None:
+    """Also in its second half, where the rows beyond a gap are fewer than those before it."""
+    days = [week * 7 + day for week in range(weeks) for day in range(5 if week else 6)]
+    runs = runs_of(np.array(days, np.int64), 1)
+    assert len(runs) == weeks
+    assert believed(runs, newest, 1) == days[-1]
+
+
+def test_a_few_in_a_long_batch_cross_no_gap_that_is_longer_than_what_the_others_span() -> None:
+    week = [*range(7)]
+    assert believed(runs_of(np.array([*week, 9], np.int64), 1), None, 1) == 6
+    months = runs_of(np.array([*week, *range(40, 46)], np.int64), 1)
+    assert believed(months, None, 1) == 6
+
+
 @given(TIMES, st.integers(1, 500), st.none() | st.integers(-500, 500), st.randoms())
 def test_the_verdict_does_not_depend_on_the_order_of_rows_or_on_buckets(
     times: list[int], reach: int, newest: int | None, rng: random.Random

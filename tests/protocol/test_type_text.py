@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
+from gapless.operators.aggregates import calls
 from gapless.protocol.errors import GaplessError, SchemaError
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.schema_file import parse_schema_text
@@ -113,3 +114,10 @@ def test_a_cast_takes_the_same_types(written: str) -> None:
 def test_who_writes_no_type_is_told_the_column_and_how_types_look() -> None:
     with pytest.raises(GaplessError, match=r"column 'x'.*write it as Arrow prints it"):
         StreamSchema({"x": "varchar"})
+
+
+def test_a_users_aggregate_declares_its_type_in_any_of_these_forms() -> None:
+    made = calls.aggregate("v", max, returns="decimal128(10, 2)")
+    assert made.returns == pa.decimal128(10, 2)
+    with pytest.raises(SchemaError, match="aggregate: Arrow knows no type 'flaot'"):
+        calls.aggregate("v", max, returns="flaot")
