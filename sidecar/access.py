@@ -4,7 +4,8 @@
     sha256 = "9f86d0..."             of the secret: the file itself gives nobody access
     name = "spark"
     push = ["talkers", "flows-*"]    names of streams, or how they begin
-    producers = ["spark-*"]          as which producers it may push; any that no other token has
+    producers = ["spark-*"]          as which producers it may push: no other token may that does
+                                     not list them
     streams = 100                    how many streams that fit its `push` there may be for it to
                                      make one more
     subscribe = ["*"]
@@ -53,13 +54,18 @@ class Grant:
     subscribe: tuple[str, ...] = ()
     admin: bool = False
     producers: tuple[str, ...] = ()
-    """As which producers it may push; empty for any whose name no other token has."""
+    """As which producers it may push; empty for any that no other token lists, or came with."""
     streams: int | None = STREAMS_MAX
     """How many streams that fit `push` it may fill up; None for as many as there may be."""
 
     def names_producer(self, producer: str) -> bool:
         """Whether it lists this producer."""
         return any(_fits(pattern, producer) for pattern in self.producers)
+
+    def owns_producer(self, stream: str, producer: str) -> bool:
+        """Whether a producer's name on a stream is for those who list it. `*` names nobody."""
+        owned = any(p != "*" and _fits(p, producer) for p in self.producers)
+        return owned and self.allows("push", stream)
 
     def may(self, right: Right) -> bool:
         """Whether it has a right on any stream at all."""
@@ -116,6 +122,25 @@ class Access:
             raise Refusal("UNAUTHENTICATED", "nobody knows this token")
         return found
 
+    def check_producer(self, grant: Grant, stream: str, producer: str) -> None:
+        """Raises `Refusal` where a caller may not push to a stream as this producer: a name that
+        the settings of others list is theirs, also before they come.
+        """
+        if grant.names_producer(producer):
+            return
+        if grant.producers:
+            raise Refusal(
+                "PERMISSION_DENIED",
+                f"the token {grant.name!r} may not push as {producer!r:.70}: its producers are "
+                f"{', '.join(grant.producers):.200}",
+            )
+        if any(each.owns_producer(stream, producer) for each in self._grants):
+            raise Refusal(
+                "PERMISSION_DENIED",
+                f"other tokens list {producer!r:.70} among their `producers`: use another name, or "
+                f"have it listed in those of {grant.name!r}",
+            )
+
 
 def check(grant: Grant, right: Right, stream: str = "") -> None:
     """Raises `Refusal` where a caller may not."""
@@ -125,16 +150,6 @@ def check(grant: Grant, right: Right, stream: str = "") -> None:
     if not stream and right != "admin":
         what = f"{right} anything"
     raise Refusal("PERMISSION_DENIED", f"the token {grant.name!r} may not {what}")
-
-
-def check_producer(grant: Grant, producer: str) -> None:
-    """Raises `Refusal` where a caller may not push as this producer."""
-    if grant.producers and not grant.names_producer(producer):
-        raise Refusal(
-            "PERMISSION_DENIED",
-            f"the token {grant.name!r} may not push as {producer!r:.70}: its producers are "
-            f"{', '.join(grant.producers):.200}",
-        )
 
 
 def check_quota(grant: Grant, streams: Iterable[str]) -> None:

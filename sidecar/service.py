@@ -31,7 +31,6 @@ from gapless.sidecar.access import (
     Grant,
     Right,
     check,
-    check_producer,
     check_quota,
 )
 from gapless.sidecar.counters import Counters
@@ -56,7 +55,8 @@ _log = logging.getLogger("gapless.sidecar")
 class _Caller:
     """One caller's rights, as a push call asks for them."""
 
-    def __init__(self, grant: Grant, counters: Counters) -> None:
+    def __init__(self, access: Access, grant: Grant, counters: Counters) -> None:
+        self._access = access
         self._grant = grant
         self._counters = counters
 
@@ -68,7 +68,7 @@ class _Caller:
     def check_push(self, stream: str, producer: str) -> None:
         """Raises `Refusal` where this caller may not push to a stream as this producer."""
         check(self._grant, "push", stream)
-        check_producer(self._grant, producer)
+        self._access.check_producer(self._grant, stream, producer)
 
     def names_producer(self, producer: str) -> bool:
         """Whether the grant lists this producer by its name."""
@@ -116,7 +116,7 @@ class Service:
 
     async def _push(self, context: Any) -> None:
         """A producer's attachment."""
-        caller = _Caller(self._grant(context, "push"), self.counters)
+        caller = _Caller(self._access, self._grant(context, "push"), self.counters)
 
         async def read() -> pb.PushRequest | None:
             message = await context.read()

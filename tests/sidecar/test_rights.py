@@ -44,7 +44,8 @@ ACCESS = Access(
         grant("spark", push=["s"]),
         grant("other", push=["*"]),
         grant("bound", push=["s"], producers=["flink-*"]),
-        grant("owner", push=["s"], producers=["a"]),
+        grant("owner", push=["s"], producers=["own-*"]),
+        grant("heir", push=["s"], producers=["own-*"]),
         grant("flows", push=["flows-*"], streams=2),
         grant("reader", subscribe=["*"]),
         grant("root", admin=True, subscribe=["*"]),
@@ -80,8 +81,13 @@ def test_nobody_takes_a_name_that_another_token_has(tmp_path: Path) -> None:
             assert a.wait_durable(13)
         code, _ = refused(one, "other", attach(incarnation=INCARNATION_MAX))
         assert code == "PERMISSION_DENIED"  # also while it is away
-        with Caller(one.address, "owner") as owner:  # which lists the name, and so may have it
-            owner.push(attach(incarnation=1 << 62), said("stable(3)"))
+
+
+def test_of_two_tokens_that_list_a_name_each_may_take_it_over(tmp_path: Path) -> None:
+    with sidecar(tmp_path, access=ACCESS) as one:
+        for incarnation, token in enumerate(("owner", "heir", "owner"), 1):
+            with Caller(one.address, token) as caller:
+                caller.push(attach(producer="own-1", incarnation=incarnation), said("stable(3)"))
 
 
 def test_without_tokens_everybody_is_one(tmp_path: Path) -> None:
@@ -257,3 +263,21 @@ def test_streams_that_are_made_at_once_are_no_more_than_there_may_be(tmp_path: P
     assert refusals == 7
     assert names == ["s0", "s1", "s2"]
     assert sorted(path.name for path in (tmp_path / "streams").iterdir()) == names
+
+
+def test_a_name_that_a_token_lists_is_no_other_tokens_also_before_it_comes(tmp_path: Path) -> None:
+    """Else the largest incarnation would shut its owner out before it has said a word."""
+    last = attach(producer="own-1", incarnation=INCARNATION_MAX)
+    with sidecar(tmp_path, access=ACCESS) as one:
+        code, sentence = refused(one, "other", last)
+        assert code == "PERMISSION_DENIED"
+        assert "other tokens list" in sentence
+        with Caller(one.address, "owner") as owner:
+            owner.push(attach(producer="own-1"), said("stable(3)"))
+        with Caller(one.address, "other") as other:  # on a stream that its owner may not push to
+            other.push(attach(stream="t", producer="own-1"), said("stable(3)"))
+
+
+def test_a_token_that_lists_all_names_keeps_nobody_from_one() -> None:
+    every, spark = grant("every", push=["*"], producers=["*"]), grant("spark", push=["s"])
+    Access([every, spark]).check_producer(spark, "s", "a")
