@@ -29,6 +29,7 @@ from gapless.failover import checkpoint
 from gapless.failover.effects import Position
 from gapless.failover.job_files import write
 from gapless.failover.job_state import SlotState
+from gapless.failover.snapshots import GIVEN
 from gapless.journal import readers
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
@@ -44,6 +45,9 @@ REGISTER_MS = 5000
 that joins has opened its sources within that."""
 SWEEP_MS = 30_000
 """Between two looks of the root for what is registered and needed by nobody."""
+GIVEN_SWEEPS = 4
+"""Sweeps that see a snapshot on its way by the disk until the next one drops it: minutes, and its
+peer opens it within seconds."""
 BEGAN = "began"
 """The file, in the job's directory, that says where the sources began."""
 READER_CHARS_MAX = 100
@@ -182,6 +186,7 @@ class Keeper:
         self._job_dir = job_dir
         self._on_alarm = on_alarm
         self._registering = Registering.of(job_dir, on_alarm)
+        self._given: dict[str, int] = {}  # snapshots by the disk, and how many sweeps saw them
         self._hands = Hands("registered readers", broken)
         try:
             note_begin(job_dir.disk, job_dir.sources(), token)
@@ -206,6 +211,7 @@ class Keeper:
 
         def look() -> None:
             try:
+                self._drop_given()
                 needed = wanted(slots, self._job_dir.disk)
             except OSError as e:
                 self._on_alarm(f"the job's directory does not say which checkpoints there are: {e}")
@@ -213,6 +219,17 @@ class Keeper:
                 self._registering.sweep(needed)
 
         self._hands.do(look)
+
+    def _drop_given(self) -> None:
+        """Drops snapshots whose peer, and maybe whose giver, died before it had read them: they
+        would keep rows of the sources for ever.
+        """
+        disk = self._job_dir.disk
+        names = [name for name in disk.list(checkpoint.FOLDER) if name.startswith(GIVEN)]
+        self._given = {name: self._given.get(name, 0) + 1 for name in names}
+        for name, sweeps in self._given.items():
+            if sweeps > GIVEN_SWEEPS:
+                checkpoint.drop(disk, name)
 
     def end(self) -> None:
         """The job is over: nothing is kept for it."""

@@ -39,6 +39,8 @@ from gapless.failover.messages import (
 
 MESSAGE_BYTES_MAX = 8 << 20
 """Of a snapshot that travels as a message. A larger one goes by the disk that replicas share."""
+GIVEN = "given-"
+"""How the name of a snapshot begins that goes by the disk: no supervisor gives such a name."""
 ASKED_MAX = 64
 """Peers and orders that wait for a snapshot at once: far more than a shard has replicas. Who asks
 beyond that is not answered, and goes on to its next origin."""
@@ -129,7 +131,7 @@ class Snapshots:
         """
         self._given += 1
         slot, incarnation = self._life
-        name = f"given-{slot}-{incarnation.term}-{incarnation.counter}-{self._given}"
+        name = f"{GIVEN}{slot}-{incarnation.term}-{incarnation.counter}-{self._given}"
         self._writing[name] = to
         before, self._given_name = self._given_name, name
         drops: list[Effect] = [DropCheckpoint(before)] if before else []

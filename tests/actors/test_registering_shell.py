@@ -11,10 +11,18 @@ import pyarrow as pa
 
 import gapless as gl
 from gapless.actors.book import Book
-from gapless.actors.registering import BEGAN, note_begin
+from gapless.actors.registering import (
+    BEGAN,
+    GIVEN_SWEEPS,
+    Keeper,
+    Registering,
+    note_begin,
+    of_checkpoint,
+)
 from gapless.actors.replica import ReplicaShell
 from gapless.actors.setup import RAY_TIMING, JobDir, Setup
 from gapless.engine.plan import Plan
+from gapless.failover.checkpoint import FOLDER
 from gapless.failover.desired import Desired
 from gapless.failover.job import Job
 from gapless.failover.job_files import JobRecord
@@ -122,3 +130,24 @@ def test_a_job_that_began_with_a_trimmed_source_begins_there_again(tmp_path: Pat
     assert world.disk.exists(BEGAN)
     with world.replica() as shell:
         until(lambda: shell.pump.call(lambda: shell.machine.tail.stable) >= 190)
+
+
+def test_a_snapshot_by_the_disk_that_nobody_has_read_is_dropped_and_keeps_no_rows(
+    tmp_path: Path,
+) -> None:
+    world, alarms, given, kept = World(tmp_path), list[str](), "given-r0.1-1-2-1", "0-a-1-1"
+    job = JobDir(world.path)
+    for name in (given, kept):
+        world.disk.create(f"{FOLDER}/{name}", b"a snapshot")
+        Registering.of(job, alarms.append).keep(of_checkpoint(name), {"flows": {0: 0, 1: 0}})
+    keeper = Keeper(job, "t", alarms.append, lambda e: alarms.append(str(e)))
+    for _ in range(GIVEN_SWEEPS):
+        keeper.sweep(())
+    keeper._hands.do(lambda: alarms.append("all looked"))
+    until(lambda: alarms == ["all looked"])
+    assert world.disk.list(FOLDER) == [kept, given]
+    for _ in range(2):  # what nobody wants is dropped the second time
+        keeper.sweep(())
+    until(lambda: len(registered(world.source)) == 1)
+    assert world.disk.list(FOLDER) == [kept]
+    assert alarms == ["all looked"]
