@@ -95,6 +95,8 @@ class Pump:
         answer: Future[_R] = Future()
 
         def compute() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return  # whoever asked has been told that it is not done
             try:
                 answer.set_result(work())
             except Exception as e:  # noqa: BLE001  # raised again where it was asked for
@@ -103,7 +105,20 @@ class Pump:
         self._inbox.put(compute)
         if self._ended is not None:
             raise JobError(f"{self.name} has ended: {self._ended}")
-        return answer.result(CALL_S_MAX)
+        try:
+            return answer.result(CALL_S_MAX)
+        except TimeoutError:
+            if answer.done():
+                raise  # of the work itself
+            if self._ended is not None:
+                raise JobError(f"{self.name} has ended: {self._ended}") from None
+            raise JobError(
+                f"{self.name} has been busy with something else for {CALL_S_MAX:g} s, and nothing "
+                "was done: try again"
+                if answer.cancel()
+                else f"{self.name} has begun and is not done after {CALL_S_MAX:g} s: look at "
+                "what has become of it before you try again"
+            ) from None
 
     def end(self, reason: str) -> None:
         """Turns no more, from any thread: what waits in the inbox is dropped."""

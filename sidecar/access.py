@@ -37,7 +37,8 @@ STREAMS_MAX = 100
 so that a program that makes up names leaves others room.
 """
 SECRET_CHARS_MAX = 4_096
-"""Of a secret: what a header holds."""
+"""Of a secret: what a header holds. A longer one is refused: where it was cut, all that begin alike
+would be one."""
 _SCHEME = "bearer "
 
 
@@ -112,7 +113,12 @@ class Access:
                 "a token is asked for: token= of a Producer or Consumer, GAPLESS_TOKEN at a shell, "
                 "else `authorization: Bearer <token>`",
             )
-        secret = said[len(_SCHEME) :][:SECRET_CHARS_MAX]
+        secret = said[len(_SCHEME) :]
+        if len(secret) > SECRET_CHARS_MAX:
+            raise Refusal(
+                "UNAUTHENTICATED",
+                f"a token of {len(secret)} characters: {SECRET_CHARS_MAX} are the most",
+            )
         hashed = hashlib.sha256(secret.encode()).digest()
         found: Grant | None = None
         for grant in self._grants:

@@ -18,6 +18,7 @@ from gapless.protocol.errors import (
     Misuse,
     Trimmed,
 )
+from gapless.sidecar.access import SECRET_CHARS_MAX
 from gapless.sidecar.limits import Limits
 from gapless.sidecar.options import channel_options, is_loopback
 
@@ -60,6 +61,11 @@ class Credentials:
         token = self.token
         if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
             raise Misuse("the token: printable ASCII characters, as a header may have them")
+        if token is not None and len(token) > SECRET_CHARS_MAX:
+            raise Misuse(
+                f"the token: {len(token)} characters, {SECRET_CHARS_MAX} are the most; is it the "
+                "name of a file that was meant?"
+            )
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:

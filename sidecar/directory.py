@@ -140,9 +140,17 @@ class Directory:
         return made
 
     def define(self, definition: Definition, token: str) -> None:
-        """Makes a stream. Raises `FileExistsError` where it is there."""
+        """Makes a stream. Raises `FileExistsError` where it is there, and `Misuse` for a definition
+        that would not be read back.
+        """
+        document = definition.document()
+        if len(document) > DEFINITION_BYTES_MAX:
+            raise Misuse(
+                f"stream {definition.name}: its definition has {len(document)} bytes, "
+                f"{DEFINITION_BYTES_MAX} are the most: give it fewer columns, or shorter names"
+            )
         path = f"streams/{definition.name}/definition"
-        write_whole(self.disk, path, [definition.document()], token)
+        write_whole(self.disk, path, [document], token)
 
     def remove(self, name: str) -> None:
         """Removes a stream with all that it holds: first out of sight, then from the disk. What a

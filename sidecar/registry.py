@@ -19,7 +19,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from gapless.failover.whole import is_name
-from gapless.protocol.errors import GaplessError
+from gapless.protocol.errors import GaplessError, Misuse
 from gapless.sidecar.definition import NAME_CHARS_MAX, Definition
 from gapless.sidecar.directory import Directory
 from gapless.sidecar.limits import Limits
@@ -183,6 +183,8 @@ class Registry:
             await loop.run_in_executor(self._pool, make)
         except FileExistsError:
             pass  # somebody was faster; what it said is compared
+        except Misuse as e:
+            raise Refusal("INVALID_ARGUMENT", str(e)) from None
         except OSError as e:
             raise Refusal("UNAVAILABLE", f"stream {definition.name} cannot be made: {e}") from None
         self._names.add(definition.name)

@@ -193,3 +193,41 @@ def test_a_full_inbox_keeps_no_timer_waiting_for_longer_than_a_burst() -> None:
     turned.pump.start()
     turned.ends()
     assert heard.index(-1) <= pumps.BURST_MAX
+
+
+def test_whoever_asks_a_busy_pump_for_too_long_is_told_whether_it_was_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is given up before its turn is never done behind the back of who was told so."""
+    monkeypatch.setattr(pumps, "CALL_S_MAX", 0.001)
+    again, began, done = threading.Event(), threading.Event(), list[str]()
+    turned = Turned(Machine())
+    turned.pump.start()
+
+    def long() -> None:
+        began.set()
+        again.wait(WAIT_S)
+        done.append("long")
+
+    turned.pump.do(long)
+    assert began.wait(WAIT_S)
+    with pytest.raises(JobError, match="nothing was done: try again"):
+        turned.pump.call(lambda: done.append("given up"))
+    again.set()
+    turned.pump.end("enough")
+    turned.ends()
+    assert done == ["long"]
+
+
+def test_whoever_asks_for_what_takes_too_long_is_told_that_it_has_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pumps, "CALL_S_MAX", 0.2)
+    again = threading.Event()
+    turned = Turned(Machine())
+    turned.pump.start()
+    with pytest.raises(JobError, match="has begun and is not done"):
+        turned.pump.call(lambda: again.wait(WAIT_S))
+    again.set()
+    turned.pump.end("enough")
+    turned.ends()

@@ -1,4 +1,4 @@
-"""Every bound of machines, of LMerge and of journals is tried, and it is said by what.
+"""Every bound of machines and of what is around them is tried, and it is said by what.
 
 A bound that no test comes to is where a job stops for the first time at a user's.
 """
@@ -15,12 +15,16 @@ import pytest
 import gapless
 from gapless.chaos.limits import LIMITS
 from gapless.chaos.limits_not_drawn import NOTHING_WAITS, REFUSES, TRIED_BY
+from gapless.chaos.limits_of_shells import NO_TEST_CAN, REACHED_BY
 
 SOURCES = Path(gapless.__file__).parent
 FOLDERS = ("failover", "merge", "journal")
 """Whose bounds the simulator comes to: machines, LMerge, journals."""
+SHELLS = ("actors", "sidecar")
+"""Whose bounds it does not come to: what is around machines."""
+TESTS = Path(__file__).parents[1]
 BOUND = re.compile(
-    r"(^|_)(MAX|MIN|MS|BYTES|ROWS|FRAMES|EVERY|FACTOR|KEPT|CREDITS|FEW|LISTING|CHARS|DIGITS)$"
+    r"(^|_)(MAX|MIN|MS|BYTES|ROWS|FRAMES|EVERY|FACTOR|KEPT|CREDITS|FEW|LISTING|CHARS|DIGITS|SPAWNERS)$"
 )
 """What a bound's name ends with."""
 
@@ -58,3 +62,30 @@ def test_that_test_sees_a_bound_that_nobody_has_told_of(
     monkeypatch.setattr("tests.gates.test_bounds.SOURCES", tmp_path)
     with pytest.raises(AssertionError, match=r"merge\.new\.HEAP_ROWS_MAX"):
         test_every_bound_is_drawn_or_explained("merge")
+
+
+@pytest.mark.parametrize("folder", SHELLS)
+def test_every_bound_around_machines_has_a_test_or_a_reason(folder: str) -> None:
+    there = set(bounds_of(folder))
+    assert there
+    unknown = sorted(there - REACHED_BY.keys() - NO_TEST_CAN.keys())
+    assert not unknown, f"not in chaos/limits_of_shells.py: {unknown}"
+    own = {name for name in (*REACHED_BY, *NO_TEST_CAN) if name.startswith(f"{folder}.")}
+    assert not own - there, "there are no such bounds any more"
+    assert not REACHED_BY.keys() & NO_TEST_CAN.keys(), "each in one list"
+
+
+@pytest.mark.parametrize("bound", REACHED_BY)
+def test_the_test_that_comes_to_a_bound_is_there(bound: str) -> None:
+    path, _, name = REACHED_BY[bound].partition("::")
+    assert f"\ndef {name}(" in (TESTS / path).read_text()
+
+
+def test_that_test_sees_a_bound_around_machines_that_nobody_has_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sidecar").mkdir()
+    (tmp_path / "sidecar" / "new.py").write_text("CALLS_MAX = 3\n")
+    monkeypatch.setattr("tests.gates.test_bounds.SOURCES", tmp_path)
+    with pytest.raises(AssertionError, match=r"sidecar\.new\.CALLS_MAX"):
+        test_every_bound_around_machines_has_a_test_or_a_reason("sidecar")
