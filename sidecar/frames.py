@@ -30,7 +30,7 @@ ROWS_PER_FRAME = 65_536
 BYTES_PER_FRAME = 8 << 20
 """Of such a frame: half of what a message may have, as the other encoding may need more."""
 HELPS = 0.9
-"""Cutting a frame helps where a half has less than this part of its bytes."""
+"""Cutting a frame helps where one half has less than this part of its bytes."""
 SCHEMAS_KEPT = 256
 """Schemas whose encoded form is kept: more than one process meets."""
 
@@ -104,7 +104,7 @@ def cut(
         return [frame]
     size = rows_max if rows > rows_max else rows // 2
     slices = [frame.slice(at, size) for at in range(0, rows, size)]
-    if rows <= rows_max and max(s.nbytes for s in slices) > HELPS * frame.nbytes:
+    if rows <= rows_max and min(s.nbytes for s in slices) > HELPS * frame.nbytes:
         return [frame]  # they share what is large: a dictionary, of which only what is used is sent
     pieces = [piece for s in slices for piece in cut(s, rows_max, bytes_max)]
     pieces[-1] = pieces[-1].with_stable(frame.stable)

@@ -304,9 +304,22 @@ class Producer:
 
     def _say_rows(self) -> None:
         rows: list[Element] = list(self._rows)
+        if not rows:
+            return
+        try:
+            pieces = self._pieces(Frame.from_elements(self.schema, rows))
+        except GaplessError:
+            self._rows = [row for row in self._rows if self._is_sound(row)]
+            raise  # of those that cannot be said: the others are said next
         self._rows.clear()
-        if rows:
-            self._say(Frame.from_elements(self.schema, rows))
+        self._say_pieces(pieces)
+
+    def _is_sound(self, row: Insert | Adjust) -> bool:
+        try:
+            self._pieces(Frame.from_elements(self.schema, [row]))
+        except GaplessError:
+            return False
+        return True
 
     def _push(self, frame: Frame, timeout_s: float | None) -> None:
         self._check_room(timeout_s)
@@ -323,17 +336,23 @@ class Producer:
 
     def _say(self, frame: Frame) -> None:
         """Says it to all sidecars; there is room."""
-        machine = self._machine
+        self._say_pieces(self._pieces(frame))
+
+    def _pieces(self, frame: Frame) -> list[Frame]:
+        """What is said of it, in frames that a message holds. Raises `Misuse`."""
         if self._insert_only and len(frame):
-            settled = machine.settled.feedback
+            settled = self._machine.settled.feedback
             if settled > BEGIN and int(frame.ve.min()) < settled:
                 frame = frame.take(frame.ve >= settled, frame.stable)
         pieces = cut(frame)
         for piece in pieces:
             if len(piece) == 1 and piece.nbytes > ROW_BYTES_MAX:
                 raise Misuse(f"a row of {piece.nbytes} bytes: {ROW_BYTES_MAX} are the most")
+        return pieces
+
+    def _say_pieces(self, pieces: list[Frame]) -> None:
         for piece in pieces:
-            self._do(machine.push(piece, _now_ms()))
+            self._do(self._machine.push(piece, _now_ms()))
 
     def _wait(self, until: Any, timeout_s: float | None) -> bool:
         """Waits until something is so; raises where the producer has ended."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.protocol.errors import FrameError, JobError, Misuse, StreamViolation
+from gapless.sidecar import frames
 from gapless.sidecar import producer as producer_module
 from gapless.sidecar.connecting import Credentials
 from gapless.sidecar.consumer import Consumer
@@ -163,3 +164,22 @@ def test_what_no_sidecar_could_be_asked_is_refused_before_one_is(tmp_path: Path)
     (tmp_path / "ca.pem").write_text("no certificate")
     with pytest.raises(Misuse, match="no certificates"):
         Producer(NOWHERE, "s", "a", SCHEMA, credentials=Credentials(ca=tmp_path / "ca.pem"))
+
+
+@pytest.mark.parametrize("bad", [{"src": "B", "n": "seven"}, {"src": "x" * 10_000, "n": 1}])
+def test_a_row_that_cannot_be_said_takes_no_others_with_it(
+    tmp_path: Path, bad: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They gathered with it; and the stable behind them promises that they were told."""
+    monkeypatch.setattr(producer_module, "ROW_BYTES_MAX", 5_000)
+    monkeypatch.setattr(producer_module, "cut", lambda frame: frames.cut(frame, bytes_max=5_000))
+    with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        a.insert(1, 20, src="A", n=7)
+        a.insert(2, 20, **bad)
+        a.insert(3, 20, src="C", n=9)
+        with pytest.raises((FrameError, Misuse)):
+            a.flush()
+        a.stable(10)
+        with Consumer(one.address, "s") as out:
+            told = table_of("ins((A,7),1,20) ins((C,9),3,20) stable(10)")
+            assert read_until(out, 10) == told
