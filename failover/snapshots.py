@@ -4,8 +4,9 @@
     TakeCheckpoint  --> WriteCheckpoint --> CheckpointWritten --> CheckpointTaken, to the supervisor
 
 A large one is made beside the pump, by `Work`; until it is there the plan is left alone, so nothing
-is read. Who asks meanwhile gets the next one. A peer that asked for one that is too large for a
-message is told every heartbeat that it is coming, and gets it by the disk:
+is read. A peer that asks meanwhile gets the next one; an order is not heard, for it comes again. A
+peer that asked for one that is too large for a message is told every heartbeat that it is coming,
+and gets it by the disk:
 
     SnapshotRequest --> Work --> Done --> WriteCheckpoint --> CheckpointWritten
                     --> SnapshotReply(stored=name)            the peer loads it, and drops the file
@@ -83,10 +84,18 @@ class Snapshots:
             return [self._refusal(event, f"it runs {self._plan}, not {event.plan}")]
         return self._ask(event)
 
+    @property
+    def _is_taking(self) -> bool:
+        """Whether a checkpoint is being made or written. Another order is not heard then: it comes
+        again, and orders that come faster than checkpoints are made would leave no time to read.
+        """
+        waits = (*self._making, *self._asked, *self._writing.values())
+        return any(isinstance(each, TakeCheckpoint | CheckpointTaken) for each in waits)
+
     def on_order(self, order: TakeCheckpoint, since: int) -> list[Effect]:
         """The supervisor wants one on the disk."""
         name = order.name
-        if name in self._writing or any(name == _name(t) for t in (*self._making, *self._asked)):
+        if self._is_taking:
             return []
         if self._written is not None and self._written.name == name:
             return [Send(SUPERVISOR, self._written)]  # it has asked twice, or has not heard
@@ -166,7 +175,3 @@ class Snapshots:
             return Send(str(taker.life), SnapshotReply(self._life, None, reason))
         failed = CheckpointTaken(self._life, taker.name, self._plan, since, reason)
         return Send(SUPERVISOR, failed)
-
-
-def _name(taker: Taker) -> str:
-    return taker.name if isinstance(taker, TakeCheckpoint) else ""

@@ -423,6 +423,20 @@ def test_a_large_snapshot_is_made_beside_and_nothing_is_read_meanwhile() -> None
         machine.validate()
 
 
+def test_snapshots_that_take_longer_than_they_are_apart_leave_time_to_read() -> None:
+    with small():
+        machine = filled()
+        [work] = works(machine.on(TakeCheckpoint(3, "0-plan-3-1"), 5))
+        machine.on(keys(40, 5, 4), 6)
+        assert machine.on(TakeCheckpoint(3, "0-plan-3-2"), 7) == []  # the order comes again
+        effects = machine.on(Done(work.number, work.do()), 9)
+        assert reads(effects)
+        assert not works(effects)
+        assert machine.on(TakeCheckpoint(3, "0-plan-3-3"), 10) == []  # the disk is still at it
+        machine.on(CheckpointWritten("0-plan-3-1"), 11)
+        assert works(machine.on(TakeCheckpoint(3, "0-plan-3-4"), 12))
+
+
 def test_a_snapshot_that_takes_long_is_said_to_be_what_a_replica_waits_for() -> None:
     with small():
         machine = filled()
