@@ -89,3 +89,51 @@ def test_that_test_sees_a_bound_around_machines_that_nobody_has_told_of(
     monkeypatch.setattr("tests.gates.test_bounds.SOURCES", tmp_path)
     with pytest.raises(AssertionError, match=r"sidecar\.new\.CALLS_MAX"):
         test_every_bound_around_machines_has_a_test_or_a_reason("sidecar")
+
+
+# -- the table that users read ---------------------------------------------------------------------
+
+TABLE = SOURCES.parents[1] / "docs" / "guarantees.md"
+
+
+def in_table(text: str) -> Iterator[tuple[str, str]]:
+    """Each bound of the table of bounds with the file that it names: `A`, `B`, `folder/file.py`."""
+    table = text.partition("\n## Bounds\n")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    for row in rows:
+        names: list[str] = []
+        for word in re.findall(r"`([^`]+)`", row.split("|")[2]):
+            if word.endswith(".py"):
+                yield from ((name, word) for name in names)
+                names.clear()
+            elif word.isidentifier():
+                names.append(word)
+
+
+def names_of(path: Path) -> set[str]:
+    """What a file gives a name to: constants, and fields of its classes."""
+    targets: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                targets.add(name)
+    return targets
+
+
+def test_every_bound_in_the_table_is_in_the_file_that_it_names() -> None:
+    told = list(in_table(TABLE.read_text()))
+    assert len(told) > 50
+    gone = [(name, path) for name, path in told if name not in names_of(SOURCES / path)]
+    assert not gone
+
+
+def test_every_bound_of_failover_that_is_drawn_is_in_the_table() -> None:
+    told = {f"{path[:-3].replace('/', '.')}.{name}" for name, path in in_table(TABLE.read_text())}
+    drawn = {limit.bound for limit in LIMITS if limit.bound.startswith("failover.")}
+    assert not sorted(drawn - told), "docs/guarantees.md does not say what happens there"
+
+
+def test_those_tests_read_the_table_as_a_person_does() -> None:
+    head = "\n## Bounds\n\n| what | bound | then |\n| --- | --- | --- |\n"
+    row = head + "| x | `NO`, `a/b.py` | y |\n## C"
+    assert list(in_table(row)) == [("NO", "a/b.py")]
