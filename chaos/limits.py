@@ -75,7 +75,7 @@ LIMITS = (
     Limit("failover.fold.FOLD_ROWS_MIN", 2, 40),
     Limit("failover.fold.SHARE_ROWS", 1, 8, along={"failover.parts.ROWS_MAX": 4}, is_seen=False),
     Limit("failover.inputs.EARLY_FRAMES_MAX", 4, 6),
-    Limit("failover.inputs.LIVES_MAX", 1, 2),
+    Limit("failover.inputs.LIVES_MAX", 2, 3),
     Limit("failover.job.KEPT", 1, 2, is_seen=False),
     Limit("failover.link.CREDITS", 1, 2, ("failover.inputs", "failover.sending")),
     Limit("failover.link.DOUBLINGS_MAX", 0, 1),

@@ -176,9 +176,11 @@ class Simulation:
         workload: Workload | None = None,
         faults_max: int | None = None,
         slow: Slow = QUICK,
+        *,
+        is_limited: bool = False,
     ) -> None:
         """`faults_max`: only so many of the seed's faults strike, the first ones. `slow`: in which
-        ways time is a fault.
+        ways time is a fault. `is_limited`: whether bounds of the product are set for it.
         """
         names = list(WORKLOADS)
         self.seed = seed
@@ -230,7 +232,7 @@ class Simulation:
         self.plans: dict[str, Runnable] = dict(self.workload.all_plans)
         self.job = self._made_job()
         self.cluster = Cluster(self)
-        checkers = every(self)
+        checkers = every(self, is_limited=is_limited)
         self._last_checkers = [c for c in checkers if isinstance(c, Converges | MemoryReturns)]
         self.history = History(checkers)
         self._writers = {
@@ -549,7 +551,8 @@ def _begun(
     limits: Mapping[str, int],
 ) -> Simulation:
     """A schedule that is about to run. Nobody else holds it: it is garbage behind its run."""
-    simulation = Simulation(seed, build, workload, faults_max, toil.drawn(seed))
+    slow = toil.drawn(seed)
+    simulation = Simulation(seed, build, workload, faults_max, slow, is_limited=bool(limits))
     if limits:
         simulation.note(f"limits: {told(limits)}")
     return simulation

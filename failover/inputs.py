@@ -130,18 +130,18 @@ class Links:
         """Those that may not act yet."""
         return self._joining
 
-    def outlived(self, life: Life) -> Link | None:
-        """The oldest life of its slot, where that has to go for a life that wants to attach."""
+    def displaced(self, life: Life) -> Link | None:
+        """Of its slot, the life that was not heard from for longest, where one has to go for a life
+        that wants to attach. Which of them are dead nobody says; one that is not attaches again.
+        """
         lives = self._of_slot(life.slot)
-        return self.by_life[lives[0]] if len(lives) >= LIVES_MAX and lives[0] < life else None
+        if len(lives) < LIVES_MAX:
+            return None
+        return min((self.by_life[each] for each in lives), key=lambda link: link.heard_at)
 
-    def full(self, life: Life) -> str | None:
+    def full(self) -> str | None:
         """Why there is no room for one more life; None where there is."""
-        if len(self.by_life) >= LINKS_MAX:
-            return f"{LINKS_MAX} are attached"
-        if len(self._of_slot(life.slot)) >= LIVES_MAX:
-            return f"{LIVES_MAX} later lives of {life.slot} are attached"
-        return None
+        return f"{LINKS_MAX} are attached" if len(self.by_life) >= LINKS_MAX else None
 
     def _of_slot(self, slot: str) -> list[Life]:
         """The lives of a slot that are attached, the oldest first."""

@@ -235,10 +235,10 @@ class Merger:
         if link is not None:
             before = self._tallies.of(link)
             self._drop(link)
-        if (oldest := self._links.outlived(life)) is not None:
-            self._drop(oldest)
-            effects.append(self._refuse(oldest.session, "it has many successors"))
-        if (full := self._links.full(life)) is not None:
+        if (silent := self._links.displaced(life)) is not None:
+            self._drop(silent)
+            effects.append(self._refuse(silent.session, "it was silent, and others have come"))
+        if (full := self._links.full()) is not None:
             return [*effects, self._refuse(session, full)]
         number = self._merge.attach(event.join_at)
         link = self._links.add(session, number, event.join_at, now, before, event.parts)

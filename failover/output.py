@@ -137,6 +137,8 @@ class OutputJournal:
         """
         if self._writer is None:
             raise Misuse(f"{self._disk} has ended: nothing follows stable(inf)")
+        if not self._unsynced:  # what is durable is said before its segment is sealed
+            self._writer.seal_full()
         self._writer.append(frame, synced=False)
         self._unsynced.append(frame)
         self._records += 1
@@ -152,7 +154,6 @@ class OutputJournal:
             return self._ended
         writer.sync()
         self._show()
-        writer.seal_full()
         return self._said(wants_base=self._wants_base(writer))
 
     def _wants_base(self, writer: Writer) -> bool:
@@ -176,6 +177,8 @@ class OutputJournal:
         """
         if self._writer is not None:
             is_based = base is not None and base.stable is not None
+            if not self._unsynced:
+                self._writer.seal_full()
             self._writer.seal(base if is_based else None)
             if base is not None and is_based:
                 self._records, self._base_rows, self._base_size = 0, len(base), base.nbytes

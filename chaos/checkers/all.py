@@ -18,7 +18,7 @@ from gapless.chaos.checkers.inputs import CompatibleWithInputs
 from gapless.chaos.checkers.journals import Journals
 from gapless.chaos.checkers.memory import MemoryReturns
 from gapless.chaos.checkers.prefix import Prefix
-from gapless.chaos.checkers.progress import Progress
+from gapless.chaos.checkers.progress import BOUND_MS, LIMITED_BOUND_MS, Progress
 from gapless.chaos.checkers.redundancy import NobodyGoesTooSoon
 from gapless.chaos.checkers.silence import NoSilentStall
 from gapless.chaos.checkers.stable import StableNeverGoesBack
@@ -31,10 +31,11 @@ READ_ONE_IN = 8
 """Of so many seeds one has its output journals read back in any case."""
 
 
-def every(world: World, *, slow: bool = False) -> list[Checker]:
+def every(world: World, *, slow: bool = False, is_limited: bool = False) -> list[Checker]:
     """New checkers for one run; `world.workload` and `world.expected` are there already.
 
     `slow` adds the one that compares every durable prefix with all that was taken in.
+    `is_limited`: bounds of the product are set to a few rows, frames or bytes.
     """
     work = world.workload
     tables = Tables(world)
@@ -49,7 +50,9 @@ def every(world: World, *, slow: bool = False) -> list[Checker]:
         NothingPastACut(journals),
         TableInTheEnd(tables, journals),
         NoSilentStall(work.shards),
-        Progress(work.shards, len(work.layouts)),
+        Progress(
+            work.shards, len(work.layouts), bound_ms=LIMITED_BOUND_MS if is_limited else BOUND_MS
+        ),
         Converges(),
         MemoryReturns(),
     ]

@@ -3,7 +3,7 @@
     gapless.actors.merger    Merger, LMerge, OutputJournal        in the processes of a job, by the
     gapless.actors.replica   Replica                              hook that inside.py plants
     gapless.actors.root      Supervisor
-    gapless.actors.handle    Subscriber                           in the driver: `planted_build`
+    gapless.actors.reading   Subscriber                           in the driver: `planted_build`
 
 The shells know nothing of it: a module's name is bound to another class before any is made.
 """
@@ -24,7 +24,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "output": ("gapless.actors.merger", "OutputJournal"),
     "replica": ("gapless.actors.replica", "Replica"),
     "supervisor": ("gapless.actors.root", "Supervisor"),
-    "subscriber": ("gapless.actors.handle", "Subscriber"),
+    "subscriber": ("gapless.actors.reading", "Subscriber"),
 }
 """By field of a build, the module and the name in it under which a shell finds the class."""
 

@@ -144,6 +144,17 @@ def test_of_a_slot_that_dies_again_and_again_the_oldest_lives_are_let_go() -> No
     machine.validate()
 
 
+def test_lives_that_have_died_keep_nobody_of_their_slot_out_however_late_they_came() -> None:
+    machine = merger()
+    for n in range(2, inputs.LIVES_MAX + 2):  # successors that were given up, one after the other
+        attach(machine, session(counter=n), now=n)
+    replies = sent(attach(machine, session(counter=1), now=100))
+    assert [type(each) for each in replies] == [Refused, Ack]
+    assert replies[0].session == session(counter=2)
+    data(machine, session(counter=1), 1, "stable(5)", now=101)
+    machine.validate()
+
+
 def test_a_new_life_goes_on_from_what_its_journal_holds() -> None:
     machine = merger("ins(A,1,50) stable(3)", epoch=2, offset=640)
     effects = attach(machine, R0, "ins(A,1,50) ins(B,9,12) stable(20)", join_at=3)
