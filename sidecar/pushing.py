@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gapless.failover import link as links
 from gapless.failover import sending
 from gapless.failover.effects import Effect
-from gapless.failover.link import CLOSED, CREDITS, OPEN, Link
+from gapless.failover.link import CLOSED, OPEN, Link
 from gapless.failover.messages import Ack, Life, Refused
 from gapless.failover.sending import Sending
 from gapless.failover.tail import Tail
@@ -103,11 +104,11 @@ class Pushing(Sending):
 
     def give_credit(self, sidecar: str, frames: int) -> None:
         """A sidecar says how many frames may be under way to it: no more than a link has."""
-        self._credits[sidecar] = min(frames, CREDITS)
+        self._credits[sidecar] = min(frames, links.CREDITS)
 
     def _may_send(self, link: Link) -> bool:
         """As of a replica, and as the sidecar has said."""
-        credit = self._credits.get(link.merger, CREDITS)
+        credit = self._credits.get(link.merger, links.CREDITS)
         return super()._may_send(link) and len(link.window) < credit
 
     # -- what happens to a call ---------------------------------------------------------------

@@ -69,7 +69,7 @@ def test_only_commands_that_exist_are_offered() -> None:
         "gapless status",
         "gapless stop",
         "gapless cutover",
-        "gapless sidecar",
+        "gapless sidecar remove",  # and itself, which is a group
         "gapless push",
         "gapless tail",
         "gapless generate quotes",
@@ -299,7 +299,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             Check(f"check {number}", lambda: None, lambda _, verdict=verdict: verdict)  # type: ignore[misc]  # a lambda's default has no annotation
             for number, verdict in enumerate(verdicts)
         ]
-        monkeypatch.setattr("gapless.doctor.CHECKS", fakes)
+        monkeypatch.setattr("gapless.doctor.checks_of", lambda _: tuple(fakes))
 
     return install
 
