@@ -14,7 +14,6 @@ has set, and changes nothing for the caller.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
@@ -145,7 +144,9 @@ def _settings(
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keeps PySpark from printing every error as JSON before it raises it."""
-    logger = logging.getLogger("SQLQueryContextLogger")
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # a plain one fails later errors
     was, logger.disabled = logger.disabled, True
     try:
         yield
