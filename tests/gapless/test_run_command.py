@@ -213,6 +213,18 @@ def test_a_cluster_that_is_not_there_is_said_at_once(
     assert "no Ray cluster can be reached at '127.0.0.1:1'" in outcome.err
 
 
+def test_a_status_without_jobs_or_clusters_says_so_and_what_to_do(
+    gapless: Gapless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It starts no cluster, so it does not advise to leave out an address that nobody gave."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("gapless.actors.whereabouts.at_hand", list)
+    outcome = gapless("status")
+    assert outcome.code == 2
+    assert "no job runs on this machine, nor does a Ray cluster" in outcome.err
+    assert "gapless run" in outcome.err
+
+
 # -- on a real Ray --------------------------------------------------------------------------------
 
 

@@ -94,12 +94,16 @@ def _list(address: str, as_json: bool) -> bool:
     from gapless.actors.handle import AUTO
     from gapless.actors.whereabouts import at_hand, is_gone, jobs_at
     from gapless.commands.job_views import described, is_whole, listed
+    from gapless.protocol.errors import Misuse
 
     views: list[tuple[str, str, JobView | str]] = []
     if address == AUTO and cluster.is_free():
         found = {at: jobs for at, jobs in jobs_at(at_hand()).items() if not is_gone(jobs)}
         if not found:
-            cluster.connect(address)  # which says that there is none
+            raise Misuse(
+                "no job runs on this machine, nor does a Ray cluster: name that of another machine "
+                "with --address HOST:PORT, or start a job (`gapless run`)"
+            )
         for at, jobs in found.items():
             if isinstance(jobs, list) and jobs:
                 views += _looked_at(at)
