@@ -209,6 +209,7 @@ class Pump:
     def _run_timers(self) -> None:
         now = now_ms()
         while self._timers and self._timers[0][0] <= now and self._ended is None:
+            self._busy = "work of its shell", now_ms()
             heapq.heappop(self._timers)[2]()
 
     def _tick(self) -> None:

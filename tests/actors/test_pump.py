@@ -195,6 +195,23 @@ def test_a_full_inbox_keeps_no_timer_waiting_for_longer_than_a_burst() -> None:
     assert heard.index(-1) <= pumps.BURST_MAX
 
 
+def test_a_pump_that_is_inside_work_whose_time_has_come_says_so_too() -> None:
+    """A look at a source, say, whose disk takes seconds."""
+    turned = Turned(Machine())
+    busy: list[tuple[str, int] | None] = []
+
+    def look() -> None:
+        busy.append(turned.pump.busy)
+        turned.pump.stop("all")
+
+    turned.pump.do(lambda: turned.pump.later(20, look))
+    turned.pump.start()
+    turned.ends()
+    [inside] = busy
+    assert inside is not None
+    assert inside[0] == "work of its shell"
+
+
 def test_whoever_asks_a_busy_pump_for_too_long_is_told_whether_it_was_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
