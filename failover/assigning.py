@@ -44,7 +44,7 @@ class Assignment:
     assigned: tuple[str, ...]
     awaited: tuple[str, ...]
     stuck: tuple[str, ...] = ()
-    """Taken away for they live, and do not move."""
+    """Taken away because they live and do not move."""
 
 
 def assignment(

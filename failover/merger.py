@@ -178,7 +178,7 @@ class Merger:
         return self._links.is_fenced(life)
 
     def forget(self, slot: str) -> None:
-        """Forgets who may not feed us any more of a slot that nobody of feeds us."""
+        """Forgets the fence of a slot none of whose lives feeds us."""
         self._links.forget(slot)
 
     def obeys(self, term: int) -> bool:

@@ -127,7 +127,7 @@ class Standing:
     advanced_at: int = 0
     """When it was last durable further than before."""
     failures: int = 0
-    """How often it was taken away for it did not move, since it was awaited last."""
+    """How often it was taken away because it did not move, since it was last awaited."""
     is_forgiven: bool = False
     """Whether a new life has had its time to move from its first report on, since the output moved
     last: once, as lives that die again and again would else be waited for all the time.
@@ -173,7 +173,7 @@ class Slot:
         self.trials = Backoff(timing)
         """The back-off of successors: one that fails is no failure of the current life."""
         self.oddities = Backoff(timing)
-        """The back-off of lives that were replaced for they were the odd ones: see diverging.py."""
+        """The back-off of lives that were replaced because they were odd: see diverging.py."""
         self.standing = Standing(now)
         """Of a merger: see assigning.py."""
         self.heard_at = now

@@ -83,7 +83,7 @@ class Strain:
             return ""
         self._told_at = now
         figures = (
-            f"{lost} lives are over so far, {taken} of them were replaced for they were slow or "
+            f"{lost} lives are over so far, {taken} of them were replaced for being slow or "
             f"silent, {needless} that were suspected spoke again; {self._late} of {self._lives} "
             f"lives are late now, own ticks come every {self._ticks.mean_ms} ms"
         )

@@ -65,8 +65,8 @@ class Timing:
     busy_ms: int = 30_000
     """A life that says that it is busy may be silent, or say nothing else, for that long."""
     replace_ms: int = 20_000
-    """So often one more life of a shard may be replaced for it is slow or silent, beyond those that
-    may be at once: replacing what is slow makes all slower.
+    """After each such wait one more life of a shard may be replaced for being slow or silent,
+    beyond those that may be replaced at once: replacing what is slow makes everything slower.
     """
     join_ms: int = 5000
     """A replica that takes in what it begins with, and does not run yet, may be silent for longer,
