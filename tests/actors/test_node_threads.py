@@ -131,7 +131,7 @@ class Cluster:
         self.tries = 0
         monkeypatch.setattr(hosts, "host_class", lambda: None)
         monkeypatch.setattr(hosts, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(hosts.Hosts, "_make", lambda *_: Anything())
+        monkeypatch.setattr(hosts.Hosts, "_make", lambda *_, **__: Anything())
         monkeypatch.setattr(hosts.Hosts, "kill", lambda *_: None)
         monkeypatch.setattr(hosts, "ray", self)
         self.hosts = Hosts("job", "dir", 1, None)

@@ -153,8 +153,8 @@ def test_nothing_of_a_run_is_left_behind_it(monkeypatch: pytest.MonkeyPatch) -> 
     made: list[weakref.ref[Simulation]] = []
 
     class Watched(Simulation):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
+        def __init__(self, *args: Any, **how: Any) -> None:
+            super().__init__(*args, **how)
             made.append(weakref.ref(self))
 
     monkeypatch.setattr(simulator, "Simulation", Watched)
