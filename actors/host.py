@@ -25,7 +25,6 @@ from gapless.actors.actor_class import actor_class, entitle
 from gapless.actors.book import Book
 from gapless.actors.merger import MergerShell
 from gapless.actors.own_process import slay, started
-from gapless.actors.priority import lift
 from gapless.actors.replica import ReplicaShell
 from gapless.actors.setup import JobDir, Setup
 from gapless.failover.messages import Life
@@ -47,8 +46,6 @@ SPARE_S = 5.0
 """How often a spare looks whether the job still is."""
 UNATTENDED_S = 5.0
 """From the end of a life to that of its process, where no root ends it: it would wait for ever."""
-
-_log = logging.getLogger("gapless.actors")
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,6 @@ class Host:
 
     def become(self, setup: Setup, book: Book) -> About:
         """Becomes a life. Raises where it cannot begin: a directory that does not read, say."""
-        if not lift():
-            _log.warning("%s keeps the low priority of a spare: it may not raise it", setup.life)
         job_dir = JobDir(setup.job_dir)
         is_replica = isinstance(setup.start, ReplicaStart)
         kind: type[ReplicaShell | MergerShell] = ReplicaShell if is_replica else MergerShell

@@ -11,7 +11,6 @@ root's pump has threads do it.
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,7 +24,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gapless.actors.book import Book
 from gapless.actors.host import NAMESPACE, About, host_class
-from gapless.actors.priority import calm
 from gapless.actors.setup import Setup
 from gapless.failover.messages import Life
 from gapless.protocol.errors import GaplessError
@@ -59,12 +57,10 @@ class Hosts:
         self._spares_wanted = spares
         self._class = host_class()
         self._runtime_env = dict(runtime_env or {})
-        self._calm_env = calm(self._runtime_env)
         self._lock = threading.Lock()
         self._turn = threading.Semaphore(1)  # of who makes spares
         self._spares: dict[str, list[Any]] = {}
         self._failed: dict[str, tuple[int, float]] = {}  # by node, how often, and when last
-        self._on_machine: dict[str, str] = {}
         self._is_over = False
 
     # -- finding ------------------------------------------------------------------------------
@@ -139,9 +135,8 @@ class Hosts:
                 return handle
             self.kill(handle)
 
-    def _make(self, node: str, *, is_spare: bool = False) -> Any:
-        env = self._calm_env if is_spare and self._is_here(node) else self._runtime_env
-        options: dict[str, Any] = {"runtime_env": env} if env else {}
+    def _make(self, node: str) -> Any:
+        options: dict[str, Any] = {"runtime_env": self._runtime_env} if self._runtime_env else {}
         return self._class.options(
             name=f"{self._prefix}{uuid4().hex}",
             namespace=NAMESPACE,
@@ -177,7 +172,7 @@ class Hosts:
 
     def _make_spare(self, node: str) -> bool:
         """Whether one could be made."""
-        handle = self._make(node, is_spare=True)
+        handle = self._make(node)
         try:
             ray.get(handle.about.remote(), timeout=START_S)
         except RayError as e:
@@ -188,13 +183,6 @@ class Hosts:
         self._failed.pop(node, None)
         self._keep(About(None, node, 0), handle)
         return True
-
-    def _is_here(self, node: str) -> bool:
-        """Whether a node is of this machine, where our interpreter is what its processes run."""
-        if node not in self._on_machine:
-            look: Any = ray.nodes
-            self._on_machine |= {each["NodeID"]: each["NodeManagerHostname"] for each in look()}
-        return self._on_machine.get(node) == socket.gethostname()
 
     # -- ending -------------------------------------------------------------------------------
 
