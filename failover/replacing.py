@@ -31,31 +31,34 @@ def is_needed(slot: Slot, desired: Desired) -> bool:
     return current.state == "suspected" or current.plan != desired.plan_of(slot.index)
 
 
-def is_slow(slot: Slot) -> bool:
-    """Whether its current life is suspected of what a busy machine makes of any life."""
+def is_doubted(slot: Slot, desired: Desired) -> bool:
+    """Whether its current life is replaced for nothing but what a busy machine makes of any life:
+    a ration holds that. A plan that people do not want any more is replaced beyond all rations.
+    """
     current = slot.current
-    return current is not None and bool(current.suspicion) and current.suspicion != DIVERGES
+    if current is None or current.plan != desired.plan_of(slot.index):
+        return False
+    return bool(current.suspicion) and current.suspicion != DIVERGES
 
 
-def next_slot(shard: Shard, desired: Desired, now: int) -> Slot | None:
-    """The slot whose life is replaced next; None where there is none, or all wait."""
-    outdated: Slot | None = None
-    for slot in shard.replicas.values():
-        if slot.index >= desired.replicas or not is_needed(slot, desired):
-            continue
-        if slot.successor is not None or not slot.trials.allows(now):
-            continue
-        if slot.current is not None and not _may_be_next(slot, slot.current, now):
-            continue
-        if slot.current is not None and slot.current.state == "suspected":
-            return slot
-        outdated = outdated or slot
-    return outdated
+def waiting(shard: Shard, desired: Desired, now: int) -> list[Slot]:
+    """The slots whose lives may be replaced next, those of suspected ones first."""
+    slots = [
+        slot
+        for slot in shard.replicas.values()
+        if slot.index < desired.replicas and is_needed(slot, desired) and _may_be_next(slot, now)
+    ]
+    return sorted(slots, key=lambda slot: slot.shown != "suspected")
 
 
-def _may_be_next(slot: Slot, current: Known, now: int) -> bool:
-    """Whether the back-off of odd ones lets it be replaced: the next may be as odd."""
-    return current.suspicion != DIVERGES or slot.oddities.allows(now)
+def _may_be_next(slot: Slot, now: int) -> bool:
+    """Whether nobody is beside its life, and the back-offs of successors, and of odd ones where it
+    is odd, let another try: the next may fail, or be as odd.
+    """
+    if slot.successor is not None or not slot.trials.allows(now):
+        return False
+    is_odd = slot.current is not None and slot.current.suspicion == DIVERGES
+    return not is_odd or slot.oddities.allows(now)
 
 
 def has_successor(shard: Shard) -> bool:

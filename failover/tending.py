@@ -114,13 +114,19 @@ class Tending(Hearing):
             elif goes_on and not needed:
                 self._cancel(slot, beside, "the life beside it goes on", now)
         if self._may_start_successor(shard):
-            waits = replacing.next_slot(shard, self.desired, now)
-            if waits is None or (replacing.is_slow(waits) and not self._may_replace(shard, now)):
-                return
-            plan = self.desired.plan_of(waits.index)
-            waits.successor = self._start_replica(shard, waits, plan, INF, now)
-            if waits.successor is not None and replacing.is_slow(waits):
+            self._start_successor(shard, now)
+
+    def _start_successor(self, shard: Shard, now: int) -> None:
+        """Beside the first that waits for one, and that the ration does not hold."""
+        for slot in replacing.waiting(shard, self.desired, now):
+            is_doubted = replacing.is_doubted(slot, self.desired)
+            if is_doubted and not self._may_replace(shard, now):
+                continue
+            plan = self.desired.plan_of(slot.index)
+            slot.successor = self._start_replica(shard, slot, plan, INF, now)
+            if slot.successor is not None and is_doubted:
                 self._replaces(shard, now)
+            return
 
     def _may_start_successor(self, shard: Shard) -> bool:
         """One at a time."""

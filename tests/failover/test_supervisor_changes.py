@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.failover import ration
 from gapless.failover.desired import Desired, Scale, Stop, Switch
 from gapless.failover.effects import (
     Command,
 )
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
-from tests.failover.supervised import machine, whole
+from tests.failover.supervised import machine, shown, whole
 from tests.failover.supervised_lives import TIMING
 
 # -- scale and switch -------------------------------------------------------------------------
@@ -47,6 +48,25 @@ def test_a_rolling_switch_replaces_one_life_after_the_other_and_loses_nothing() 
         assert len(world.lives) <= 5 + 1 + 1  # one that comes, one that goes
     assert fewest == 3
     assert [machine(world, f"r0.{i}").plan for i in range(3)] == ["q", "s", "q"]
+
+
+@pytest.mark.parametrize("plans", [("q",), ("p", "q")])
+def test_a_switch_goes_on_where_a_slow_life_finds_no_replacement_left(
+    plans: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ration, "REPLACEMENTS_MAX", 0)
+    world = whole()
+    stuck = machine(world, "r0.0")
+    stuck.is_stuck = True
+    world.run(2_000)
+    assert shown(world, "r0.0") == "suspected"
+    assert machine(world, "r0.0") is stuck
+    world.command(Switch(plans))
+    world.run(5_000)
+    wanted = [plans[i % len(plans)] for i in range(3)]
+    assert [machine(world, f"r0.{i}").plan for i in range(3)] == wanted
+    is_ordered = wanted[0] != "p"
+    assert (machine(world, "r0.0") is not stuck) == is_ordered  # beyond the ration only then
 
 
 def test_a_plan_that_cannot_run_replaces_nobody() -> None:
