@@ -85,9 +85,7 @@ class Execution(Iterator[Frame]):
         while feeds:
             name = min(feeds, key=lambda source: intakes[source].progress)
             for frame, marks in feeds[name]:
-                out = graph.push(name, frame, marks)
-                if out:
-                    yield out
+                yield from graph.parts(name, frame, marks)
                 if len(feeds) > 1:
                     break
             else:

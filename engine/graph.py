@@ -7,21 +7,23 @@ Steps are numbered so that each reads sources and earlier steps only; what the l
 the graph's output. A push goes depth first: what an operator puts out is taken by its first
 consumer, and by all that follow from that, before its second consumer sees it. At a fork all
 consumers get the same frame, as frames never change. What says nothing (no rows, no stable, no
-marks) goes no further. All output that one push caused is given back as one frame.
+marks) goes no further. All output that one push caused is given back as one frame, or in `parts`:
+a step that gives its output in parts makes the next one when all that follows from this one is out.
 
 Either a push is done whole or the graph has failed: operators that have seen a frame and others
 that have not cannot go on together, so after an error every call is refused with the first reason.
+The same holds for parts that are not read to their end, and nothing else is called between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
 
-from gapless.operators.operator import Marks, Operator, check_schema
+from gapless.operators.operator import Marks, Operator, Out, check_schema, one_frame
 from gapless.operators.state import State, as_part, facts, part, read_facts
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug, DecodeError, MemoryLimit, Misuse, StreamViolation
@@ -41,6 +43,7 @@ _UNFIT = (
 )
 """What comes of tables of the right names and columns with rows that no operator has written."""
 
+_NOT_READ = "a push whose output was not read to its end"
 _GRAPH = "graph"  # the part of a snapshot that is no step's
 
 
@@ -77,6 +80,7 @@ class _Node:
     __slots__ = (
         "busy_ns",
         "consumers",
+        "cuts",
         "frames",
         "has_state",
         "name",
@@ -91,6 +95,7 @@ class _Node:
         self.operator = step.operator
         self.name = step.title or type(step.operator).__name__
         self.push = step.operator.push
+        self.cuts = type(step.operator).parts is not Operator.parts
         self.has_state = type(step.operator).nbytes is not Operator.nbytes
         self.consumers: tuple[_Edge, ...] = ()
         self.frames = 0
@@ -101,6 +106,8 @@ class _Node:
 
 
 _Edge = tuple[_Node, int]  # a consumer, and which of its inputs this is
+_Waiting = tuple[_Edge, Frame, Marks] | tuple[_Node, Iterator[Out]]
+"""What is yet to be pushed, or the parts of an output that are yet to be made."""
 
 
 class Graph:
@@ -151,6 +158,27 @@ class Graph:
         The output is one frame, in element order, with the last stable. An error of an operator, or
         `MemoryLimit`, is raised once and the graph has failed; nothing of this push is put out.
         """
+        outs = list(self._through(*self._taken(source, frame, marks)))
+        out = one_frame(self.schema, outs) if outs else self._nothing
+        if out.stable is not None:
+            self.stable = out.stable
+        return out
+
+    def parts(self, source: str, frame: Frame, marks: Marks = ()) -> Iterator[Frame]:
+        """`push`, with the output in parts: each is made when it is asked for, and says something.
+
+        They are to be read to their end before anything else is called.
+        """
+        for part in self._through(*self._taken(source, frame, marks)):
+            if part.stable is not None:
+                self.stable = part.stable
+            if part:
+                yield part
+
+    def _taken(
+        self, source: str, frame: Frame, marks: Marks
+    ) -> tuple[tuple[_Edge, ...] | None, Frame, Marks]:
+        """Who reads the source, None where there is nothing to be read; and the frame's marks."""
         entry = self._entries.get(source)
         if entry is None or self._failure is not None:
             self._refuse(source)
@@ -158,18 +186,28 @@ class Graph:
         stable = frame.stable
         if stable is not None and source in self.time_columns:
             marks = (*marks, Punctuation(((self.time_columns[source], stable),)))
-        if not (stable is not None or marks or len(frame)):
-            return self._nothing
+        says = stable is not None or marks or len(frame)
+        return entry if says else None, frame, marks
+
+    def _through(
+        self, entry: tuple[_Edge, ...] | None, frame: Frame, marks: Marks
+    ) -> Iterator[Frame]:
+        """All that comes out; unless it is read to its end, or where it raises, the graph fails."""
+        if entry is None:
+            return
+        self._failure = _NOT_READ
         try:
-            out = self._gather(self._flow(entry, frame, marks))
-            if self._memory_limit is not None:
-                self._check_memory(self._memory_limit)
+            for number, out in enumerate(self._flow(entry, frame, marks)):
+                if number:
+                    self._check_memory()
+                yield out
+            self._check_memory()
+        except GeneratorExit:
+            raise
         except BaseException as e:
             self._fail(e)
             raise
-        if out.stable is not None:
-            self.stable = out.stable
-        return out
+        self._failure = None
 
     def finish(self, source: str) -> Frame:
         """The end of a source: nothing more will come of it."""
@@ -177,25 +215,32 @@ class Graph:
             self._refuse(source)
         return self.push(source, Frame.empty(self.sources[source], INF))
 
-    def _flow(self, consumers: tuple[_Edge, ...], frame: Frame, marks: Marks) -> list[Frame]:
+    def _flow(self, consumers: tuple[_Edge, ...], frame: Frame, marks: Marks) -> Iterator[Frame]:
         """Sends a frame through the graph; the frames that come out, in order."""
-        outs: list[Frame] = []
-        waiting: list[tuple[_Edge, Frame, Marks]] = []  # other consumers, until it is their turn
+        if not consumers:
+            yield frame
+        # Consumers and further parts, until it is their turn.
+        waiting: list[_Waiting] = [(edge, frame, marks) for edge in reversed(consumers)]
         clock = self._clock
         since = clock() if clock is not None else 0
-        while True:
-            if not consumers:
-                outs.append(frame)
-            elif frame.batch.num_rows or frame.stable is not None or marks:
-                if len(consumers) > 1:
-                    waiting += [(edge, frame, marks) for edge in consumers[:0:-1]]
-                waiting.append((consumers[0], frame, marks))
-            if not waiting:
-                return outs
-            (node, port), frame, marks = waiting.pop()
-            node.frames += 1
-            node.rows_in += frame.batch.num_rows
-            frame, marks = node.push(port, frame, marks)
+        while waiting:
+            given = waiting.pop()
+            out: Out | None
+            if len(given) == 3:
+                (node, port), frame, marks = given
+                node.frames += 1
+                node.rows_in += frame.batch.num_rows
+                if node.cuts:
+                    waiting.append((node, node.operator.parts(port, frame, marks)))
+                    continue
+                out = node.push(port, frame, marks)
+            else:
+                node, parts = given
+                out = next(parts, None)
+                if out is None:
+                    continue
+                waiting.append(given)
+            frame, marks = out
             node.rows_out += frame.batch.num_rows
             if frame.stable is not None:
                 node.stable = frame.stable
@@ -203,21 +248,16 @@ class Graph:
                 now = clock()
                 node.busy_ns += now - since
                 since = now
-            consumers = node.consumers
+            if not node.consumers:
+                yield frame
+                since = clock() if clock is not None else 0
+            elif frame.batch.num_rows or frame.stable is not None or marks:
+                waiting += [(edge, frame, marks) for edge in reversed(node.consumers)]
 
-    def _gather(self, outs: list[Frame]) -> Frame:
-        """One frame of several: all rows, and the last stable."""
-        if len(outs) == 1:
-            return outs[0]
-        stable = max((f.stable for f in outs if f.stable is not None), default=None)
-        parts = [f for f in outs if len(f)]
-        if not parts:
-            return self._nothing if stable is None else Frame.empty(self.schema, stable)
-        if len(parts) > 1:
-            parts = [Frame.concat([f.with_stable(None) for f in parts])]
-        return parts[0].with_stable(stable)
-
-    def _check_memory(self, limit: int) -> None:
+    def _check_memory(self) -> None:
+        limit = self._memory_limit
+        if limit is None:
+            return
         held = [node.operator.nbytes for node in self._with_state]
         if sum(held) <= limit:
             return

@@ -12,13 +12,14 @@ That memory, `given`, is a part of every checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
 from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
 from gapless.operators.aside import Aside
+from gapless.operators.operator import one_frame
 from gapless.operators.state import State
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DecodeError, Misuse
@@ -27,7 +28,7 @@ from gapless.protocol.schema import StreamSchema
 
 
 class Executor:
-    """One instance of a plan. After an error that `push` raised it is of no more use."""
+    """One instance of a plan. After an error that `parts` raised it is of no more use."""
 
     def __init__(
         self, name: str, plan: Plan | Callable[[], Graph], aside: Aside | None = None
@@ -49,7 +50,6 @@ class Executor:
         self.given: dict[str, int] = dict.fromkeys(self.sources, BEGIN)
         """The last stable that the graph was given, of each source."""
         self._useless = dict.fromkeys(self.sources, BEGIN)  # rows that end before it, by source
-        self._nothing = Frame.empty(self.schema)
 
     @property
     def stable(self) -> int:
@@ -67,7 +67,13 @@ class Executor:
         return 0 if self._puts_aside is None else self._puts_aside.count
 
     def push(self, source: str, frame: Frame) -> Frame:
-        """Takes the next frame of a source; all output that follows, maybe nothing."""
+        """Takes the next frame of a source; all output that follows as one frame, maybe empty."""
+        return one_frame(self.schema, list(self.parts(source, frame)))
+
+    def parts(self, source: str, frame: Frame) -> Iterator[Frame]:
+        """`push`, with the output in parts of bounded rows, each made when it is asked for; to be read
+        to their end before anything else is called.
+        """
         wanted = self.sources.get(source)
         if wanted is None:
             raise Misuse(f"no source {source!r}: this plan reads {', '.join(self.sources)}")
@@ -79,12 +85,10 @@ class Executor:
             thinned = self._thinned(source, stable)
             if thinned != stable:
                 frame = frame.with_stable(thinned)
-        if not frame:
-            return self._nothing
-        out = self._graph.push(source, frame)
-        if frame.stable is not None:
-            self.given[source] = frame.stable
-        return out
+        if frame:
+            yield from self._graph.parts(source, frame)
+            if frame.stable is not None:
+                self.given[source] = frame.stable
 
     def _useful(self, source: str, frame: Frame) -> Frame:
         """Without rows that no output needs any more: a reader skips whole segments only."""

@@ -321,11 +321,11 @@ class Replica(Sending):
             return []
         if event.frame is not None:
             try:
-                out = self.executor.push(event.source, event.frame)
+                for out in self.executor.parts(event.source, event.frame):
+                    self._put_out(out)
             except GaplessError as e:
                 return self._exit(f"{type(e).__name__}: {e}")
             self._rejoin.reads(now)
-            self._put_out(out)
         self._reading.answered(event)
         self._read_at = now
         return self._go_on(now, more=event.more)

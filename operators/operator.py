@@ -10,11 +10,18 @@ is the sum along its path.
 
 Marks are punctuations that travel beside frames: what a stable, which speaks of `_vs` alone, cannot
 say. Whoever has no use for one, or cannot say it of its own output, drops it.
+
+What one push puts out has no bound: a stable that jumps over an hour answers 3,600 windows. An
+operator that may put out far more than it takes in gives it in `parts`, made one after the other, so
+that memory is bounded, and whoever asks for them may do something else in between:
+
+    parts(0, stable(3600))   ->   65,000 answers, stable(40)    65,000 answers, stable(80)    ...
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gapless.operators.state import State, check_no_state
@@ -25,6 +32,10 @@ from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
 
 Marks = tuple[Punctuation, ...]
+
+ANSWER_ROWS_MAX = 1 << 16
+"""Rows of one part of an output, of those operators that give it in parts: some milliseconds of
+work and some megabytes, so that calls for a part cost nothing beside its rows."""
 
 
 class Out(NamedTuple):
@@ -54,6 +65,15 @@ class Operator(ABC):
         An output stable is the largest that is true, and only given when it is larger than the
         last one.
         """
+
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
+        """`push`, its output in parts of about `ANSWER_ROWS_MAX` rows at the most, each made when it
+        is asked for; together they say what `push` gives as one.
+
+        To be read to its end before anything else is called; left before, the operator is of no
+        more use.
+        """
+        yield self.push(source, frame, marks)
 
     @abstractmethod
     def fast_forward(self, t: int) -> int:
@@ -85,10 +105,35 @@ class Operator(ABC):
         """Raises `Bug` where an invariant is broken."""
 
 
+def joined(schema: StreamSchema, parts: Iterable[Out]) -> Out:
+    """The parts of an output as one."""
+    outs = list(parts)
+    marks = tuple(mark for out in outs for mark in out.marks)
+    return Out(one_frame(schema, [out.frame for out in outs]), marks)
+
+
+def one_frame(schema: StreamSchema, frames: Sequence[Frame]) -> Frame:
+    """One frame of several: all rows, and the last stable."""
+    if len(frames) == 1:
+        return frames[0]
+    stable = max((f.stable for f in frames if f.stable is not None), default=None)
+    parts = [f for f in frames if len(f)]
+    if not parts:
+        return Frame.empty(schema, stable)
+    if len(parts) > 1:
+        parts = [Frame.concat([f.with_stable(None) for f in parts])]
+    return parts[0].with_stable(stable)
+
+
 def check_schema(frame: Frame, schema: StreamSchema) -> None:
     """Raises unless a frame is of the schema that an operator was made for."""
     if frame.schema is not schema and frame.schema != schema:
         raise SchemaError(f"the operator takes {schema}, the frame is {frame.schema}")
+
+
+def _through(step: Operator, source: int, outs: Iterator[Out]) -> Iterator[Out]:
+    for frame, marks in outs:
+        yield from step.parts(source, frame, marks)
 
 
 class Chain(Operator):
@@ -101,9 +146,14 @@ class Chain(Operator):
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Sends a frame through all steps."""
+        return joined(self.schema, self.parts(source, frame, marks))
+
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
+        """Sends each part of a step's output through those that follow before the next is made."""
+        outs: Iterator[Out] = iter((Out(frame, marks),))
         for step in self._steps:
-            frame, marks = step.push(source, frame, marks)
-        return Out(frame, marks)
+            outs = _through(step, source, outs)
+        return outs
 
     def fast_forward(self, t: int) -> int:
         """Asks the last step first, and each step before it for what the one behind asks."""

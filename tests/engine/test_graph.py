@@ -46,10 +46,10 @@ class Both(Operator):
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         self.seen.append((source, frame, marks))
-        before = min(self.stables)
+        before = min(self.stables[: self.inputs])
         if frame.stable is not None:
             self.stables[source] = frame.stable
-        now = min(self.stables)
+        now = min(self.stables[: self.inputs])
         return Out(frame.with_stable(now if now > before else None))
 
     def fast_forward(self, t: int) -> int:
@@ -191,6 +191,57 @@ def test_two_outputs_with_a_stable_each_become_one_frame() -> None:
     out = graph.push("s", frame("ins((A,1),30,50)"))
     assert out.elements() == list(parse("ins((A,1),30,50) ins((A,1),30,50) stable(20)", S))
     assert graph.stable == 20
+
+
+class InParts(Both):
+    """A row a part; the stable with the last one."""
+
+    inputs = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = 0
+
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
+        for row in range(len(frame)):
+            self.made += 1
+            part = frame.slice(row, 1, frame.stable if row == len(frame) - 1 else None)
+            yield self.push(source, part, marks)
+
+
+def test_a_part_of_an_output_goes_all_the_way_before_the_next_one_is_made() -> None:
+    cuts, after = InParts(), Both()
+    graph = Graph({"a": S}, [Step(cuts, ("a",)), Step(after, (0, 0))])
+    parts = graph.parts("a", frame("ins((A,1),1,5) ins((B,2),2,5) ins((C,3),3,5) stable(4)"))
+    assert [cuts.made for _ in parts] == [1, 1, 2, 2, 3, 3]
+    assert (graph.stable, graph.counters[0].rows_out, graph.counters[1].rows_in) == (4, 3, 6)
+    again = graph.push("a", frame("ins((A,1),6,9) ins((B,2),6,9) stable(7)"))
+    assert (len(again), again.stable) == (4, 7)
+
+
+def test_a_graph_whose_output_is_not_read_to_its_end_is_of_no_more_use() -> None:
+    graph = Graph({"a": S}, [Step(InParts(), ("a",))])
+    parts = graph.parts("a", frame("ins((A,1),1,5) ins((B,2),2,5)"))
+    next(parts)
+    for forbidden in (graph.snapshot, lambda: graph.fast_forward(3)):
+        with pytest.raises(Misuse, match="not read to its end"):
+            forbidden()
+    del parts
+    with pytest.raises(Misuse, match="not read to its end"):
+        graph.push("a", frame("stable(9)"))
+
+
+def test_a_memory_limit_is_looked_at_between_parts() -> None:
+    class Grows(InParts):
+        @property
+        def nbytes(self) -> int:
+            return 100 * self.made
+
+    grows = Grows()
+    graph = Graph({"a": S}, [Step(grows, ("a",))], memory_limit=150)
+    with pytest.raises(MemoryLimit):
+        list(graph.parts("a", frame("ins((A,1),1,5) " * 9)))
+    assert grows.made == 2
 
 
 def test_what_says_nothing_goes_no_further() -> None:
