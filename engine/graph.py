@@ -169,11 +169,11 @@ class Graph:
 
         They are to be read to their end before anything else is called.
         """
-        for part in self._through(*self._taken(source, frame, marks)):
-            if part.stable is not None:
-                self.stable = part.stable
-            if part:
-                yield part
+        for out in self._through(*self._taken(source, frame, marks)):
+            if out.stable is not None:
+                self.stable = out.stable
+            if out:
+                yield out
 
     def _taken(
         self, source: str, frame: Frame, marks: Marks

@@ -71,8 +71,8 @@ class Executor:
         return one_frame(self.schema, list(self.parts(source, frame)))
 
     def parts(self, source: str, frame: Frame) -> Iterator[Frame]:
-        """`push`, with the output in parts of bounded rows, each made when it is asked for; to be read
-        to their end before anything else is called.
+        """`push`, with the output in parts of bounded rows, each made when it is asked for; to be
+        read to their end before anything else is called.
         """
         wanted = self.sources.get(source)
         if wanted is None:

@@ -12,8 +12,8 @@ Marks are punctuations that travel beside frames: what a stable, which speaks of
 say. Whoever has no use for one, or cannot say it of its own output, drops it.
 
 What one push puts out has no bound: a stable that jumps over an hour answers 3,600 windows. An
-operator that may put out far more than it takes in gives it in `parts`, made one after the other, so
-that memory is bounded, and whoever asks for them may do something else in between:
+operator that may put out far more than it takes in gives it in `parts`, made one after the other:
+memory is bounded, and whoever asks for them may do something else in between.
 
     parts(0, stable(3600))   ->   65,000 answers, stable(40)    65,000 answers, stable(80)    ...
 """
@@ -67,8 +67,8 @@ class Operator(ABC):
         """
 
     def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
-        """`push`, its output in parts of about `ANSWER_ROWS_MAX` rows at the most, each made when it
-        is asked for; together they say what `push` gives as one.
+        """`push`, its output in parts of about `ANSWER_ROWS_MAX` rows at the most, each made when
+        it is asked for; together they say what `push` gives as one.
 
         To be read to its end before anything else is called; left before, the operator is of no
         more use.
