@@ -1,10 +1,12 @@
 """A jumpstart: how a life gets what it begins with. It tries its origins in order, the best first.
 
-    live peer     its snapshot, over the network; a large   asked once, waited for snapshot_ms,
-                  one by the disk that they share           or while it says that one is coming
+    live peer     its snapshot, over the network; a large   asked once, waited for snapshot_ms, or
+                  one by the disk that they share           while one is coming: busy_ms at most
     stored        a checkpoint from the disk                None where it does not verify
     replay        nothing: the plan begins as new           always works
 
+A disk that hangs answers nothing: neither a peer that writes on it nor whoever reads it is waited
+for longer than busy_ms.
 What does not fit (another plan's checkpoint, an answer of a life that was not asked) is not used.
 Nor is a state whose sources cannot be opened where it left them, as trimming may have been faster.
 """
@@ -34,7 +36,7 @@ JUMPSTART = Lifecycle(
             "none": "choosing",
             "silence": "choosing",
         },
-        "loading": {"a checkpoint": "begun", "none": "choosing"},
+        "loading": {"a checkpoint": "begun", "none": "choosing", "silence": "choosing"},
         "begun": {"does not fit": "choosing"},
     },
 )
@@ -52,7 +54,8 @@ class Jumpstart:
         self._left = list(start.origins)
         self._timing = timing
         self._origin: Origin | None = None
-        self._asked_at = 0
+        self._asked_at = 0  # or told that it is coming
+        self._since = 0  # when it began to ask, or to load
         self._loading = ""  # the checkpoint that is being read
 
     @property
@@ -78,7 +81,7 @@ class Jumpstart:
     def choose(self, now: int) -> list[Effect]:
         """Goes on with the next origin."""
         origin = self._origin = self._left.pop(0)
-        self._asked_at = now
+        self._asked_at = self._since = now
         self.found = None
         match origin:
             case LivePeer(life):
@@ -101,7 +104,7 @@ class Jumpstart:
             return []
         if reply.stored:
             self.state = JUMPSTART.after(self.state, "it is on the disk")
-            self._loading = reply.stored
+            self._loading, self._since = reply.stored, now
             return [LoadCheckpoint(reply.stored)]
         return self._got(reply.checkpoint, "a snapshot", now)
 
@@ -114,8 +117,10 @@ class Jumpstart:
         return drops + self._got(loaded.checkpoint, "a checkpoint", now)
 
     def on_tick(self, now: int) -> list[Effect]:
-        """Gives a peer up that says nothing."""
-        if self.state != "asking" or now - self._asked_at < self._timing.snapshot_ms:
+        """Gives a peer up that says nothing, and what takes longer than anything may."""
+        is_silent = self.state == "asking" and now - self._asked_at >= self._timing.snapshot_ms
+        is_waited_for = self.state in ("asking", "loading")
+        if not is_silent and not (is_waited_for and now - self._since >= self._timing.busy_ms):
             return []
         self.state = JUMPSTART.after(self.state, "silence")
         return self.choose(now)

@@ -63,7 +63,9 @@ class Timing:
     hang_max_ms: int = 15_000
     """A life without a heartbeat for that long is suspected however slow the machines are."""
     busy_ms: int = 30_000
-    """A life that says that it is busy may be silent, or say nothing else, for that long."""
+    """A life that says that it is busy may be silent, or say nothing else, for that long. So long
+    a joining replica waits for a snapshot that is coming, and for a file to be read.
+    """
     replace_ms: int = 20_000
     """After each such wait one more life of a shard may be replaced for being slow or silent,
     beyond those that may be replaced at once: replacing what is slow makes everything slower.

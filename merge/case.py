@@ -79,6 +79,10 @@ class Case(ABC):
         """What is kept back of an input, oldest first."""
         return []
 
+    def held_rows(self, number: int) -> int:  # noqa: ARG002  # see `hold`
+        """How many rows that is."""
+        return 0
+
     def admit(self, number: int) -> list[Frame]:  # noqa: ARG002  # see `hold`
         """Takes in what was kept back of an input that now qualifies; what goes out."""
         return []

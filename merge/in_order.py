@@ -44,6 +44,7 @@ class InOrder(Case):
         """The largest `vs` put out."""
         self._last: dict[int, int] = {}  # the largest `vs` of each input
         self._held: dict[int, list[Frame]] = {}
+        self._held_rows: dict[int, int] = {}  # of each, counted once
 
     def attach(self, number: int) -> None:
         """Opens the state of an input."""
@@ -53,23 +54,30 @@ class InOrder(Case):
         """Frees the state of an input."""
         del self._last[number]
         self._held.pop(number, None)
+        self._held_rows.pop(number, None)
 
     def hold(self, number: int, frame: Frame) -> None:
         """Checks the rows, and keeps them back."""
-        rows = len(frame) + sum(map(len, self._held.get(number, [])))
+        rows = len(frame) + self.held_rows(number)
         if rows > HELD_ROWS_MAX:
             raise violation(frame, 0, f"at most {HELD_ROWS_MAX} rows before the output gets there")
         self._check(number, frame, frame.vs)
         self._last[number] = int(frame.vs[-1])
         self._held.setdefault(number, []).append(frame.with_stable(None))
+        self._held_rows[number] = rows
 
     def held(self, number: int) -> list[Frame]:
         """What is kept back."""
         return self._held.get(number, [])
 
+    def held_rows(self, number: int) -> int:
+        """How much that is."""
+        return self._held_rows.get(number, 0)
+
     def admit(self, number: int) -> list[Frame]:
         """Takes in what was kept back."""
         out = []
+        self._held_rows.pop(number, None)
         for frame in self._held.pop(number, []):
             out += self._pass(number, frame, frame.vs)
         return out
@@ -125,6 +133,9 @@ class InOrder(Case):
         """No input is behind BEGIN, none holds more than it may."""
         if self.newest < BEGIN or min(self._last.values(), default=BEGIN) < BEGIN:
             raise Bug("a start below BEGIN")
+        held = {number: sum(map(len, frames)) for number, frames in self._held.items()}
+        if held != self._held_rows:
+            raise Bug(f"held back are {held} rows, counted {self._held_rows}")
 
     def live(self) -> Frame:
         """The rows at the newest start, where the case keeps them."""

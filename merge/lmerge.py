@@ -159,8 +159,7 @@ class LMerge:
         entry = self._members.get(number)
         if not self._case.holds_back or entry.qualifies(self.stable):
             return True
-        held = sum(map(len, self._case.held(number)))
-        return held + rows <= in_order.HELD_ROWS_MAX
+        return self._case.held_rows(number) + rows <= in_order.HELD_ROWS_MAX
 
     def feedback(self, number: int, at_most: int = INF) -> int:
         """Events with a final `ve` below this time are settled: the input need not send them.

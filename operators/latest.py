@@ -11,7 +11,8 @@ there, and the others are no events. So the table depends on nothing but the row
 A row that comes at ts changes only what is there at ts or later: it takes over from its
 predecessor. As no row comes below the input's stable, that stable is the output's. What the next
 row of its key has ended at or below the stable can have no new successor and is forgotten; the last
-of each key stays, so state grows with the keys.
+of each key stays, so state grows with the keys. What ends is on an agenda: a stable looks at what
+it settles, and not at the keys.
 
 Rows of a key, oldest first, are a chain in which each ends where the next one starts. A frame is
 handled at once: the rows of the keys that it touches, old and new, are sorted by key and time, and
@@ -29,8 +30,9 @@ import pyarrow as pa
 from gapless.kernels import Chains, KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
+from gapless.operators.agenda import Agenda
 from gapless.operators.events import events_of
-from gapless.operators.numbers import numbers_schema
+from gapless.operators.numbers import numbers_schema, unique
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.payloads import Payloads
@@ -44,7 +46,7 @@ from gapless.protocol.schema import StreamSchema
 _PLACE = numbers_schema("key", "vs")
 _EVENTS = "events"
 RESTORE_ROWS = 16_384
-"""Taken back at a time: sorting so many costs a quarter for each row of what sorting all does."""
+"""Taken back at a time: what a call holds beside the tables is as small as that."""
 
 
 @dataclass(slots=True)
@@ -92,6 +94,7 @@ class LatestBy(Operator):
         self._vs = Column(INF)
         self._ve = Column(INF)
         self._payload = Column(0)
+        self._ending = Agenda()  # places whose event has an end; some have an earlier one by now
         self._stable = BEGIN
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
@@ -179,6 +182,8 @@ class LatestBy(Operator):
         self._fit()
         self._payloads.use(chain.after[new])
         self._payloads.drop(chain.before[new & (chain.place >= 0)])
+        ends = ((chain.ends != INF) & (chain.ends != self._ve.values[place])).nonzero()[0]
+        self._ending.add(chain.ends[ends], place[ends])
         self._key.values[place] = chain.key
         self._vs.values[place] = chain.vs
         self._ve.values[place] = chain.ends
@@ -189,7 +194,7 @@ class LatestBy(Operator):
 
     def _settle(self, t: int) -> None:
         """Forgets what has ended: no row can come between it and its successor."""
-        settled = ((self._key.values >= 0) & (self._ve.values <= t)).nonzero()[0]
+        settled = self._settled(t)
         if len(settled):
             self._of_key.remove(settled)
             self._places.release(settled)
@@ -200,6 +205,17 @@ class LatestBy(Operator):
             self._fit()
         if t == INF:
             self._keys = KeyTable(self._keys.schema)
+
+    def _settled(self, t: int) -> Ids:
+        """The places whose event ends at t or before."""
+        if t == INF:
+            self._ending = Agenda()
+            return (self._key.values >= 0).nonzero()[0]
+        _, due = self._ending.due(t + 1)
+        if not len(due):
+            return due
+        due = unique(due[due < self._places.capacity])  # the others are free
+        return due[self._ve.values[due] <= t]  # a free place has no end
 
     def _fit(self) -> None:
         for column in (self._key, self._vs, self._ve, self._payload):
@@ -227,15 +243,47 @@ class LatestBy(Operator):
         return {FACTS: facts(stable=self._stable), _EVENTS: events.batch}
 
     def restore(self, state: State) -> None:
-        """Takes the events back, as rows that have just come."""
+        """Takes the events back."""
         check_names(state, FACTS, _EVENTS)
         (self._stable,) = read_facts(state, "stable")
         events = events_of(state, _EVENTS, self.schema)
         for start in range(0, len(events), RESTORE_ROWS):
-            self._take_in(events.slice(start, RESTORE_ROWS))
-        ends = self._ve.values[self._key.values >= 0]
-        if not np.array_equal(np.sort(ends), np.sort(events.ve)) or (ends < self._stable).any():
+            self._take_back(events.slice(start, RESTORE_ROWS))
+        if not self._is_chained() or (len(events) and int(events.ve.min()) < self._stable):
             raise DecodeError(f"snapshot.{_EVENTS}", "events do not end where the next ones start")
+
+    def _take_back(self, events: Frame) -> None:
+        """Enters events as they stand; whether they follow one another shows once all are there."""
+        payloads = self._payloads.intern(events.payload)
+        self._payloads.use(payloads)
+        keys, _ = self._keys.intern(events.payload.select(self._key_columns))
+        columns = [pa.array(keys), pa.array(events.vs)]
+        place, new = self._places.intern(pa.RecordBatch.from_arrays(columns, schema=_PLACE))
+        if not new.all():
+            raise DecodeError(f"snapshot.{_EVENTS}", "two events of a key start at one time")
+        self._fit()
+        self._key.values[place] = keys
+        self._vs.values[place] = events.vs
+        self._ve.values[place] = events.ve
+        self._payload.values[place] = payloads
+        self._of_key.add(keys, place)
+        ends = (events.ve != INF).nonzero()[0]
+        self._ending.add(events.ve[ends], place[ends])
+
+    def _is_chained(self) -> bool:
+        """Whether each event ends where the next one of its key starts, and the last of each key
+        never. Only keys of several events have to be sorted for that.
+        """
+        key, ve = self._key.values, self._ve.values
+        last = np.zeros(self._keys.capacity, np.bool_)
+        lasts = key[(key >= 0) & (ve == INF)]
+        last[lasts] = True
+        if not len(lasts) == np.count_nonzero(last) == len(self._keys):
+            return False
+        _, places = self._of_key.probe(unique(key[(key >= 0) & (ve != INF)]))
+        places = places[np.lexsort((self._vs.values[places], key[places]))]
+        follows = key[places][1:] == key[places][:-1]
+        return bool((ve[places][:-1] == self._vs.values[places][1:])[follows].all())
 
     # -- looking at it ------------------------------------------------------------------------
 
@@ -248,7 +296,8 @@ class LatestBy(Operator):
         """Bytes of tables, chains and columns."""
         tables = int(self._keys.nbytes) + int(self._places.nbytes) + self._payloads.nbytes
         columns = (self._key, self._vs, self._ve, self._payload)
-        return tables + int(self._of_key.nbytes) + sum(column.nbytes for column in columns)
+        held = tables + int(self._of_key.nbytes) + self._ending.nbytes
+        return held + sum(column.nbytes for column in columns)
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
@@ -266,3 +315,6 @@ class LatestBy(Operator):
             raise Bug("an event does not end where the next one of its key starts")
         if (ve < self._stable).any():
             raise Bug("an event that has ended is still held")
+        _, ending = self._ending.between(BEGIN, INF)
+        if np.setdiff1d(live[ve != INF], ending).size:
+            raise Bug("an event has an end and is not on the agenda")

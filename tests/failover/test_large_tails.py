@@ -34,6 +34,7 @@ from gapless.failover.effects import (
 from gapless.failover.executor import Executor
 from gapless.failover.fold import folded, folded_parts
 from gapless.failover.inputs import Link as Input
+from gapless.failover.jumpstart import Jumpstart
 from gapless.failover.messages import (
     Ack,
     Attach,
@@ -481,6 +482,55 @@ def test_a_peer_gets_a_snapshot_larger_than_a_message_by_the_disk_and_drops_it()
         assert joiner.tail.since == giver.tail.since
         assert len(joiner.tail) == 15
         joiner.validate()
+
+
+def joining() -> Replica:
+    """One that has asked a peer for its snapshot."""
+    origins = (LivePeer(LIFE), Replay())
+    machine = Replica(PEER, started_with(*origins, mergers=(FIRST,)), Executor("plan", LATEST), T)
+    machine.on(Start(), 0)
+    return machine
+
+
+def begins_at(joiner: Replica, coming: SnapshotReply) -> int:
+    """When it begins, where a peer says for ever, with each heartbeat, that one is coming."""
+    for now in range(T.heartbeat_ms, 10 * T.busy_ms, T.heartbeat_ms):
+        joiner.on(coming, now)
+        joiner.on(Tick(), now)
+        if not waits(joiner):
+            return now
+    raise AssertionError("it waits for ever")
+
+
+def test_a_snapshot_that_is_coming_for_ever_is_not_waited_for() -> None:
+    coming = SnapshotReply(LIFE, None, is_coming=True)
+    assert begins_at(joining(), coming) == T.busy_ms
+
+
+class Patient(Jumpstart):
+    """Waits as long as somebody says that one is coming."""
+
+    def on_reply(self, reply: SnapshotReply, now: int) -> list[Effect]:
+        self._since = now
+        return super().on_reply(reply, now)
+
+
+def test_the_test_of_that_wait_sees_who_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "Jumpstart", Patient)
+    with pytest.raises(AssertionError, match="for ever"):
+        begins_at(joining(), SnapshotReply(LIFE, None, is_coming=True))
+
+
+def test_a_checkpoint_that_a_disk_never_gives_is_not_waited_for() -> None:
+    joiner = joining()
+    joiner.on(SnapshotReply(LIFE, None, stored="given-r0.0-3-1-1"), 10)
+    joiner.on(Tick(), 9 + T.busy_ms)
+    assert waits(joiner)
+    joiner.on(Tick(), 10 + T.busy_ms)
+    assert not waits(joiner)
+    late = CheckpointLoaded("given-r0.0-3-1-1", None, "too late")
+    assert joiner.on(late, 11 + T.busy_ms) == []
+    joiner.validate()
 
 
 def test_a_snapshot_that_came_too_late_is_dropped_all_the_same() -> None:

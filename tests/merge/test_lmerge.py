@@ -1,6 +1,7 @@
 """What a caller sees of LMerge beside its output: steps, statistics, divergences, snapshots."""
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from gapless.merge import divergence, in_order, membership
 from gapless.merge.choose import StreamProperties
 from gapless.merge.divergence import SAMPLES_MAX
+from gapless.merge.in_order import InOrder
 from gapless.merge.lmerge import LMerge
 from gapless.merge.membership import DetachedInput
 from gapless.merge.policy import Policy, lag, quorum
@@ -395,6 +397,32 @@ def test_how_much_is_held_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     say(merge, ahead, "ins(F,25,30) ins(G,25,30)")
     assert "at most 3 rows" in str(merge.detached[ahead])
     assert merge.nbytes == empty
+
+
+class Listed(list[Frame]):
+    """Frames that count how often one of them is looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Frame]:
+        Listed.looks += len(self)
+        return super().__iter__()
+
+
+def test_whether_more_may_be_held_back_is_known_without_counting_what_is() -> None:
+    merge = LMerge(DEFAULT_SCHEMA, "r2")
+    ahead = merge.attach(join_at=20)
+    merge.push(ahead, frame("ins(A,20,30)"))
+    case = merge._case
+    assert isinstance(case, InOrder)
+    case._held[ahead] = Listed(case._held[ahead])
+    Listed.looks = 0
+    for i in range(50):
+        assert merge.may_hold(ahead, 1)
+        merge.push(ahead, frame(f"ins(K{i},20,30)"))
+    assert Listed.looks == 0
+    assert case.held_rows(ahead) == sum(map(len, merge._case.held(ahead))) == 51
+    merge.validate()
 
 
 # -- other duties -----------------------------------------------------------------------------

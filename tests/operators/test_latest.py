@@ -1,9 +1,12 @@
 """LatestBy: a row lives until the next row of its key, whatever order they come in."""
 
 import random
+from typing import Any
 
+import numpy as np
 import pytest
 
+from gapless.kernels.keys import Ids
 from gapless.operators import latest as module
 from gapless.operators.latest import LatestBy
 from gapless.operators.operator import Operator
@@ -178,3 +181,58 @@ def test_the_checks_of_this_file_catch_a_broken_one(broken: type[LatestBy]) -> N
             return True
 
     assert any(map(caught, range(10)))
+
+
+class Looked(np.ndarray[tuple[int, ...], np.dtype[np.int64]]):
+    """An array that counts what is computed over it."""
+
+    count = 0
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **how: Any) -> Any:
+        plain = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        Looked.count += max(np.size(x) for x in plain)
+        return getattr(ufunc, method)(*plain, **how)
+
+
+class LooksAtAll(LatestBy):
+    """Looks for what is settled among all that it holds."""
+
+    def _settled(self, t: int) -> Ids:
+        return ((self._key.values >= 0) & (self._ve.values <= t)).nonzero()[0]
+
+
+def looked_at(by_host: LatestBy) -> int:
+    """What ten stables, with an update each, look at where a thousand keys live."""
+    keys = " ".join(f"ins((k{i},1),1,2)" for i in range(1000))
+    say(by_host, f"{keys} stable(2)")
+    for column in (by_host._key, by_host._ve):
+        column.values = column.values.view(Looked)
+    Looked.count = 0
+    for t in range(2, 12):
+        say(by_host, f"ins((k{t},2),{t},{t + 1}) stable({t + 1})")
+    return Looked.count
+
+
+def test_a_stable_looks_at_what_it_settles_and_not_at_all_that_lives() -> None:
+    assert looked_at(make()) < 1000
+    assert looked_at(LooksAtAll(SCHEMA, ["host"])) > 10_000
+
+
+def test_events_are_taken_back_without_being_sorted_unless_their_key_has_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_host = make()
+    say(by_host, " ".join(f"ins((k{i},1),1,2)" for i in range(500)) + " ins((k7,2),5,6)")
+    state, sizes = by_host.snapshot(), []
+    lexsort = np.lexsort
+
+    def counted(keys: Any) -> Any:
+        sizes.append(len(keys[0]))
+        return lexsort(keys)
+
+    monkeypatch.setattr(np, "lexsort", counted)
+    again = make()
+    again.restore(state)
+    assert sizes == [2]  # k7 alone has two
+    again.validate()
+    assert say(again, "ins((k7,3),3,4) stable(6)") == say(by_host, "ins((k7,3),3,4) stable(6)")
