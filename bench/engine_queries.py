@@ -17,9 +17,10 @@ from gapless.bench.netflow import (
     SIDE_LATENESS_MS,
     SLIDE_MS,
 )
-from gapless.engine.graph import Graph, Step
+from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
 from gapless.engine.query import GroupedQuery, Query, source
+from gapless.engine.steps import Step
 from gapless.operators.aggregates import count, max_, sum_
 from gapless.operators.operator import Operator
 from gapless.protocol.errors import Bug

@@ -26,10 +26,11 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from gapless.engine import nodes
-from gapless.engine.graph import Graph, Step
+from gapless.engine.graph import Graph
 from gapless.engine.properties import Properties
 from gapless.engine.query import Query
 from gapless.engine.race import Race
+from gapless.engine.steps import Step
 from gapless.engine.words import node_text
 from gapless.operators.aside import Aside
 from gapless.operators.difference import Difference

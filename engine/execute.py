@@ -17,10 +17,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from gapless.engine.graph import Counters, Graph
+from gapless.engine.graph import Graph
 from gapless.engine.intake import FRAME_ROWS, Intake, Item
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
+from gapless.engine.steps import Counters
 from gapless.operators.aside import Aside, SetAside
 from gapless.operators.operator import Marks
 from gapless.protocol.elements import INF

@@ -18,15 +18,16 @@ The same holds for parts that are not read to their end, and nothing else is cal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
 
+from gapless.engine.steps import Counters, Edge, Node, Step, connect
+from gapless.operators.memory import Memory
 from gapless.operators.operator import Marks, Operator, Out, check_schema, one_frame
 from gapless.operators.state import State, as_part, facts, part, read_facts
 from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.errors import Bug, DecodeError, MemoryLimit, Misuse, StreamViolation
+from gapless.protocol.errors import Bug, DecodeError, Misuse, StreamViolation
 from gapless.protocol.frame import Frame
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
@@ -47,66 +48,7 @@ _NOT_READ = "a push whose output was not read to its end"
 _GRAPH = "graph"  # the part of a snapshot that is no step's
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An operator and where its inputs come from."""
-
-    operator: Operator
-    inputs: tuple[str | int, ...]
-    """For each of the operator's inputs a source's name or the number of an earlier step."""
-    title: str = ""
-    """What a person knows it by; the operator's class by default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What one step has done so far."""
-
-    step: int
-    name: str
-    frames: int
-    rows_in: int
-    rows_out: int
-    busy_ns: int
-    """Time inside the operator; 0 where the graph has no clock."""
-    state_bytes: int
-    stable: int
-    """The last that it put out."""
-
-
-class _Node:
-    """A step at work. Its fields are read and written for every frame: slots, no properties."""
-
-    __slots__ = (
-        "busy_ns",
-        "consumers",
-        "cuts",
-        "frames",
-        "has_state",
-        "name",
-        "operator",
-        "push",
-        "rows_in",
-        "rows_out",
-        "stable",
-    )
-
-    def __init__(self, step: Step) -> None:
-        self.operator = step.operator
-        self.name = step.title or type(step.operator).__name__
-        self.push = step.operator.push
-        self.cuts = type(step.operator).parts is not Operator.parts
-        self.has_state = type(step.operator).nbytes is not Operator.nbytes
-        self.consumers: tuple[_Edge, ...] = ()
-        self.frames = 0
-        self.rows_in = 0
-        self.rows_out = 0
-        self.busy_ns = 0
-        self.stable = BEGIN
-
-
-_Edge = tuple[_Node, int]  # a consumer, and which of its inputs this is
-_Waiting = tuple[_Edge, Frame, Marks] | tuple[_Node, Iterator[Out]]
+_Waiting = tuple[Edge, Frame, Marks] | tuple[Node, Iterator[Out]]
 """What is yet to be pushed, or the parts of an output that are yet to be made."""
 
 
@@ -132,19 +74,19 @@ class Graph:
     ) -> None:
         if not sources:
             raise Misuse("a graph has one source at least")
-        if memory_limit is not None and (type(memory_limit) is not int or memory_limit < 1):
-            raise Misuse(f"memory_limit {memory_limit!r}: it is a number of bytes, 1 or more")
         self.sources = dict(sources)
         self.schema = steps[-1].operator.schema if steps else next(iter(sources.values()))
         self.stable = BEGIN
         """The last that was put out."""
         self.grids = {name: (grids or {}).get(name, 1) for name in sources}
         self._steps = tuple(steps)
-        self._nodes = [_Node(step) for step in steps]
-        self._entries = _connect(self.sources, self._steps, self._nodes)
-        self._with_state = [node for node in self._nodes if node.has_state]
+        self._nodes = [Node(step) for step in steps]
+        self._entries = connect(self.sources, self._steps, self._nodes)
+        with_state = [node for node in self._nodes if node.has_state]
+        self._memory = Memory(memory_limit, [(node.name, node.operator) for node in with_state])
+        for step in steps:
+            step.operator.memory = self._memory
         self._clock = clock
-        self._memory_limit = memory_limit
         self.time_columns = dict(time_columns or {})
         self._nothing = Frame.empty(self.schema)
         self._wanted = BEGIN
@@ -177,7 +119,7 @@ class Graph:
 
     def _taken(
         self, source: str, frame: Frame, marks: Marks
-    ) -> tuple[tuple[_Edge, ...] | None, Frame, Marks]:
+    ) -> tuple[tuple[Edge, ...] | None, Frame, Marks]:
         """Who reads the source, None where there is nothing to be read; and the frame's marks."""
         entry = self._entries.get(source)
         if entry is None or self._failure is not None:
@@ -190,7 +132,7 @@ class Graph:
         return entry if says else None, frame, marks
 
     def _through(
-        self, entry: tuple[_Edge, ...] | None, frame: Frame, marks: Marks
+        self, entry: tuple[Edge, ...] | None, frame: Frame, marks: Marks
     ) -> Iterator[Frame]:
         """All that comes out; unless it is read to its end, or where it raises, the graph fails."""
         if entry is None:
@@ -199,9 +141,9 @@ class Graph:
         try:
             for number, out in enumerate(self._flow(entry, frame, marks)):
                 if number:
-                    self._check_memory()
+                    self._memory.look()
                 yield out
-            self._check_memory()
+            self._memory.look()
         except GeneratorExit:
             raise
         except BaseException as e:
@@ -215,7 +157,7 @@ class Graph:
             self._refuse(source)
         return self.push(source, Frame.empty(self.sources[source], INF))
 
-    def _flow(self, consumers: tuple[_Edge, ...], frame: Frame, marks: Marks) -> Iterator[Frame]:
+    def _flow(self, consumers: tuple[Edge, ...], frame: Frame, marks: Marks) -> Iterator[Frame]:
         """Sends a frame through the graph; the frames that come out, in order."""
         if not consumers:
             yield frame
@@ -230,6 +172,8 @@ class Graph:
                 (node, port), frame, marks = given
                 node.frames += 1
                 node.rows_in += frame.batch.num_rows
+                if self._memory.limit is not None:
+                    self._memory.ask(frame.nbytes, f"rows that go into {node.name}")
                 if node.cuts:
                     waiting.append((node, node.operator.parts(port, frame, marks)))
                     continue
@@ -253,20 +197,6 @@ class Graph:
                 since = clock() if clock is not None else 0
             elif frame.batch.num_rows or frame.stable is not None or marks:
                 waiting += [(edge, frame, marks) for edge in reversed(node.consumers)]
-
-    def _check_memory(self) -> None:
-        limit = self._memory_limit
-        if limit is None:
-            return
-        held = [node.operator.nbytes for node in self._with_state]
-        if sum(held) <= limit:
-            return
-        most = max(range(len(held)), key=held.__getitem__)
-        raise MemoryLimit(
-            f"the query holds {sum(held):,} bytes, its memory_limit is {limit:,}; most of it, "
-            f"{held[most]:,}, is in {self._with_state[most].name}: give it more, or bound its "
-            "state (a shorter window, fewer groups, a source that promises more)"
-        )
 
     def _fail(self, error: BaseException) -> None:
         self._failure = f"{type(error).__name__}: {error}"
@@ -357,6 +287,7 @@ class Graph:
         except BaseException as e:
             self._fail(e)
             raise
+        self._memory.look()
 
     def _named(self) -> Iterable[tuple[str, Operator]]:
         for number, step in enumerate(self._steps):
@@ -372,7 +303,7 @@ class Graph:
     @property
     def nbytes(self) -> int:
         """Bytes of state of all steps."""
-        return sum(node.operator.nbytes for node in self._with_state)
+        return sum(node.operator.nbytes for node in self._nodes if node.has_state)
 
     @property
     def counters(self) -> list[Counters]:
@@ -411,31 +342,3 @@ def _restore(operator: Operator, state: State, prefix: str) -> None:
         operator.validate()
     except _UNFIT as e:
         raise DecodeError(prefix, f"no state of this step: {type(e).__name__}: {e}") from e
-
-
-def _connect(
-    sources: Mapping[str, StreamSchema], steps: Sequence[Step], nodes: Sequence[_Node]
-) -> dict[str, tuple[_Edge, ...]]:
-    """Gives each node its consumers; those of each source. Raises where steps make no graph."""
-    consumers: dict[str | int, list[_Edge]] = {name: [] for name in sources}
-    for number, step in enumerate(steps):
-        if len(step.inputs) != step.operator.inputs:
-            raise Misuse(
-                f"step {number}, {nodes[number].name}: has {step.operator.inputs} inputs, "
-                f"{len(step.inputs)} are connected"
-            )
-        for port, origin in enumerate(step.inputs):
-            if origin not in consumers:
-                raise Misuse(
-                    f"step {number}, {nodes[number].name}: reads {origin!r}, which is no source "
-                    "and no earlier step"
-                )
-            consumers[origin].append((nodes[number], port))
-        consumers[number] = []
-    last = len(steps) - 1
-    unread = [origin for origin, edges in consumers.items() if not edges and origin != last]
-    if unread and (steps or len(sources) > 1):
-        raise Misuse(f"nothing reads {unread[0]!r}")
-    for number, node in enumerate(nodes):
-        node.consumers = tuple(consumers[number])
-    return {name: tuple(consumers[name]) for name in sources}

@@ -20,8 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from math import gcd
 from typing import Any
 
-from gapless.engine.graph import Graph, Step
+from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
+from gapless.engine.steps import Step
 from gapless.operators.aside import Aside
 from gapless.operators.clip import Clip
 from gapless.operators.meld import Meld

@@ -24,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from gapless.operators.memory import UNBOUNDED, Memory
 from gapless.operators.state import State, check_no_state
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import SchemaError
@@ -57,6 +58,8 @@ class Operator(ABC):
     reach: int = 0
     """How much time before t it must see, so that every output with `ve >= t` is right. INF: all of
     it, however old."""
+    memory: Memory = UNBOUNDED
+    """Asked before much is laid out; a graph gives all its operators one."""
 
     @abstractmethod
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.engine.graph import Graph, Step
+from gapless.engine.graph import Graph
+from gapless.engine.steps import Step
 from gapless.operators.aggregates.calls import count
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.distinct import Distinct
@@ -235,13 +236,21 @@ def test_a_memory_limit_is_looked_at_between_parts() -> None:
     class Grows(InParts):
         @property
         def nbytes(self) -> int:
-            return 100 * self.made
+            return 10_000 * self.made
 
     grows = Grows()
-    graph = Graph({"a": S}, [Step(grows, ("a",))], memory_limit=150)
+    graph = Graph({"a": S}, [Step(grows, ("a",))], memory_limit=15_000)
     with pytest.raises(MemoryLimit):
         list(graph.parts("a", frame("ins((A,1),1,5) " * 9)))
     assert grows.made == 2
+
+
+def test_a_frame_that_there_is_no_room_for_is_given_to_no_operator() -> None:
+    after = Both()
+    graph = Graph({"s": S}, [Step(after, ("s", "s"))], memory_limit=100)
+    with pytest.raises(MemoryLimit, match=r"needs [0-9]+ more for rows that go into Both"):
+        graph.push("s", frame("ins((A,1),1,5) " * 9))
+    assert after.seen == []
 
 
 def test_what_says_nothing_goes_no_further() -> None:
