@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gapless.failover.messages import Life
 from gapless.journal.disk import Disk
-from gapless.journal.rejects import FOLDER, Rejected, lines, plain_rows
+from gapless.journal.rejects import FOLDER, Rejected, lines
 from gapless.operators.aside import SetAside
 from gapless.protocol.errors import GaplessError
+from gapless.protocol.plain_rows import plain_rows
 
 FILE_BYTES_MAX = 64 << 20
 """Of a slot's file: a person who has looked at so much has seen what is wrong."""

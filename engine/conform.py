@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from gapless.protocol.casts import exact, misfit
 from gapless.protocol.columns import without_views
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.frame import Mask
@@ -46,10 +45,13 @@ class Conform:
             return batch.columns, []
         columns, misfits = [], []
         for field, place in zip(self._wanted, self._places, strict=True):
-            column, bad = _cast(batch.column(place), field.type)
+            try:
+                column, bad = exact(batch.column(place), field.type)
+            except SchemaError as e:
+                raise SchemaError(f"{self._what}: column {field.name!r}: {e}") from None
             columns.append(column)
             if bad is not None:
-                misfits.append((f"{field.name}: the value does not fit {field.type}", bad))
+                misfits.append((misfit(field.name, field.type), bad))
         return columns, misfits
 
     def _find(self, schema: pa.Schema) -> list[int]:
@@ -101,36 +103,3 @@ def _castable(got: pa.DataType, wanted: pa.DataType) -> bool:
     if _is.is_integer(got) and (_is.is_floating(wanted) or _is.is_decimal(wanted)):
         return True
     return bool(kind & set(_kinds(wanted)))
-
-
-def _cast(column: pa.Array, t: pa.DataType) -> tuple[pa.Array, Mask | None]:
-    """The column as type `t`; where a value does not fit a null, and true in the mask."""
-    if column.type == t:
-        return column, None
-    if _is.is_dictionary(column.type) or _is.is_dictionary(t):
-        plain = t.value_type if _is.is_dictionary(t) else t
-        if _is.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        column, bad = _cast(column, plain)
-        return (column.dictionary_encode().cast(t) if _is.is_dictionary(t) else column), bad
-    try:
-        return column.cast(t), None
-    except pa.ArrowInvalid:
-        return _cast_some(column, t)
-
-
-def _cast_some(column: pa.Array, t: pa.DataType) -> tuple[pa.Array, Mask]:
-    """Halves what cannot be cast until single values are left: few values do not fit."""
-    bad = np.zeros(len(column), np.bool_)
-    parts = [(0, len(column))]
-    while parts:
-        start, end = parts.pop()
-        try:
-            column.slice(start, end - start).cast(t)
-        except pa.ArrowInvalid:
-            if end - start == 1:
-                bad[start] = True
-            else:
-                middle = (start + end) // 2
-                parts += [(start, middle), (middle, end)]
-    return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column).cast(t), bad

@@ -168,7 +168,8 @@ class Intake:
         for place in self._needed:
             if columns[place].null_count:
                 missing = columns[place].is_null().to_numpy(zero_copy_only=False)
-                problems.append((f"{self._schema.names[place]} is null", missing))
+                no_time = ": no time" if place == self._time else ""
+                problems.append((f"{self._schema.names[place]} is null{no_time}", missing))
         if not problems:
             return columns
         left = np.ones(raw.num_rows, np.bool_)

@@ -10,15 +10,14 @@ which batch it came with: whoever takes a journal over cuts the lines of batches
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from gapless.journal.disk import Disk
 from gapless.journal.judge import Parted
+from gapless.protocol.plain_rows import plain_rows
 
 Origin: TypeAlias = Callable[[int], str]
 """Where row i of a batch comes from."""
@@ -51,25 +50,6 @@ def lines_of(batch: int, verdict: Parted, origin: str | Origin) -> bytes:
 def lines(batch: int, rejected: Iterable[Rejected]) -> bytes:
     """Rejected rows as lines: reason, origin, and the row as plain data."""
     return b"".join(_line(batch, reason, origin, row) for reason, origin, row in rejected)
-
-
-def plain_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as plain data, for people: what JSON has no form for is text."""
-    columns = [_plain_column(column) for column in rows.columns]
-    return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _plain_column(column: pa.Array) -> list[Any]:
-    try:
-        return [_plain(value) for value in column.to_pylist()]
-    except (OverflowError, ValueError):  # Python's calendar has no such time
-        return [_plain(value) for value in column.view(pa.int64()).to_pylist()]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def _line(batch: int, reason: str, origin: str, row: Any) -> bytes:

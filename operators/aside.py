@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from gapless.protocol.errors import Misuse, RowError
-from gapless.protocol.values import to_values
+from gapless.protocol.plain_rows import NO_FORM, plain_column
 
 OnError = Literal["stop", "aside"]
 
@@ -89,5 +89,5 @@ def _value_text(value: pa.Array) -> str:
         return repr(value[0].as_py())
     except UnicodeDecodeError:
         return f"a {value.type} that is no UTF-8"
-    except (OverflowError, ValueError):  # a time outside of Python's years: its ticks
-        return f"{to_values(value)[0]!r} ({value.type})"
+    except NO_FORM:  # a time outside of Python's years, say: its ticks
+        return f"{plain_column(value)[0]!r} ({value.type})"

@@ -15,7 +15,8 @@ What its answers are, so that each replica gives the same:
 - Null stands for unknown: comparing with it gives null; `&` and `|` are Kleene's (false & null is
   false, true | null is true); a filter drops rows whose answer is null. `is_null` and `is_in`
   answer true or false always.
-- Comparison is IEEE's: NaN equals nothing, unlike in a payload.
+- Comparison is IEEE's: NaN equals nothing, unlike in a payload. Of numbers of different types it
+  is exact, also where neither type holds the values of both.
 - A number without a type is an int64 or float64, and Arrow widens as the other side needs; beside
   a uint64 column it is a uint64. `lit(5, "int8")` says otherwise.
 - Functions see dictionaries decoded and views as plain strings; a bare column keeps its layout.
@@ -31,6 +32,7 @@ import msgpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.protocol.comparisons import COMPARES
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import DecodeError, ExpressionError, FrameError, SchemaError
 from gapless.protocol.functions import (
@@ -59,9 +61,6 @@ DEPTH_MAX = 64
 """Levels of one tree: deeper ones are made by loops, where `is_in` or `coalesce` is meant."""
 NODES_MAX = 4096
 """Functions, columns and literals of one tree, each use counted: evaluation visits all of them."""
-
-_COMPARES = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
-"""Functions of two numbers whose answers do not depend on the types that hold them."""
 
 
 class Expr:
@@ -348,7 +347,7 @@ class Call(Expr):
         self._measure(args)
         self._built = build_options(function, len(args), options)
         self._compared: tuple[int, Literal] | None = None  # a constant, and which argument it is
-        if function in _COMPARES:
+        if function in COMPARES:
             constants = [(i, a) for i, a in enumerate(args) if isinstance(a, Literal)]
             self._compared = constants[0] if len(constants) == 1 else None
 

@@ -4,7 +4,10 @@ Scalar, deterministic functions of `pyarrow.compute`, as Arrow came with them, a
 
     cast             one argument; options `type` and `safe`
     true_divide      Python's `/`: in float64
-    floor_divide     Python's `//`: rounds down; Arrow alone rounds integers toward zero
+    floor_divide     Python's `//`: rounds down; Arrow alone rounds integers toward zero, and
+                     floats after a division that has rounded already
+
+Numbers are compared exactly, whatever types hold them (comparisons.py).
 
 Options are plain data, types, and columns of values (`is_in`), so that they go into documents.
 """
@@ -13,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.protocol.columns import without_views
+from gapless.protocol.comparisons import COMPARES, compared, is_exact
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import DecodeError, ExpressionError
 from gapless.protocol.plain import (
@@ -76,6 +81,22 @@ _DECODED = frozenset((pa.lib.Type_DICTIONARY, pa.lib.Type_STRING_VIEW, pa.lib.Ty
 """Types, by their ids, of which most functions know nothing."""
 
 
+class _Untyped(NamedTuple):
+    """A set to look values up in that has none, so no type either: at most null is in it."""
+
+    has_null: bool
+    skips_null: bool
+
+    def look_up(self, function: str, values: Any) -> Any:
+        """`is_in`, or `index_in`, of values of any type."""
+        is_there = pc.is_null(values)
+        if not self.has_null or self.skips_null:
+            is_there = pc.and_(is_there, False)
+        if function == "is_in":
+            return is_there
+        return pc.if_else(is_there, pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32()))
+
+
 def build_options(function: str, arity_given: int, options: dict[str, Any]) -> Any:
     """Arrow's options for a call, or None; raises `ExpressionError` where the call cannot be."""
     if function in _OURS:
@@ -100,6 +121,8 @@ def build_options(function: str, arity_given: int, options: dict[str, Any]) -> A
     if not options_class:
         raise ExpressionError(f"{function} takes no options: {', '.join(options)}")
     if function in _LOOKS_UP and isinstance(options.get("value_set"), pa.Array):
+        if pa.types.is_null(options["value_set"].type):
+            return _Untyped(len(options["value_set"]) > 0, options.get("skip_nulls") is True)
         options = {**options, "value_set": _one_zero(options["value_set"])}
     try:
         return getattr(pc, options_class)(**options)
@@ -121,8 +144,15 @@ def evaluate(function: str, values: Sequence[Any], built: Any) -> Any:
     if function == "floor_divide":
         return _floor_divide(*values)
     if function in _LOOKS_UP:
+        if isinstance(built, _Untyped):
+            return built.look_up(function, values[0])
         values = [_one_zero(v) for v in values]
-    return _FUNCTION(function).call(list(values), built)
+    try:
+        return _FUNCTION(function).call(list(values), built)
+    except pa.ArrowInvalid:
+        if function in COMPARES and is_exact(values[0].type, values[1].type):
+            return compared(function, *values)  # no type of Arrow's holds the values of both
+        raise
 
 
 def _one_zero(values: Any) -> Any:
@@ -148,6 +178,8 @@ def operand(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
 
 def _floor_divide(a: Any, b: Any) -> Any:
     quotient = pc.divide_checked(a, b)
+    if pa.types.is_floating(quotient.type):
+        return _floor_divide_floats(a, b, quotient)
     if not pa.types.is_integer(quotient.type):
         return pc.floor(quotient)
     # Arrow rounds integers toward zero: one too high where there is a rest and the signs differ
@@ -155,6 +187,24 @@ def _floor_divide(a: Any, b: Any) -> Any:
     zero = pa.scalar(0, rest.type)
     differ = pc.and_(pc.not_equal(rest, zero), pc.xor(pc.less(rest, zero), pc.less(b, zero)))
     return pc.subtract(quotient, pc.cast(differ, quotient.type))
+
+
+def _floor_divide_floats(a: Any, b: Any, quotient: Any) -> Any:
+    """Of floats the rest is exact, and the quotient is not: 1.0 / 0.1 is 10.0, rounded up."""
+    t = quotient.type
+    with np.errstate(all="ignore"):
+        made = np.floor_divide(_as_numpy(a, t), _as_numpy(b, t))
+    if isinstance(quotient, pa.Scalar):
+        return pa.scalar(made.item() if quotient.is_valid else None, t)
+    missing = quotient.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(made, t, mask=missing)
+
+
+def _as_numpy(value: Any, t: pa.DataType) -> Any:
+    cast = value.cast(t)
+    if isinstance(cast, pa.Scalar):
+        return t.to_pandas_dtype()(cast.as_py() if cast.is_valid else 1)
+    return cast.fill_null(1).to_numpy(zero_copy_only=False)
 
 
 def option_to_plain(value: Any) -> Document:

@@ -21,12 +21,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.journal import rejects
 from gapless.journal.batch import TaskWriter
 from gapless.journal.layout import Layout
+from gapless.protocol.casts import misfit
 from gapless.protocol.columns import take_rows
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Times
+from gapless.protocol.plain_rows import plain_rows
 from gapless.spark_sources.conform import Bad, conformed, either
 from gapless.spark_sources.options import SORTED, WriteOptions
 
@@ -61,7 +62,7 @@ class TaskRows:
             column, wrong = conformed(batch.column(place), field.type)
             columns.append(column)
             if wrong is not None:
-                misfits.append((f"{field.name} does not fit {field.type}", wrong))
+                misfits.append((misfit(field.name, field.type), wrong))
                 bad = either(bad, wrong)
         rows = pa.RecordBatch.from_arrays(columns, schema=self._payload)
         promises = self._promises(batch, rows)
@@ -106,7 +107,7 @@ class TaskRows:
         at = np.flatnonzero(bad)
         reasons = [next(why for why, wrong in misfits if wrong[row]) for row in at]
         where = [None] * len(at) if origins is None else origins.take(pa.array(at)).to_pylist()
-        rows = rejects.plain_rows(batch.select(self._data).take(pa.array(at)))
+        rows = plain_rows(batch.select(self._data).take(pa.array(at)))
         self._writer.reject(
             [
                 (why, origin or "Spark", row)

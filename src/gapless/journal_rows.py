@@ -3,7 +3,7 @@
     journal   ts: timestamp[ms]   src: int32
     given     {"src": [7, 2**40, 9], "ts": [t, t, t], "len": [1, 2, 3]}
     taken     ts, src of rows 0 and 2               in the journal's order and types
-    rejected  row 1: src: the value does not fit int32
+    rejected  row 1: src: the value is no int32
 
 Columns are conformed as those of a query's source are (engine/conform.py). What is wrong with one
 row costs that row; what is wrong with a column costs the batch, with an error that names it.
@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.engine.conform import Conform
-from gapless.journal.rejects import Origin, Rejected, plain_rows
+from gapless.journal.rejects import Origin, Rejected
 from gapless.protocol.columns import take_rows
 from gapless.protocol.errors import BadData, Misuse, SchemaError
+from gapless.protocol.plain_rows import plain_rows
 
 
 @dataclass(frozen=True, slots=True)

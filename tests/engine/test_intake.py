@@ -297,7 +297,7 @@ def test_reasons_say_what_was_wrong() -> None:
     take(into, batch([(10, 1), (2, 1), (None, 1), (1, 1), (INF, 1), (11, 9)]))
     assert {(kept.reason, kept.rows.num_rows) for kept in aside.take()} == {
         ("late by 3 to 4 ms; the source was declared: lateness 5 ms", 2),
-        ("ts is null", 1),
+        ("ts is null: no time", 1),
         ("ts is beyond the times of rows", 1),
         ("late: the source had said that no such row would come", 1),
     }
@@ -329,7 +329,7 @@ def test_a_value_that_does_not_fit_its_column_is_a_bad_row_and_shown_as_it_came(
     [(frame, _)] = Intake(source(TimeLate(0)), aside).take(raw)
     assert [e.payload for e in frame.elements()[:2] if isinstance(e, Insert)] == [(1, 1), (3, 3)]
     [kept] = aside.take()
-    assert kept.reason == "src: the value does not fit int32"
+    assert kept.reason == "src: the value is no int32"
     assert kept.rows.to_pylist() == [{"src": 1 << 40, "ts": 2}]
 
 

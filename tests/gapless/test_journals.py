@@ -113,10 +113,23 @@ def test_a_row_that_does_not_fit_costs_that_row_and_says_where_it_was(tmp_path: 
     by_origin = sorted(rejects(tmp_path), key=lambda line: line["origin"])
     assert [(line["batch"], line["origin"], line["reason"]) for line in by_origin] == [
         (1, "row 1", "ts is null: no time"),
-        (1, "row 2", "src: the value does not fit int32"),
+        (1, "row 2", "src: the value is no int32"),
         (1, "row 4", "late: below the watermark 2024-05-01 11:59:55"),
     ]
     assert by_origin[1]["row"]["src"] == 2**40
+
+
+def test_a_late_row_of_a_date_that_no_calendar_has_is_told_and_the_writer_goes_on(
+    tmp_path: Path,
+) -> None:
+    far = pa.array([1 << 30], pa.int32()).view(pa.date32())
+    schema = pa.schema({"ts": pa.timestamp("ms"), "day": pa.date32()})
+    with gl.JournalWriter(tmp_path / "j", schema, time="ts") as writer:
+        writer.append({"ts": [NOON], "day": far})
+        assert writer.append({"ts": [0], "day": far}).late == 1
+        assert writer.append({"ts": [NOON], "day": far}).rows == 1
+    (late,) = rejects(tmp_path)
+    assert late["row"] == {"ts": "1970-01-01 00:00:00", "day": 1 << 30}
 
 
 def test_a_time_that_no_calendar_has_is_told_all_the_same(tmp_path: Path) -> None:

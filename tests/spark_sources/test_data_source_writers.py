@@ -160,9 +160,9 @@ def test_a_value_that_the_journal_cannot_hold_is_rejected_with_its_row(path: Pat
     assert rows_of(read(path), "n") == [(1,)]
     told = {(r["origin"], r["reason"]) for r in rejects_of(path)}
     assert told == {
-        ("b", "ts does not fit timestamp[ms]"),
-        ("c", "n does not fit int8"),
-        ("d", "ts does not fit timestamp[ms]"),
+        ("b", "ts: the value is no timestamp[ms]"),
+        ("c", "n: the value is no int8"),
+        ("d", "ts: the value is no timestamp[ms]"),
         ("batch 0", "ts is null: no time"),
     }
     assert {r["row"]["n"] for r in rejects_of(path)} == {2, 300, 400, 5}
