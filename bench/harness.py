@@ -195,6 +195,17 @@ def measure(
     return Report(bench.name, context.quick, machine(), versions(), tuple(rows.values()))
 
 
+def wanted(context: Context, sections: Iterable[str]) -> list[str]:
+    """The sections to run: all, or those that were asked for; `peers` only where these were."""
+    known = list(sections)
+    unknown = [name for name in context.only if name not in known]
+    if unknown:
+        raise Misuse(f"--only {unknown[0]}: the sections are {', '.join(known)}")
+    if context.only:
+        return [name for name in known if name in context.only]
+    return [name for name in known if name != "peers" or context.with_peers]
+
+
 def machine() -> dict[str, Any]:
     """The machine that the figures belong to: cores this process may use, memory, processor."""
     return {

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from gapless.bench.harness import Context, Row
+from gapless.bench.harness import Context, Row, wanted
 from gapless.bench.runtime_figures import (
     measure_bursts,
     measure_congestion,
@@ -56,7 +56,6 @@ from gapless.bench.runtime_run import RATE
 from gapless.bench.runtime_spares import measure_spares
 from gapless.bench.runtime_takeover import measure_takeover
 from gapless.bench.runtime_throughput import measure_throughput
-from gapless.protocol.errors import Misuse
 
 SUMMARY = "The runtime on Ray: pauses when things die, latency, throughput, the paper's figures"
 
@@ -148,13 +147,3 @@ def measured(context: Context, sections: Mapping[str, Section]) -> Iterator[Row]
     for wrong in account.wrong:
         context.say(wrong)
     yield from account.rows()
-
-
-def wanted(context: Context, sections: Mapping[str, Section]) -> list[str]:
-    """The names of those to run: all, or those that were asked for; peers only where these were."""
-    unknown = [name for name in context.only if name not in sections]
-    if unknown:
-        raise Misuse(f"--only {unknown[0]}: the sections are {', '.join(sections)}")
-    if context.only:
-        return [name for name in sections if name in context.only]
-    return [name for name in sections if name != "peers" or context.with_peers]

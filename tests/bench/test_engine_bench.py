@@ -56,7 +56,7 @@ def plots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(plots: Path) -> Report:
-    return measure(load("engine"), Context(quick=True, plot_dir=plots))
+    return measure(load("engine"), Context(True, plots, only=("throughput", "figures")))
 
 
 def test_every_row_has_a_figure(report: Report) -> None:

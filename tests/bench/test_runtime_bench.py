@@ -15,9 +15,9 @@ import pytest
 
 from gapless.actors.host import About
 from gapless.bench import runtime
-from gapless.bench.harness import Bench, Context, Row, measure
+from gapless.bench.harness import Bench, Context, Row, measure, wanted
 from gapless.bench.netflow import FLOW_LATENESS_MS, FLOW_RATE
-from gapless.bench.runtime import Section, measured, wanted
+from gapless.bench.runtime import Section, measured
 from gapless.bench.runtime_feed import FEED, STAMP, Fed, Pool, feed
 from gapless.bench.runtime_kills import fine, in_slots, windows
 from gapless.bench.runtime_latency import by_row, by_window

@@ -43,7 +43,9 @@ def bench(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            "--only", metavar="SECTION", help="Of a bench with sections (runtime): run this one."
+            "--only",
+            metavar="SECTION",
+            help="Of a bench with sections (engine, runtime): run this one.",
         ),
     ] = None,
     kills: Annotated[
