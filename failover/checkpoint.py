@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -96,8 +97,12 @@ class Checkpoint:
     @property
     def nbytes(self) -> int:
         """Bytes of tail and state."""
-        tables = sum(int(table.nbytes) for table in self.state.values())
-        return sum(part.nbytes for part in self.tail) + tables
+        return sum(part.nbytes for part in self.tail) + self.state_bytes
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the state alone."""
+        return sum(int(table.nbytes) for table in self.state.values())
 
 
 # -- files ----------------------------------------------------------------------------------------
@@ -110,11 +115,10 @@ def write(disk: Disk, name: str, checkpoint: Checkpoint) -> None:
     take it.
     """
     path = _path(name)
-    records = encode(checkpoint)
     room = Room(disk)
-    room.need(sum(map(len, records)))
+    room.need(checkpoint.nbytes)
     try:
-        write_whole(disk, path, records)
+        write_whole(disk, path, encode(checkpoint))
     except FileExistsError:
         raise Misuse(f"{disk}: {path} is there: a checkpoint's name is used once") from None
     except OSError as e:
@@ -170,24 +174,28 @@ _UNFIT = (DecodeError, FrameError, SchemaError, Misuse, OSError)
 # -- writing --------------------------------------------------------------------------------------
 
 
-def encode(checkpoint: Checkpoint) -> list[bytes]:
-    """The envelopes of a checkpoint, in order."""
+def encode(checkpoint: Checkpoint) -> Iterator[bytes]:
+    """The envelopes of a checkpoint, in order, each made when it is asked for: beside a checkpoint
+    there is never more in memory than one of its tables.
+    """
     frames = [cut for part in checkpoint.tail for cut in _parts(part)]
-    tables = [(name, batch.schema, _stream(batch)) for name, batch in checkpoint.state.items()]
-    out = [encode_document(_head(checkpoint, len(frames), len(tables)), _NOBODY, 0)]
+    yield encode_document(_head(checkpoint, len(frames), len(checkpoint.state)), _NOBODY, 0)
+    number = 1
     for frame in frames:
-        out.append(encode_frame(frame, _NOBODY, len(out)))
-    for name, schema, data in tables:
+        yield encode_frame(frame, _NOBODY, number)
+        number += 1
+    for name, batch in checkpoint.state.items():
+        data = _stream(batch)
         table: Document = {
             "name": name,
-            "schema": schema.serialize().to_pybytes(),
+            "schema": batch.schema.serialize().to_pybytes(),
             "bytes": len(data),
         }
-        out.append(encode_document(table, _NOBODY, len(out)))
-        for start in range(0, len(data), CHUNK_BYTES):
-            chunk = bytes(data[start : start + CHUNK_BYTES])
-            out.append(encode_document(chunk, _NOBODY, len(out)))
-    return out
+        starts = range(0, len(data), CHUNK_BYTES)
+        chunks = (bytes(data[start : start + CHUNK_BYTES]) for start in starts)
+        for document in chain((table,), chunks):
+            yield encode_document(document, _NOBODY, number)
+            number += 1
 
 
 def _head(checkpoint: Checkpoint, frames: int, tables: int) -> Document:

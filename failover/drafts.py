@@ -1,10 +1,11 @@
 """A draft: all that a replica is at one moment, before anybody has written it out as a checkpoint.
 
     the pump       Draft(positions, frames of the tail, the plan)      references: nothing is copied
-    beside it      finish() --> Checkpoint                             tables, and the tail folded
+    beside it      state()                                             the plan as tables
+                   finish(state) --> Checkpoint                        the tail folded
 
 Frames never change, so the tail of a draft is of its moment whenever it is finished. The plan's
-state does change: who makes a draft leaves the plan alone until it is finished.
+state does change: who makes a draft leaves the plan alone until that is taken.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class Draft:
     promised: int
     """The tail's stable."""
     state: Callable[[], State]
-    """Takes the snapshot of the plan."""
+    """Takes the snapshot of the plan, which must not have changed since."""
 
-    def finish(self) -> Checkpoint:
-        """The checkpoint; the plan must not have changed meanwhile."""
+    def finish(self, state: State) -> Checkpoint:
+        """The checkpoint, with the state as it was at that moment."""
         made = folded_parts(self.schema, self.tail, self.floor)
         stable = None if self.promised == BEGIN else self.promised
         last = made.pop() if made else Frame.empty(self.schema)
         tail = (*made, last.with_stable(stable))
         return Checkpoint(
-            self.plan, self.positions, self.given, self.since, self.stable, tail, self.state()
+            self.plan, self.positions, self.given, self.since, self.stable, tail, state
         )

@@ -122,10 +122,20 @@ class Executor:
         """Becomes what gave the snapshot. Raises `DecodeError`, and is then as new, where the
         snapshot is of another plan, or damaged.
         """
+        self.become(self.restored(state, given), given)
+
+    def restored(self, state: State, given: Mapping[str, int]) -> Graph:
+        """What `become` takes; raises as `restore`. It touches nothing of the executor, so another
+        thread may do it.
+        """
         if given.keys() != self.sources.keys():
             raise DecodeError("checkpoint.given", f"is of {sorted(given)}", sorted(self.sources))
         graph = self._make()
         graph.restore(state)
+        return graph
+
+    def become(self, graph: Graph, given: Mapping[str, int]) -> None:
+        """Goes on with what was restored."""
         self._graph = graph
         self.given = dict(given)
         self._useless = dict.fromkeys(self.sources, BEGIN)

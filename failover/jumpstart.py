@@ -48,7 +48,7 @@ class Jumpstart:
     def __init__(self, life: Life, start: ReplicaStart, timing: Timing) -> None:
         self.state = JUMPSTART.first
         self.found: Checkpoint | None = None
-        """What to begin with, once it has begun; None for a replay."""
+        """What to begin with, once it has begun; None for a replay, and once it was taken over."""
         self._life = life
         self._plan = start.plan
         self._left = list(start.origins)
@@ -124,6 +124,10 @@ class Jumpstart:
             return []
         self.state = JUMPSTART.after(self.state, "silence")
         return self.choose(now)
+
+    def forget(self) -> None:
+        """What was found has been taken over, or is none."""
+        self.found = None
 
     def give_up(self, now: int) -> list[Effect]:
         """What was found does not fit after all: on with the next."""

@@ -22,7 +22,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from gapless.engine.graph import Graph
 from gapless.failover import parts
+from gapless.failover.beside import Beside
 from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.drafts import Draft
 from gapless.failover.effects import (
@@ -39,7 +41,6 @@ from gapless.failover.effects import (
     SourceRead,
     Start,
     Tick,
-    Work,
 )
 from gapless.failover.executor import Executor
 from gapless.failover.fold import folded_parts
@@ -61,13 +62,15 @@ from gapless.failover.messages import (
 )
 from gapless.failover.reading import Reading
 from gapless.failover.rejoining import Rejoining
+from gapless.failover.restoring import Unfit, check, restoring
 from gapless.failover.sending import Sending, Told
 from gapless.failover.snapshots import Snapshots
 from gapless.failover.starting import Replay, ReplicaStart
 from gapless.failover.tail import Tail
 from gapless.failover.timing import Timing
+from gapless.operators.state import State
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import BadData, Bug, GaplessError, SchemaError
+from gapless.protocol.errors import BadData, Bug, GaplessError
 from gapless.protocol.frame import Frame
 
 TAIL_ROWS_MAX = 1_000_000
@@ -75,8 +78,8 @@ TAIL_ROWS_MAX = 1_000_000
 what piles up while a merger is away, and never what lives: a tail is as large as the answer is."""
 
 STATE_BYTES_MAX = 8 << 20
-"""Of a plan's state whose snapshot is taken at once, in milliseconds; a larger one is taken beside
-the pump."""
+"""Of a plan's state whose snapshot is taken, or taken over, at once, in milliseconds; a larger one
+is beside the pump."""
 
 Order = Assign | TakeCheckpoint | Drain | Hold | Retire
 
@@ -100,11 +103,11 @@ class Replica(Sending):
         self._jumpstart = Jumpstart(life, start, self._timing)
         self._reading = Reading(executor.sources)
         self._snapshots = Snapshots(life, executor.name, self._draft, self._finish)
-        self._works = 0
-        self._under_way: dict[int, Tail | Snapshots | Told] = {}  # who wants what is being done
+        self._beside = Beside()
+        self._takes_over = False  # what it begins with is being taken over
+        self._was_given = False  # it has begun with the state of another one
         self._told: Told | None = None  # what is made beside for sessions to begin with
         self._telling: Told | None = None
-        self._to_do: list[Effect] = []  # comes behind what follows from the present event
         self._kept_back: list[SourceRead | SourceFailed] = []  # while the plan is left alone
         self._skipped = dict.fromkeys(executor.sources, BEGIN)
         self._term = life.incarnation.term
@@ -129,15 +132,15 @@ class Replica(Sending):
             Drain: self._on_order,
             Hold: self._on_order,
             Retire: self._on_order,
-            Done: self._on_done,
+            Done: self._beside.done,
         }
 
     # -- what it is ---------------------------------------------------------------------------
 
     @property
     def is_joining(self) -> bool:
-        """Whether it still waits for the state that it starts from."""
-        return not self._jumpstart.has_begun
+        """Whether it still waits for the state that it starts from, or takes it over."""
+        return not self._jumpstart.has_begun or self._takes_over
 
     def obeys(self, term: int) -> bool:
         """Whether it would follow an order of this term."""
@@ -148,11 +151,7 @@ class Replica(Sending):
         handler = self._handlers.get(type(event))
         if handler is None or self._is_over:
             return []  # meant for another kind of machine, or for a life that is over
-        effects = handler(event, now)
-        if not self._to_do:
-            return effects
-        to_do, self._to_do = self._to_do, []
-        return effects + to_do
+        return handler(event, now) + self._beside.asked()
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
@@ -187,12 +186,20 @@ class Replica(Sending):
             return []
         found = self._jumpstart.found
         if found is None:
-            effects = self._begin_anew()
-        else:
-            try:
-                effects = self._take_over(found)
-            except (BadData, SchemaError):
-                return self._jumpstart.give_up(now) + self._begun(now)
+            return self._has_begun(self._begin_anew(), now)
+        try:
+            check(found, self.executor)
+        except BadData:
+            return self._jumpstart.give_up(now) + self._begun(now)
+        restore = restoring(found, self.executor)
+        if found.state_bytes <= STATE_BYTES_MAX:
+            return self._take_over(found, restore(), now)
+        self._takes_over = True
+        self._beside.do("take a state over", restore, partial(self._take_over, found))
+        return []
+
+    def _has_begun(self, effects: list[Effect], now: int) -> list[Effect]:
+        """It knows what it goes on from."""
         self._rejoin.has_state(now)
         effects += self._go_on(now)
         effects.append(self._status(now))
@@ -212,19 +219,19 @@ class Replica(Sending):
             effects += self._forward(join_at)
         return effects
 
-    def _take_over(self, found: Checkpoint) -> list[Effect]:
-        """Becomes what the checkpoint was. Raises `BadData` where it does not fit the plan."""
-        sources = self.executor.sources
-        others = any(part.schema != self.schema for part in found.tail)
-        if others or found.positions.keys() != sources.keys():
-            raise BadData(f"checkpoint of {found.plan}: of other columns or sources")
-        if not all(part.insert_only for part in found.tail):
-            raise BadData(f"checkpoint of {found.plan}: its tail is no table")
-        self.executor.restore(found.state, found.given)
+    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[Effect]:
+        """Becomes what the checkpoint was; goes on to the next origin where that was no state."""
+        self._takes_over = False
+        self._jumpstart.forget()  # what it was given is not kept beside what was made of it
+        if not isinstance(made, Graph):
+            return self._jumpstart.give_up(now) + self._begun(now)
+        self._was_given = True
+        self.executor.become(made, found.given)
         self._reading.go_on_at(found.positions, found.given)
         promised = min(self.executor.stable, self.held_at)
         self._begin_tail(Tail.of_parts(found.tail, found.since, promised))
-        return [OpenSources(dict(found.positions), dict.fromkeys(sources, BEGIN))]
+        everywhere = dict.fromkeys(self.executor.sources, BEGIN)
+        return self._has_begun([OpenSources(dict(found.positions), everywhere)], now)
 
     def _go_on(self, now: int, *, more: bool = False) -> list[Effect]:
         """Sends what can be sent, reads what can be read. Where there is `more` to read at once,
@@ -259,7 +266,7 @@ class Replica(Sending):
             not self._is_held
             and self._has_room
             and not self._is_full(TAIL_ROWS_MAX)
-            and not self._snapshots.is_making
+            and not self._snapshots.holds_plan
         )
 
     def _make_room(self) -> None:
@@ -279,12 +286,18 @@ class Replica(Sending):
             return
         frames, floor = tail.begin_fold(self._kept_from()), tail.floor
         if frames:
-            self._work("fold its tail", partial(folded_parts, self.schema, frames, floor), tail)
+            fold = partial(folded_parts, self.schema, frames, floor)
+            self._beside.do("fold its tail", fold, partial(self._end_fold, tail))
+
+    @staticmethod
+    def _end_fold(tail: Tail, made: list[Frame], now: int) -> list[Effect]:  # noqa: ARG004  # one form for all
+        tail.end_fold(made)
+        return []
 
     @property
     def _is_reading(self) -> bool:
         """Whether a source is being read, and what it gives is taken."""
-        return self._reading.is_under_way and not self._snapshots.is_making
+        return self._reading.is_under_way and not self._snapshots.holds_plan
 
     def _waits_for(self, now: int) -> str:
         """What it waits for since so long that people have to know; empty where it reads."""
@@ -292,7 +305,7 @@ class Replica(Sending):
             self._read_at = now
         if now - self._read_at < self._timing.hang_ms or self._may_read():
             return ""
-        if self._snapshots.is_making:
+        if self._snapshots.holds_plan:
             return "its snapshot is being made"
         if self._is_held:
             return f"a cutover lets it promise nothing beyond {self.held_at}"
@@ -316,7 +329,7 @@ class Replica(Sending):
     def _on_source(self, event: SourceRead, now: int) -> list[Effect]:
         if not self._reading.expects(event):
             return []
-        if self._snapshots.is_making:
+        if self._snapshots.holds_plan:
             self._kept_back.append(event)
             return []
         if event.frame is not None:
@@ -341,7 +354,7 @@ class Replica(Sending):
     def _on_source_failed(self, event: SourceFailed, now: int) -> list[Effect]:
         if self.is_joining:
             return []  # of sources that it has closed
-        if self._snapshots.is_making:
+        if self._snapshots.holds_plan:
             self._kept_back.append(event)
             return []
         if not self._may_begin_elsewhere:
@@ -353,6 +366,7 @@ class Replica(Sending):
         self.executor.begin_anew()
         self._unsay()
         self._telling = None
+        self._was_given = False
         self._reading = Reading(self.executor.sources)
         self._skipped = dict.fromkeys(self.executor.sources, BEGIN)
         self.forwarded = BEGIN
@@ -366,7 +380,7 @@ class Replica(Sending):
         """Whether it has read nothing on from the state that it was given; a replay is the last of
         the origins, and has none.
         """
-        return self._jumpstart.found is not None and not self._rejoin.has_read
+        return self._was_given and not self._rejoin.has_read
 
     # -- hearing from mergers -----------------------------------------------------------------
 
@@ -416,7 +430,7 @@ class Replica(Sending):
         """
         effects: list[Effect] = []
         settled = self._forward_to()
-        if settled > self.forwarded and not self._snapshots.is_making:
+        if settled > self.forwarded and not self._snapshots.holds_plan:
             if settled > self.executor.stable:  # up to there nothing is missing
                 self._leaves_out(settled)
             self._rejoin.forwards(settled, self.forwarded, self.executor.stable)
@@ -475,31 +489,22 @@ class Replica(Sending):
         )
 
     def _finish(self, draft: Draft) -> list[Effect]:
-        """Makes a checkpoint of a draft: beside the pump, where that takes long."""
+        """Makes a checkpoint of a draft: beside the pump, where that takes long. The plan is left
+        alone until its state is there; then it goes on, while the tail is folded.
+        """
         if len(self.tail) <= parts.ROWS_MAX and self.executor.nbytes <= STATE_BYTES_MAX:
-            return self._snapshots.made(draft.finish())
-        self._work("make a snapshot", draft.finish, self._snapshots)
+            return self._snapshots.made(draft.finish(draft.state()))
+        self._beside.do("take its state", draft.state, partial(self._has_state, draft))
         return []
+
+    def _has_state(self, draft: Draft, state: State, now: int) -> list[Effect]:
+        finish = partial(draft.finish, state)
+        made = self._snapshots.made
+        self._beside.do("fold its tail for a snapshot", finish, lambda done, _: made(done))
+        self._snapshots.has_state()
+        return self._read_kept_back(now)
 
     # -- what is done beside ------------------------------------------------------------------
-
-    def _work(self, what: str, do: Callable[[], Any], for_whom: Tail | Snapshots | Told) -> None:
-        """Has something done that takes long; the answer goes to who wants it."""
-        self._works += 1
-        self._under_way[self._works] = for_whom
-        self._to_do.append(Work(self._works, what, do))
-
-    def _on_done(self, event: Done, now: int) -> list[Effect]:
-        match self._under_way.pop(event.number, None):
-            case Tail() as tail:
-                tail.end_fold(event.result)
-                return []
-            case Snapshots() as snapshots:
-                effects = snapshots.made(event.result)
-                return effects + self._read_kept_back(now)
-            case Told() as told if told is self._telling:
-                return self._begin_sessions(told, event.result, now)
-        return []
 
     def _tell(self) -> Told | None:
         """What a session begins with: folded beside the pump, where that takes long."""
@@ -510,11 +515,14 @@ class Replica(Sending):
             frames = tail.frames()
             self._telling = Told(tail.since, frames[-1:], tail.end, tail.put_out)
             fold = partial(folded_parts, self.schema, frames, tail.floor)
-            self._work("fold its tail for a session", fold, self._telling)
+            begin = partial(self._begin_sessions, self._telling)
+            self._beside.do("fold its tail for a session", fold, begin)
         return None
 
     def _begin_sessions(self, told: Told, made: list[Frame], now: int) -> list[Effect]:
         """Those that have waited for what they begin with."""
+        if told is not self._telling:
+            return []  # it has begun elsewhere since
         last = made[-1] if made else self._nothing
         frames = [*made[:-1], last.with_stable(told.frames[-1].stable)]
         self._telling, self._told = None, told._replace(frames=frames)
@@ -524,8 +532,6 @@ class Replica(Sending):
 
     def _read_kept_back(self, now: int) -> list[Effect]:
         """Takes what was read while the plan was left alone, and reads on."""
-        if self._snapshots.is_making:
-            return []
         kept_back, self._kept_back = self._kept_back, []
         effects: list[Effect] = []
         for event in kept_back:

@@ -3,8 +3,9 @@
     SnapshotRequest --> SnapshotReply(checkpoint, or why not)
     TakeCheckpoint  --> WriteCheckpoint --> CheckpointWritten --> CheckpointTaken, to the supervisor
 
-A large one is made beside the pump, by `Work`; until it is there the plan is left alone, so nothing
-is read. A peer that asks meanwhile gets the next one; an order is not heard, for it comes again. A
+A large one is made beside the pump, by `Work`: first the plan's state, and until that is there the
+plan is left alone, so nothing is read; then the tail is folded, of frames that never change. A peer
+that asks meanwhile gets the next one; an order is not heard, for it comes again. A
 peer that asked for one that is too large for a message is told every heartbeat that it is coming,
 and gets it by the disk:
 
@@ -68,15 +69,20 @@ class Snapshots:
         self._make = make
         self._asked: list[Taker] = []  # they get the next one
         self._making: list[Taker] = []  # they get the one that is being made
+        self._has_state = False  # that one
         self._writing: dict[str, CheckpointTaken | Life] = {}
         self._written: CheckpointTaken | None = None  # the last
         self._given = 0  # by the disk
         self._given_name = ""  # the last of them
 
     @property
-    def is_making(self) -> bool:
-        """Whether one is being made: until it is there the plan is not touched."""
-        return bool(self._making)
+    def holds_plan(self) -> bool:
+        """Whether the plan's state is being taken: until it is there the plan is not touched."""
+        return bool(self._making) and not self._has_state
+
+    def has_state(self) -> None:
+        """The state is there; the rest is made without the plan."""
+        self._has_state = True
 
     def on_request(self, event: SnapshotRequest) -> list[Effect]:
         """A peer asks; it gets an answer in any case, so that it need not wait."""
@@ -112,6 +118,7 @@ class Snapshots:
         if not self._asked:
             return []
         self._making, self._asked = self._asked, []
+        self._has_state = False
         draft = self._take()
         if isinstance(draft, str):
             refused, self._making = self._making, []

@@ -10,7 +10,7 @@ A death in the middle leaves a draft, which means nothing to anybody.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from gapless.journal.disk import Disk
 from gapless.protocol.errors import Misuse
@@ -36,7 +36,7 @@ def check_name(what: str, name: str, chars_max: int = NAME_CHARS_MAX) -> str:
     return name
 
 
-def write_whole(disk: Disk, path: str, records: Sequence[bytes], token: str = "") -> None:
+def write_whole(disk: Disk, path: str, records: Iterable[bytes], token: str = "") -> None:
     """Makes a file of these bytes, durably. Raises `FileExistsError` where the name is taken, and
     `OSError` where the disk does not take the bytes; nothing is left of it then.
 

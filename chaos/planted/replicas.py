@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gapless.engine.graph import Graph
 from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.drafts import Draft
 from gapless.failover.effects import Effect
 from gapless.failover.link import Link
 from gapless.failover.messages import Refused
 from gapless.failover.replica import Replica
+from gapless.failover.restoring import Unfit
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 
@@ -78,10 +80,9 @@ class ObeysAnybody(Replica):
 class TakesOverWithoutTheTail(Replica):
     """Begins with a checkpoint's state, and without what mergers may lack of its output."""
 
-    def _take_over(self, found: Checkpoint) -> list[Effect]:
-        return super()._take_over(
-            replace(found, tail=(found.tail[-1].slice(0, 0, found.tail[-1].stable),))
-        )
+    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[Effect]:
+        nothing = found.tail[-1].slice(0, 0, found.tail[-1].stable)
+        return super()._take_over(replace(found, tail=(nothing,)), made, now)
 
 
 class SnapshotsAheadOfItsState(Replica):
@@ -98,9 +99,9 @@ class SnapshotsAheadOfItsState(Replica):
 class TakesOverTooFarBack(Replica):
     """Begins with a checkpoint's state, and reads again what is in it already."""
 
-    def _take_over(self, found: Checkpoint) -> list[Effect]:
+    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[Effect]:
         before = {name: _moved(position, -1) for name, position in found.positions.items()}
-        return super()._take_over(replace(found, positions=before))
+        return super()._take_over(replace(found, positions=before), made, now)
 
 
 class DoesNotHold(Replica):

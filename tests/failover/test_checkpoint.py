@@ -100,13 +100,30 @@ def test_any_arrow_table_is_a_state() -> None:
 
 def test_what_is_large_is_cut_into_bounded_envelopes(monkeypatch: pytest.MonkeyPatch) -> None:
     value = taken(60)
-    few = len(checkpoint.encode(value))
+    few = len(list(checkpoint.encode(value)))
     monkeypatch.setattr(checkpoint, "CHUNK_BYTES", 100)
     monkeypatch.setattr(checkpoint, "FRAME_BYTES_MAX", 100)
-    records = checkpoint.encode(value)
+    records = list(checkpoint.encode(value))
     assert len(records) > few + 20
     assert max(map(len, records)) < 2_000
     assert same(checkpoint.decode(b"".join(records), value.tail[0].schema), value)
+
+
+def test_a_checkpoint_is_encoded_as_it_is_written_one_table_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = {name: pa.record_batch({"n": pa.array(range(100))}) for name in ("a", "b", "c")}
+    value = Checkpoint("p", {}, {}, 3, 4, (Frame.empty(SCHEMA),), state)
+    made: list[pa.RecordBatch] = []
+    real = checkpoint._stream
+
+    def counted(batch: pa.RecordBatch) -> memoryview:
+        made.append(batch)
+        return real(batch)
+
+    monkeypatch.setattr(checkpoint, "_stream", counted)
+    ahead = [len(made) for _ in checkpoint.encode(value)]
+    assert ahead == [0, 0, 1, 1, 2, 2, 3, 3]  # head, tail, and each table with its bytes
 
 
 def test_every_flipped_byte_and_every_truncation_is_found() -> None:
@@ -126,7 +143,7 @@ def test_every_flipped_byte_and_every_truncation_is_found() -> None:
 
 def test_envelopes_that_are_missing_repeated_or_in_another_order_are_found() -> None:
     value = taken()
-    records = checkpoint.encode(value)
+    records = list(checkpoint.encode(value))
     worse: list[Sequence[bytes]] = [
         records[:-1],
         [*records, records[-1]],
@@ -140,7 +157,7 @@ def test_envelopes_that_are_missing_repeated_or_in_another_order_are_found() -> 
 
 
 def document(**changed: Document) -> bytes:
-    head = decode_document(checkpoint.encode(taken())[0]).document
+    head = decode_document(next(checkpoint.encode(taken()))).document
     assert isinstance(head, dict)
     return encode_document({**head, **changed}, NOBODY, 0)
 
@@ -170,7 +187,7 @@ def test_a_head_that_makes_no_sense_is_refused_though_its_checksum_is_right(
 ) -> None:
     value = taken()
     disk = SimulatedDisk()
-    disk.append(PATH, b"".join([document(**changed), *checkpoint.encode(value)[1:]]))
+    disk.append(PATH, b"".join([document(**changed), *list(checkpoint.encode(value))[1:]]))
     with pytest.raises(CheckpointError):
         checkpoint.read(disk, NAME, value.tail[0].schema)
 

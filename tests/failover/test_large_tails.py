@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -23,6 +25,7 @@ from gapless.failover.effects import (
     Effect,
     Event,
     LoadCheckpoint,
+    OpenSources,
     ReadSource,
     SourceRead,
     Spawn,
@@ -326,6 +329,44 @@ def tdb(frames: list[Frame]) -> Tdb:
     return table
 
 
+def few_changes(seed: int) -> list[Frame]:
+    """Many rows that nobody takes back, some twice, and a few that change, again and again."""
+    rng = random.Random(seed)
+    frames = [frame(" ".join(f"ins(k{n % 90},{n % 5},inf)" for n in range(100)))]
+    for n in rng.sample(range(10, 90), 5):
+        end = rng.choice([f"{n % 5}", "40", "50"])
+        more = f" ins(new{n},3,inf)" if rng.random() < 0.5 else ""
+        frames.append(frame(f"adj(k{n},{n % 5},inf,{end}){more}"))
+        if end == "50":
+            frames.append(frame(f"adj(k{n},{n % 5},50,45)"))
+    return frames
+
+
+def test_a_fold_of_few_changes_looks_up_all_rows_and_folds_what_they_speak_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folds: list[int] = []
+    real = fold_module.folded
+
+    def counts(schema: StreamSchema, frames: list[Frame]) -> Frame:
+        if not all(each.insert_only for each in frames):
+            folds.append(sum(map(len, frames)))
+        return real(schema, frames)
+
+    monkeypatch.setattr(fold_module, "folded", counts)
+    for seed in range(40):
+        frames = few_changes(seed)
+        for floor in (BEGIN, 44):
+            folds.clear()
+            made = folded_parts(DEFAULT_SCHEMA, frames, floor)
+            assert max(folds) <= 20
+            whole = real(DEFAULT_SCHEMA, frames)
+            assert tdb(made) == tdb([whole.take(whole.ve >= floor)])
+    monkeypatch.setattr(fold_module, "TOUCHED_SHARE", 10**6)  # as before: all rows are folded
+    folded_parts(DEFAULT_SCHEMA, few_changes(1), BEGIN)
+    assert max(folds) > 100
+
+
 def test_rows_that_are_never_taken_back_keep_their_order_in_a_fold() -> None:
     frames = [frame(f"ins(k{i},{i},{i + 3}) ins(l{i},{i},{i + 9})") for i in range(9)]
     with small(5):
@@ -404,35 +445,53 @@ def filled() -> Replica:
     return machine
 
 
-def test_a_large_snapshot_is_made_beside_and_nothing_is_read_meanwhile() -> None:
+def done(machine: Replica, effects: list[Effect], now: int) -> list[Effect]:
+    """Does all that is to be done beside a machine, and what comes of that; all other effects."""
+    told: list[Effect] = []
+    while effects:
+        effect = effects.pop(0)
+        if isinstance(effect, Work):
+            effects += machine.on(Done(effect.number, effect.do()), now)
+        else:
+            told.append(effect)
+    return told
+
+
+def test_a_large_snapshot_is_made_beside_and_nothing_is_read_until_its_state_is_there() -> None:
     with small():
         machine = filled()
-        [work] = works(machine.on(TakeCheckpoint(3, "0-plan-3-1"), 5))
+        [state] = works(machine.on(TakeCheckpoint(3, "0-plan-3-1"), 5))
         assert machine.on(TakeCheckpoint(3, "0-plan-3-1"), 5) == []
         before = machine.tail.put_out
         late = machine.on(keys(40, 5, 4), 6)  # a read that was under way
         assert not reads(late)
         assert machine.tail.put_out == before
         assert sent(machine.on(Tick(), T.heartbeat_ms), ReplicaStatus)
-        effects = machine.on(Done(work.number, work.do()), 9)
+        effects = machine.on(Done(state.number, state.do()), 9)
+        assert reads(effects)
+        assert machine.tail.put_out == before + 5
+        [fold] = works(effects)
+        assert reads(machine.on(keys(50, 5, 5), 10))  # while the tail is folded it reads on
+        effects = machine.on(Done(fold.number, fold.do()), 11)
         [write] = [e for e in effects if isinstance(e, WriteCheckpoint)]
         assert write.checkpoint.positions == {"flows": {0: 3}}
         assert sum(map(len, write.checkpoint.tail)) == 15
         assert all(len(piece) <= 4 for piece in write.checkpoint.tail)
-        assert reads(effects)
-        assert machine.tail.put_out == before + 5
         machine.validate()
+        other = Executor("plan", LATEST)
+        other.restore(write.checkpoint.state, write.checkpoint.given)
+        assert other.stable == 3
 
 
 def test_snapshots_that_take_longer_than_they_are_apart_leave_time_to_read() -> None:
     with small():
         machine = filled()
-        [work] = works(machine.on(TakeCheckpoint(3, "0-plan-3-1"), 5))
+        asked = machine.on(TakeCheckpoint(3, "0-plan-3-1"), 5)
         machine.on(keys(40, 5, 4), 6)
         assert machine.on(TakeCheckpoint(3, "0-plan-3-2"), 7) == []  # the order comes again
-        effects = machine.on(Done(work.number, work.do()), 9)
+        effects = done(machine, asked, 9)
         assert reads(effects)
-        assert not works(effects)
+        assert len([e for e in effects if isinstance(e, WriteCheckpoint)]) == 1
         assert machine.on(TakeCheckpoint(3, "0-plan-3-3"), 10) == []  # the disk is still at it
         machine.on(CheckpointWritten("0-plan-3-1"), 11)
         assert works(machine.on(TakeCheckpoint(3, "0-plan-3-4"), 12))
@@ -470,15 +529,15 @@ def test_a_peer_gets_a_snapshot_larger_than_a_message_by_the_disk_and_drops_it()
         assert still == coming
         joiner.on(Tick(), late + T.snapshot_ms - 1)
         assert waits(joiner)
-        [write] = [
-            e for e in giver.on(Done(work.number, work.do()), 5) if isinstance(e, WriteCheckpoint)
-        ]
+        [write] = [e for e in done(giver, [work], 5) if isinstance(e, WriteCheckpoint)]
         [given] = sent(giver.on(CheckpointWritten(write.name), 6), SnapshotReply)
         assert (given.stored, given.checkpoint) == (write.name, None)
         assert joiner.on(given, 7) == [LoadCheckpoint(write.name)]
         effects = joiner.on(CheckpointLoaded(write.name, write.checkpoint), 8)
         assert DropCheckpoint(write.name) in effects
-        assert not joiner.is_joining
+        assert waits(joiner)
+        done(joiner, effects, 9)
+        assert not waits(joiner)
         assert joiner.tail.since == giver.tail.since
         assert len(joiner.tail) == 15
         joiner.validate()
@@ -548,21 +607,50 @@ def test_a_snapshot_that_came_too_late_is_dropped_all_the_same() -> None:
         assert joiner.on(reply, T.snapshot_ms + 1) == [DropCheckpoint(reply.stored)]
 
 
+def test_a_large_state_is_taken_over_beside_the_pump_which_goes_on_and_says_so() -> None:
+    with small():
+        giver, joiner = filled(), joining()
+        told = done(giver, giver.on(SnapshotRequest(PEER, "plan"), 1), 1)
+        [write] = [e for e in told if isinstance(e, WriteCheckpoint)]
+        joiner.on(SnapshotReply(LIFE, None, stored=write.name), 2)
+        [work] = works(joiner.on(CheckpointLoaded(write.name, write.checkpoint), 3))
+        for now in range(T.heartbeat_ms, 4 * T.busy_ms, T.heartbeat_ms):
+            [status] = sent(joiner.on(Tick(), now), ReplicaStatus)
+            assert status.is_joining
+        assert joiner.on(SnapshotReply(LIFE, None, is_coming=True), 5 * T.busy_ms) == []
+        effects = joiner.on(Done(work.number, work.do()), 5 * T.busy_ms)
+        assert reads(effects)
+        [status] = sent(effects, ReplicaStatus)
+        assert not status.is_joining
+        assert joiner.tail.fold() == giver.tail.fold()
+        joiner.validate()
+
+
+def test_a_state_that_turns_out_to_be_none_leads_to_the_next_origin() -> None:
+    with small():
+        giver, joiner = filled(), joining()
+        told = done(giver, giver.on(SnapshotRequest(PEER, "plan"), 1), 1)
+        [write] = [e for e in told if isinstance(e, WriteCheckpoint)]
+        joiner.on(SnapshotReply(LIFE, None, stored=write.name), 2)
+        other = replace(write.checkpoint, state={})
+        effects = joiner.on(CheckpointLoaded(write.name, other), 3)
+        told = done(joiner, effects, 4)
+        assert [e.positions for e in told if isinstance(e, OpenSources)] == [None]  # a replay
+        assert not waits(joiner)
+
+
 class ReadsWhileItIsDrawn(Replica):
     """Lets the plan go on while its snapshot is made."""
 
     def on(self, event: Event, now: int) -> list[Effect]:
-        making = self._snapshots._making
-        self._snapshots._making = []
-        effects = super().on(event, now)
-        self._snapshots._making = self._snapshots._making or making
-        return effects
+        self._snapshots.has_state()
+        return super().on(event, now)
 
 
 def test_a_snapshot_of_a_plan_that_goes_on_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.failover.test_large_tails.Replica", ReadsWhileItIsDrawn)
     with pytest.raises((AssertionError, ValueError)):
-        test_a_large_snapshot_is_made_beside_and_nothing_is_read_meanwhile()
+        test_a_large_snapshot_is_made_beside_and_nothing_is_read_until_its_state_is_there()
 
 
 def test_so_many_may_wait_for_a_snapshot_and_who_asks_beyond_that_tries_its_next_origin(
@@ -574,13 +662,8 @@ def test_so_many_may_wait_for_a_snapshot_and_who_asks_beyond_that_tries_its_next
         askers = [Life("r0.1", Incarnation(3, n)) for n in range(2, 6)]
         effects = [machine.on(SnapshotRequest(asker, "plan"), 5) for asker in askers]
         assert [len(sent(e, SnapshotReply)) for e in effects] == [1, 1, 1, 0]
-        [work] = works(effects[0])
-        after = machine.on(Done(work.number, work.do()), 6)
-        [again] = works(after)  # for those who asked meanwhile
-        assert sum(isinstance(e, WriteCheckpoint) for e in after) == 1
-        after = machine.on(Done(again.number, again.do()), 7)
-        assert sum(isinstance(e, WriteCheckpoint) for e in after) == 2
-        assert not works(after)
+        after = done(machine, list(works(effects[0])), 6)  # also for those who asked meanwhile
+        assert sum(isinstance(e, WriteCheckpoint) for e in after) == 3
 
 
 def test_the_supervisor_says_once_each_time_that_a_replica_reads_no_more_and_why() -> None:

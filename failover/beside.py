@@ -1,0 +1,45 @@
+"""Work beside a machine: what takes longer than its pump may be silent, and who wants the result.
+
+    do(what, work, then)  -->  Work(7)      the shell has another thread do it
+    Done(7, result)       -->  then(result, now) --> effects
+
+A machine goes on meanwhile, so what the work looks at must not change: frames never do, a plan that
+is being looked at is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gapless.failover.effects import Done, Effect, Work
+
+Then = Callable[[Any, int], list[Effect]]
+"""Takes the result, and the time at which it came; what follows from it."""
+
+
+class Beside:
+    """What one machine has done beside it. There is as much of it as whoever asks has under way:
+    one fold, one snapshot, one base at a time.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._then: dict[int, Then] = {}
+        self._asked: list[Effect] = []
+
+    def do(self, what: str, work: Callable[[], Any], then: Then) -> None:
+        """Has something done. It begins once what follows from the present event is done, too."""
+        self._count += 1
+        self._then[self._count] = then
+        self._asked.append(Work(self._count, what, work))
+
+    def asked(self) -> list[Effect]:
+        """What was asked for since the last call: comes behind what follows from the event."""
+        asked, self._asked = self._asked, []
+        return asked
+
+    def done(self, event: Done, now: int) -> list[Effect]:
+        """Hands a result to who wants it."""
+        then = self._then.pop(event.number, None)
+        return [] if then is None else then(event.result, now)
