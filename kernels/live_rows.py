@@ -23,11 +23,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless.kernels import KERNEL
-from gapless.kernels.twin_live_rows import EVER, NO_BOUND, Met
+from gapless.kernels.twin_live_rows import EVER, NO_BOUND, Lives, Met
 
 if TYPE_CHECKING or KERNEL == "native":
     from gapless.kernels.native_live_rows import LiveRows
 else:
     from gapless.kernels.twin_live_rows import LiveRows
 
-__all__ = ["EVER", "NO_BOUND", "LiveRows", "Met"]
+__all__ = ["EVER", "NO_BOUND", "LiveRows", "Lives", "Met"]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels.keys import Gate, Ids, as_int64
+from gapless.kernels.keys import Gate, Ids, Mask, as_int64
 from gapless.kernels.twin_chains import ID_MAX
 from gapless.kernels.twin_rows import Row, batch_of, rows_of
 
@@ -40,6 +40,14 @@ class Met(NamedTuple):
     id: Ids
     vs: Ids
     ve: Ids
+
+    def pick(self, mask: Mask) -> Met:
+        """Those that a mask picks."""
+        return self if mask.all() else Met(*(column[mask] for column in self))
+
+    def and_also(self, others: Met) -> Met:
+        """These, then the others."""
+        return Met(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
 
 
 class _Entry(NamedTuple):

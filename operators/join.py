@@ -32,13 +32,14 @@ beyond their end, as then what lies before that end is settled; `settled` keeps 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.keys import Ids
-from gapless.kernels.live_rows import EVER, Met
+from gapless.kernels.live_rows import EVER
 from gapless.kernels.pick import Picker
 from gapless.operators.aside import Aside
 from gapless.operators.join_changes import Changes, changes_of
@@ -46,10 +47,11 @@ from gapless.operators.join_columns import How, JoinColumns
 from gapless.operators.join_condition import Condition
 from gapless.operators.join_keys import JoinKeys
 from gapless.operators.join_marks import JoinMarks, Progressing
-from gapless.operators.join_nulls import NO_PIECES, Pieces, Revised, revised, uncovered
+from gapless.operators.join_nulls import NO_PIECES, Revised, revised
 from gapless.operators.join_pairs import JoinRows, Pairs
-from gapless.operators.join_side import ALL, KeysOf, Side, distinct
-from gapless.operators.operator import Marks, Operator, Out, check_schema
+from gapless.operators.join_side import ALL, KeysOf, Side, Touched
+from gapless.operators.join_unmatched import Unmatched, judged
+from gapless.operators.operator import Marks, Operator, Out, check_schema, joined
 from gapless.operators.state import State, check_names, facts, read_facts
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
@@ -99,25 +101,30 @@ class Join(Operator):
                 (left, right), final_ends, self._columns.keeps, strict=True
             )
         )
+        self._unmatched = Unmatched(self._sides, self._where)
         self._pickers = Picker(left.payload), Picker(right.payload)
         self._stable = BEGIN
         self._wanted = BEGIN  # results that end before it need not be put out
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """What the rows form and change, then what the stable settles."""
+        return joined(self.schema, self.parts(source, frame, marks))
+
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
+        """The same, a bounded number of pairs at a time; the state is as it was up to the last."""
         mine = self._sides[source]
         check_schema(frame, mine.schema)
-        out = JoinRows(self.schema)
-        if len(frame):
-            self._take(source, self._changes(source, frame), out)
-        if frame.stable is not None and frame.stable > mine.stable:
-            self._advance(source, frame.stable, out)
+        out = JoinRows(self.schema, self.memory)
+        steps = self._take(source, frame, out) if len(frame) else iter(())
+        for _ in chain(steps, self._advance(source, frame.stable, out)):
+            if out.is_full:
+                yield Out(out.frame())
         self._purge()
         stables = self._stables
         self._marks.hear(source, marks)
         promised = min(stables) if min(stables) > self._stable else None
         self._stable = min(stables)
-        return Out(out.frame(promised), self._marks.tell(stables))
+        yield Out(out.frame(promised), self._marks.tell(stables))
 
     @property
     def _stables(self) -> tuple[int, int]:
@@ -133,47 +140,58 @@ class Join(Operator):
             raise StreamViolation(format_element(first), rule)
         return changes_of(frame)
 
-    def _take(self, source: int, changes: Changes, out: JoinRows) -> None:
-        """Takes changes of one side in. Nothing has changed where this raises."""
+    def _take(self, source: int, frame: Frame, out: JoinRows) -> Iterator[None]:
+        """Takes a frame of one side in. Nothing has changed where this raises."""
         mine, other = self._sides[source], self._sides[1 - source]
+        changes = self._changes(source, frame)
         keys, nowhere = self._keys.of(source, changes.payload, changes.vs)
         if nowhere is not None:
             rows = (~nowhere).nonzero()[0]
             changes, keys = changes.part(rows), keys[rows]
         ids = mine.find(keys, changes) if changes.old else keys[:0]
-        touched = self._meet(source, ids, keys, changes, out)
-        before = self._unmatched(1 - source, touched, mine.stable)
+        touched = Touched(other.rows.capacity)
+        yield from self._meet(source, ids, keys, changes, touched, out)
+        if other.keeps:
+            stored = touched.ids
+            for lost in self._unmatched.revised_by(
+                source, (ids, keys, changes), stored, self.memory
+            ):
+                yield from self._put_alone(1 - source, stored, lost, out)
         since = EVER if self._outer else self._bound(source)
         if since < ALL:
             mine.change(ids, keys, changes, since, other.stable)
-        if len(touched):
-            after = self._unmatched(1 - source, touched, mine.stable)
-            self._put_stored_alone(1 - source, touched, revised(before, after), out)
 
-    def _meet(self, source: int, ids: Ids, keys: Ids, changes: Changes, out: JoinRows) -> Ids:
-        """Puts out what the changes form and change, and this side's null rows.
-
-        Returns the ids on the other side whose null rows may change, too.
+    def _meet(
+        self, source: int, ids: Ids, keys: Ids, changes: Changes, touched: Touched, out: JoinRows
+    ) -> Iterator[None]:
+        """Puts out what the changes form and change, and this side's null rows; `touched` gets the
+        ids on the other side whose null rows may change, too.
         """
         mine, other = self._sides[source], self._sides[1 - source]
-        touched = []
         alive = np.maximum(changes.was, changes.ve) if changes.old else changes.ve
-        for start, end, met in other.meet(keys, changes.vs, alive):
-            pairs = Pairs.of(changes, met)
-            pairs = self._satisfying(source, changes, pairs, mine.keeps)
+        row_bytes = mine.row_bytes.of(changes.payload)
+        for start, end, met in other.meet(keys, changes.vs, alive, self.memory):
+            pairs = self._satisfying(source, changes, Pairs.of(changes, met), row_bytes)
             if mine.keeps:
-                lost = self._alone(changes, slice(start, end), ids, mine, pairs, other.stable)
-                if len(lost.owner):
-                    payload = self._pick(source, changes.payload, lost.owner)
-                    out.revise(lost, self._columns.alone(source, payload))
+                lost = self._unmatched.of_changes(source, changes, slice(start, end), ids, pairs)
+                for part in out.cuts(row_bytes[lost.owner]):
+                    payload = self._pick(source, changes.payload, lost.owner[part])
+                    out.revise(lost.part(part), self._columns.alone(source, payload))
+                    yield
                 pairs = pairs.changing()
-            self._put_pairs(source, changes, pairs, out)
+            for part in out.cuts(self._pair_bytes(source, row_bytes, pairs)):
+                some = pairs.part(part)
+                columns = self._columns.joined(*self._pair_rows(source, changes, some))
+                out.add(some.vs, some.was if changes.old else None, some.ve, columns)
+                yield
             if other.keeps:
-                touched.append(pairs.id)
-        return distinct(touched, other.rows.capacity)
+                touched.add(pairs.id)
 
-    def _satisfying(self, source: int, changes: Changes, pairs: Pairs, all_of_them: bool) -> Pairs:
-        """The pairs for which `where` holds, of those that change or of all."""
+    def _satisfying(self, source: int, changes: Changes, pairs: Pairs, row_bytes: Ids) -> Pairs:
+        """The pairs for which `where` holds, of those that change; of all where this side's
+        unmatched rows come out.
+        """
+        all_of_them = self._sides[source].keeps
         if not all_of_them:
             pairs = pairs.changing()
         if self._where is None or not len(pairs.id):
@@ -181,14 +199,15 @@ class Join(Operator):
         formed = None
         if changes.old or all_of_them:
             formed = (pairs.was == pairs.vs) & (pairs.ve > pairs.vs)
-        left, right = self._pair_rows(source, changes, pairs)
-        return pairs.pick(self._where.holds(left, right, formed))
+        holds = np.empty(len(pairs.id), np.bool_)
+        for part in judged(self._pair_bytes(source, row_bytes, pairs), self.memory):
+            left, right = self._pair_rows(source, changes, pairs.part(part))
+            some = None if formed is None else formed[part]
+            holds[part] = self._where.holds(left, right, some)
+        return pairs.pick(holds)
 
-    def _put_pairs(self, source: int, changes: Changes, pairs: Pairs, out: JoinRows) -> None:
-        if not len(pairs.id):
-            return
-        columns = self._columns.joined(*self._pair_rows(source, changes, pairs))
-        out.add(pairs.vs, pairs.was if changes.old else None, pairs.ve, columns)
+    def _pair_bytes(self, source: int, row_bytes: Ids, pairs: Pairs) -> Ids:
+        return row_bytes[pairs.asked] + self._sides[1 - source].bytes_of(pairs.id)
 
     def _pair_rows(
         self, source: int, changes: Changes, pairs: Pairs
@@ -201,76 +220,34 @@ class Join(Operator):
         picked = self._pickers[source].take(payload, rows)
         return take_rows(payload, rows) if picked is None else picked
 
-    # -- unmatched rows -----------------------------------------------------------------------
-
-    def _alone(
-        self,
-        changes: Changes,
-        part: slice,
-        ids: Ids,
-        mine: Side,
-        pairs: Pairs,
-        frontier: int,
-    ) -> Revised:
-        """How the null rows of changed events change; `part` are those that `pairs` tell of."""
-        low = changes.vs.copy()
-        low[: changes.old] = mine.settled.values[ids]
-        pieces = [NO_PIECES, NO_PIECES]
-        for i, (end, ends) in enumerate(((changes.was, pairs.was), (changes.ve, pairs.ve))):
-            if i or changes.old:
-                high = changes.vs.copy()
-                high[part] = end[part]
-                pieces[i] = uncovered(low, high, (pairs.asked, pairs.vs, ends), frontier)
-        return revised(*pieces)
-
-    def _unmatched(self, side: int, ids: Ids, frontier: int) -> Pieces:
-        """The null rows of stored events, as far as they are known at `frontier`."""
-        mine, other = self._sides[side], self._sides[1 - side]
-        if not len(ids):
-            return NO_PIECES
-        keys, vs, ve = mine.rows.lives(ids)
-        low = mine.settled.values[ids]
-        found = []
-        for start, end, met in other.meet(keys, vs, ve):
-            by = self._matching(side, ids, met)
-            intervals = by.asked - start, by.vs, by.ve
-            cut = uncovered(low[start:end], ve[start:end], intervals, frontier)
-            found.append(cut._replace(owner=cut.owner + start))
-        return Pieces.all_of(found)
-
-    def _matching(self, side: int, ids: Ids, met: Met) -> Met:
-        """Of the stored rows that stored rows of a side meet, those for which `where` holds."""
-        if self._where is None or not len(met.id):
-            return met
-        left = self._sides[side].rows.rows(ids[met.asked])
-        right = self._sides[1 - side].rows.rows(met.id)
-        if side:
-            left, right = right, left
-        holds = self._where.holds(left, right, np.zeros(len(met.id), np.bool_))
-        return Met(*(column[holds] for column in met))
-
-    def _put_stored_alone(self, side: int, ids: Ids, lost: Revised, out: JoinRows) -> None:
-        if len(lost.owner):
-            rows = self._sides[side].rows.rows(ids[lost.owner])
-            out.revise(lost, self._columns.alone(side, rows))
-
     # -- progress -----------------------------------------------------------------------------
 
-    def _advance(self, source: int, t: int, out: JoinRows) -> None:
+    def _advance(self, source: int, t: int | None, out: JoinRows) -> Iterator[None]:
         """A stable of one side: parts of the other's lifetimes that start below it are known."""
         mine, other = self._sides[source], self._sides[1 - source]
+        if t is None or t <= mine.stable:
+            return
         was, mine.stable = mine.stable, t
         if not other.keeps:
             return
         # A part starts where its row does, or where a match ends.
         ended = mine.ending(was, t)
-        found = [other.starting(t)]
+        found = Touched(other.rows.capacity)
+        found.add(other.starting(t))
         if len(ended):
-            found += [met.id for _, _, met in other.meet(*mine.rows.lives(ended))]
-        ids = distinct(found, other.rows.capacity)
-        pieces = self._unmatched(1 - source, ids, t)
-        pieces = pieces.pick(pieces.vs >= was)
-        self._put_stored_alone(1 - source, ids, revised(NO_PIECES, pieces), out)
+            for _, _, met in other.meet(*mine.rows.lives(ended), self.memory):
+                found.add(met.id)
+        ids = found.ids
+        for pieces in self._unmatched.of_stored(1 - source, ids, t, self.memory):
+            new = pieces.pick(pieces.vs >= was)
+            yield from self._put_alone(1 - source, ids, revised(NO_PIECES, new), out)
+
+    def _put_alone(self, side: int, ids: Ids, lost: Revised, out: JoinRows) -> Iterator[None]:
+        mine = self._sides[side]
+        for part in out.cuts(mine.bytes_of(ids[lost.owner])):
+            some = lost.part(part)
+            out.revise(some, self._columns.alone(side, mine.rows.rows(ids[some.owner])))
+            yield
 
     def _bound(self, side: int) -> int:
         """Rows of a side that end below this one can go."""
@@ -300,8 +277,8 @@ class Join(Operator):
         """Rows go: those that they have covered remember until when."""
         mine, other = self._sides[side], self._sides[1 - side]
         lives = mine.rows.lives(ids)
-        for _, _, met in other.meet(*lives):
-            left = self._matching(side, ids, met)
+        for _, _, met in other.meet(*lives, self.memory):
+            left = self._unmatched.matching(side, ids, met, other, self.memory)
             other.settle(left.id, np.minimum(lives.ve[left.asked], left.ve))
 
     def fast_forward(self, t: int) -> int:

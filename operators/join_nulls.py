@@ -47,6 +47,10 @@ class Revised(NamedTuple):
     was: Times
     ve: Times
 
+    def part(self, part: slice) -> Revised:
+        """Those that stand there."""
+        return Revised(*(column[part] for column in self))
+
 
 NO_PIECES = Pieces(*(np.empty(0, np.int64) for _ in range(3)))
 

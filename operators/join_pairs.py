@@ -9,6 +9,7 @@ change and after it. An end equal to the start: the pair was not there, or is no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,9 @@ from gapless.kernels.live_rows import Met
 from gapless.operators.join_changes import Changes
 from gapless.operators.join_columns import Columns
 from gapless.operators.join_nulls import Revised
+from gapless.operators.memory import Memory
+from gapless.operators.operator import ANSWER_ROWS_MAX
+from gapless.operators.row_bytes import cuts
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import StreamSchema
@@ -52,33 +56,58 @@ class Pairs(NamedTuple):
         rows = mask.nonzero()[0]
         return Pairs(*(column[rows] for column in self))
 
+    def part(self, part: slice) -> Pairs:
+        """Those that stand there."""
+        return Pairs(*(column[part] for column in self))
+
     def changing(self) -> Pairs:
         """Those that are not as they were."""
         return self.pick(self.was != self.ve)
 
 
 class JoinRows:
-    """Output rows of one push, part by part."""
+    """Output rows of one push, handed out in frames of some rows."""
 
-    def __init__(self, schema: StreamSchema) -> None:
+    def __init__(self, schema: StreamSchema, memory: Memory) -> None:
         self._schema = schema
+        self._memory = memory
         self._parts: list[tuple[Times, Times, Columns, Times | None]] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def cuts(self, row_bytes: Ids) -> Iterator[slice]:
+        """Which of rows that take so many bytes each are to be added one after the other, each time
+        `memory` has been asked; a frame is to be taken wherever `is_full`.
+        """
+        for part in cuts(row_bytes, ANSWER_ROWS_MAX // 2, self._memory.part_bytes // 2):
+            size = int(row_bytes[part].sum())
+            self._memory.ask(size, "rows of a join")
+            self._bytes += size
+            yield part
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is enough for a frame."""
+        return 2 * self._rows >= ANSWER_ROWS_MAX or 2 * self._bytes >= self._memory.part_bytes
 
     def add(self, vs: Times, was: Times | None, ve: Times, columns: Columns) -> None:
         """Rows that were not there, where `was` is None or equal to `vs`, and rows that change."""
         if was is not None:
             was = np.where(was == vs, BEGIN, was)
         self._parts.append((vs, ve, columns, was))
+        self._rows += len(vs)
 
     def revise(self, lost: Revised, columns: Columns) -> None:
         """Null rows and how they change."""
         self.add(lost.vs, lost.was, lost.ve, columns)
 
-    def frame(self, stable: int | None) -> Frame:
-        """All of them, then the stable."""
-        if not self._parts:
+    def frame(self, stable: int | None = None) -> Frame:
+        """All that has been added since the last one, then the stable."""
+        parts, self._parts = self._parts, []
+        self._rows = self._bytes = 0
+        if not parts:
             return Frame.empty(self._schema, stable)
-        if len(self._parts) == 1:
-            return Frame.made(self._schema, *self._parts[0], stable)
-        frames = [Frame.made(self._schema, *part) for part in self._parts]
+        if len(parts) == 1:
+            return Frame.made(self._schema, *parts[0], stable)
+        frames = [Frame.made(self._schema, *part) for part in parts]
         return Frame.concat(frames).with_stable(stable)

@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
-from gapless.kernels.keys import Ids
+from gapless.kernels.keys import Ids, Mask
 from gapless.kernels.live_rows import EVER, LiveRows, Met
 from gapless.operators.agenda import Agenda
 from gapless.operators.join_changes import Changes
+from gapless.operators.memory import Memory
+from gapless.operators.row_bytes import RowBytes
 from gapless.operators.state import State, table
+from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, DecodeError, StreamViolation
 from gapless.protocol.frame import Frame, Times
@@ -32,8 +35,10 @@ from gapless.protocol.text import format_element
 KeysOf = Callable[[pa.RecordBatch, Times], Ids]
 """The numbers of rows of one side: `JoinKeys.of`."""
 
-PAIRS_AT_ONCE_MAX = 1 << 18
-"""Pairs that are laid out at once: some tens of megabytes, however many rows share a key."""
+PAIRS_AT_ONCE_MAX = 1 << 17
+"""Pairs of which numbers and times are laid out at once, however many rows share a key."""
+PAIR_BYTES = 96
+"""Of a pair: who meets whom, three lifetimes, and what is taken of them on the way."""
 ALL = INF + 1
 """A bound that every end is below, INF too."""
 FEW = 32
@@ -62,16 +67,29 @@ class Side:
         self._starts = Agenda()
         self._end = Column(BEGIN)  # BEGIN where the id is free; kept where ends are not final
         self._stale = 0  # entries in the agendas of rows that have moved or gone
+        self.row_bytes = RowBytes(schema.payload)
+        self._bytes = Column(0)  # by id, where they differ
 
     # -- looking ------------------------------------------------------------------------------
 
-    def meet(self, keys: Ids, vs: Times, ve: Times) -> Iterator[tuple[int, int, Met]]:
+    def meet(
+        self, keys: Ids, vs: Times, ve: Times, memory: Memory
+    ) -> Iterator[tuple[int, int, Met]]:
         """Rows that are alive with those asked for, some of these at a time: from, to, who."""
         start = 0
         while start < len(keys):
-            end, met = self.rows.meet(keys, vs, ve, start, PAIRS_AT_ONCE_MAX)
+            most = memory.rows(PAIR_BYTES, PAIRS_AT_ONCE_MAX)
+            end, met = self.rows.meet(keys, vs, ve, start, most)
+            memory.ask(len(met.id) * PAIR_BYTES, "pairs of rows that join")
             yield start, end, met
             start = end
+
+    def bytes_of(self, ids: Ids) -> Ids:
+        """How many bytes each of these rows takes, laid out."""
+        if self.row_bytes.is_fixed:
+            return np.full(len(ids), self.row_bytes.least)
+        found: Ids = self._bytes.values[ids]
+        return found
 
     def find(self, keys: Ids, changes: Changes) -> Ids:
         """The stored row behind each event that is not new: equal ones are taken in their order."""
@@ -126,13 +144,27 @@ class Side:
         if n == len(keys):
             return
         vs, ve = changes.vs[n:], changes.ve[n:]
-        new = self.rows.add(changes.payload.slice(n), keys[n:], vs, ve, since)
+        payload = changes.payload.slice(n)
+        new = self.rows.add(payload, keys[n:], vs, ve, since)
         if since > EVER:
             stored = (new >= 0).nonzero()[0]
             if len(stored) < len(new):
                 new, vs, ve = new[stored], vs[stored], ve[stored]
+                payload = take_rows(payload, stored)
+        self._weigh(new, payload)
         self._enter(new, vs, ve, frontier)
         self._tidy(frontier)
+
+    def beside(self, payload: pa.RecordBatch, keys: Ids, vs: Times, ve: Times) -> Side:
+        """Rows of this side that are not stored, as one to be met."""
+        side = Side(self.schema, final=True, keeps=False)
+        side._weigh(side.rows.add(payload, keys, vs, ve), payload)
+        return side
+
+    def _weigh(self, ids: Ids, payload: pa.RecordBatch) -> None:
+        """Of new rows, how many bytes they take."""
+        if not self.row_bytes.is_fixed:
+            self._bytes.fit(self.rows.capacity)[ids] = self.row_bytes.of(payload)
 
     def _move(self, ids: Ids, ve: Times) -> None:
         self.rows.set_ends(ids, ve)
@@ -184,6 +216,8 @@ class Side:
             self._end.fit(capacity)
         if self.keeps:
             self.settled.fit(capacity)
+        if not self.row_bytes.is_fixed:
+            self._bytes.fit(capacity)
         if not capacity:
             self._ends, self._starts, self._stale = Agenda(), Agenda(), 0
 
@@ -214,8 +248,9 @@ class Side:
     @property
     def nbytes(self) -> int:
         """Bytes of rows and agendas."""
-        held = self._ends.nbytes + self._starts.nbytes + self._end.nbytes + self.settled.nbytes
-        return int(self.rows.nbytes) + held
+        agendas = self._ends.nbytes + self._starts.nbytes
+        columns = self._end.nbytes + self.settled.nbytes + self._bytes.nbytes
+        return int(self.rows.nbytes) + agendas + columns
 
     def snapshot(self) -> pa.RecordBatch:
         """Its rows, each with its lifetime and what is settled of it."""
@@ -238,6 +273,7 @@ class Side:
             batch.columns[len(_TIMES) :], schema=self.schema.payload
         )
         ids = self.rows.add(payload, keys_of(payload, vs), vs, ve)
+        self._weigh(ids, payload)
         self._enter(ids, vs, ve, frontier)
         if self.keeps:
             self.settled.values[ids] = settled
@@ -264,17 +300,35 @@ class Side:
             raise Bug("a row's start would be missed")
 
 
-def distinct(parts: list[Ids], capacity: int) -> Ids:
-    """Each id once, ascending; all are below `capacity`."""
-    if sum(map(len, parts)) * FEW < capacity:
-        ids = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+class Touched:
+    """Ids below a capacity, each once however often it is added: room for as many as there are."""
+
+    def __init__(self, capacity: int) -> None:
+        self._few: list[Ids] = []
+        self._count = 0
+        self._capacity = capacity
+        self._mask: Mask | None = None
+
+    def add(self, ids: Ids) -> None:
+        """Some of them."""
+        self._few.append(ids)
+        self._count += len(ids)
+        if self._mask is not None or self._count * FEW >= self._capacity:
+            if self._mask is None:
+                self._mask = np.zeros(self._capacity, np.bool_)
+            for some in self._few:
+                self._mask[some] = True
+            self._few.clear()
+
+    @property
+    def ids(self) -> Ids:
+        """All of them, ascending."""
+        if self._mask is not None:
+            return self._mask.nonzero()[0]
+        ids = np.sort(np.concatenate(self._few)) if self._few else np.empty(0, np.int64)
         first = np.ones(len(ids), np.bool_)
         first[1:] = ids[1:] != ids[:-1]
         return ids[first]  # twice as fast as np.unique, which hashes
-    mask = np.zeros(capacity, np.bool_)
-    for ids in parts:
-        mask[ids] = True
-    return mask.nonzero()[0]
 
 
 def _turns(payload: Ids, vs: Times, was: Times) -> Ids:

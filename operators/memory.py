@@ -66,8 +66,12 @@ class Memory:
         """How many rows of so many bytes are laid out at once: `most`, fewer where they are wide or
         there is little room, one at least.
         """
-        room = min(PART_BYTES_MAX, self.room // ROOM_SHARE)
-        return max(1, min(most, int(room / max(row_bytes, 1.0))))
+        return max(1, min(most, int(self.part_bytes / max(row_bytes, 1.0))))
+
+    @property
+    def part_bytes(self) -> int:
+        """How many bytes are laid out at once, if it is more than a row."""
+        return min(PART_BYTES_MAX, self.room // ROOM_SHARE)
 
     def _refusal(self, more: int, what: str) -> MemoryLimit:
         held = self._held

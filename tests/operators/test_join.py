@@ -10,19 +10,23 @@ import pyarrow as pa
 import pytest
 
 from gapless.operators import join as join_module
-from gapless.operators import join_keys, join_side
+from gapless.operators import join_keys, join_pairs, join_side, join_unmatched
+from gapless.operators import memory as memory_module
 from gapless.operators.aside import Aside
 from gapless.operators.join import Join
 from gapless.operators.join_changes import Changes
-from gapless.operators.join_nulls import Pieces
+from gapless.operators.join_nulls import Revised
 from gapless.operators.join_pairs import Pairs
 from gapless.operators.join_side import Side
+from gapless.operators.join_unmatched import Unmatched
+from gapless.operators.memory import Memory
 from gapless.operators.operator import Out
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import (
     DecodeError,
     ExpressionError,
     GaplessError,
+    MemoryLimit,
     Misuse,
     RowError,
     SchemaError,
@@ -121,6 +125,87 @@ def test_oracle_several_columns_or_none_may_have_to_be_equal() -> None:
 
 def test_pairs_are_laid_out_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_side, "PAIRS_AT_ONCE_MAX", 2)
+    for seed in range(40):
+        case = Case(seed)
+        check_each_push(case, case.told)
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+WIDE = StreamSchema({"key": "string", "b": "int64", "text": "string"})
+
+
+def of_one_key(schema: StreamSchema, rows: int, lives: int = 50, text: str = "") -> Frame:
+    """Rows that are alive together for most of their lives."""
+    vs = np.arange(rows)
+    columns = [pa.array(["x"] * rows), pa.array(vs), pa.array([text] * rows)]
+    names = schema.names
+    payload = pa.RecordBatch.from_arrays(columns[: len(names)], schema=schema.payload)
+    return Frame.from_columns(schema, vs, vs + lives, payload)
+
+
+def largest_parts(join: Join, *pushes: tuple[int, Frame]) -> tuple[int, int, int]:
+    """Of all parts that come: the most rows and the most bytes of one, and the rows of all."""
+    parts = [out.frame for source, frame in pushes for out in join.parts(source, frame)]
+    return (
+        max(map(len, parts)),
+        max(part.nbytes for part in parts),
+        sum(map(len, parts)),
+    )
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_what_one_frame_causes_comes_in_parts_of_bounded_rows(
+    how: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join_pairs, "ANSWER_ROWS_MAX", 64)
+    monkeypatch.setattr(join_side, "PAIRS_AT_ONCE_MAX", 100)
+    join = Join(LEFT, RIGHT, ON, how=how)
+    stored, comes = of_one_key(LEFT, 100, 500), of_one_key(RIGHT, 100, 500)
+    most, _, rows = largest_parts(join, (0, stored), (1, comes))
+    assert rows == 10_000
+    assert most <= 64
+    most, _, rows = largest_parts(join, (0, Frame.empty(LEFT, INF)), (1, Frame.empty(RIGHT, INF)))
+    assert most <= 64
+
+
+def test_wide_rows_come_in_parts_of_bounded_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "PART_BYTES_MAX", 50_000)
+    pushes = (0, of_one_key(LEFT, 30)), (1, of_one_key(WIDE, 30, text="a text of some length" * 99))
+    for given in (pushes, pushes[::-1]):
+        rows_most, bytes_most, rows = largest_parts(Join(LEFT, WIDE, ON), *given)
+        assert rows == 900
+        assert rows_most < 50
+        assert bytes_most < 1.5 * 50_000
+    rows_most, _, _ = largest_parts(
+        Join(LEFT, RIGHT, ON), (0, pushes[0][1]), (1, of_one_key(RIGHT, 30))
+    )
+    assert rows_most == 900
+
+
+def test_no_more_pairs_are_laid_out_than_there_is_room_for() -> None:
+    left, right = of_one_key(LEFT, 400, 1000), of_one_key(RIGHT, 400, 1000)
+    unbounded = largest_parts(Join(LEFT, RIGHT, ON), (0, left), (1, right))
+    join = Join(LEFT, RIGHT, ON)
+    join.memory = Memory(500_000, [("join", join)])
+    assert largest_parts(join, (0, left), (1, right))[2] == unbounded[2] == 160_000
+    join = Join(LEFT, RIGHT, ON)
+    join.memory = Memory(500_000, [("join", join)])
+    most, _, _ = largest_parts(join, (0, left), (1, right))
+    assert most < unbounded[0] / 4
+    join = Join(LEFT, RIGHT, ON)
+    join.memory = Memory(1000, [("join", join)])
+    join.push(0, left)
+    with pytest.raises(MemoryLimit, match="for pairs of rows that join"):
+        next(join.parts(1, right))
+
+
+def test_a_join_whose_output_is_read_part_by_part_gives_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(join_pairs, "ANSWER_ROWS_MAX", 2)
+    monkeypatch.setattr(join_unmatched, "ANSWER_ROWS_MAX", 1)
+    monkeypatch.setattr(join_side, "PAIRS_AT_ONCE_MAX", 3)
     for seed in range(40):
         case = Case(seed)
         check_each_push(case, case.told)
@@ -578,16 +663,22 @@ class ForgetsWhoWasMet(Join):
         pass
 
 
-class NeverRevisesNullRows(Join):
-    def _unmatched(self, side: int, ids: np.ndarray, frontier: int) -> Pieces:
-        pieces = super()._unmatched(side, ids, frontier)
-        return pieces if frontier > self._stable else Pieces(*(c[:0] for c in pieces))
+class NeverRevisesNullRows(Unmatched):
+    def revised_by(self, *_: Any) -> Iterator[Revised]:
+        return iter(())
+
+
+class TakesChangedOnesForStillThere(Unmatched):
+    def revised_by(self, source: int, change: Any, *given: Any) -> Iterator[Revised]:
+        return super().revised_by(source, (change[0][:0], *change[1:]), *given)
 
 
 class IgnoresTheOtherSidesEnd(Join):
-    def _satisfying(self, source: int, changes: Changes, pairs: Pairs, all_of_them: bool) -> Pairs:
+    def _satisfying(
+        self, source: int, changes: Changes, pairs: Pairs, row_bytes: np.ndarray
+    ) -> Pairs:
         ve = np.maximum(changes.ve[pairs.asked], pairs.vs)
-        return super()._satisfying(source, changes, pairs._replace(ve=ve), all_of_them)
+        return super()._satisfying(source, changes, pairs._replace(ve=ve), row_bytes)
 
 
 class MovesNoEnds(Side):
@@ -603,13 +694,14 @@ class MovesNoEnds(Side):
         PromisesTheMost,
         ForgetsWhoWasMet,
         NeverRevisesNullRows,
+        TakesChangedOnesForStillThere,
         IgnoresTheOtherSidesEnd,
         MovesNoEnds,
     ],
 )
 def test_a_broken_join_is_caught(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    if issubclass(broken, Side):
-        monkeypatch.setattr(join_module, "Side", broken)
+    if issubclass(broken, Side | Unmatched):
+        monkeypatch.setattr(join_module, broken.__mro__[1].__name__, broken)
     else:
 
         def make(case: Case) -> Join:
@@ -619,7 +711,7 @@ def test_a_broken_join_is_caught(broken: Any, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(Case, "make", make)
 
     def check_some() -> None:
-        for case in map(Case, range(40)):
+        for case in map(Case, range(400)):  # as far as it takes: removals that matter are rare
             check_each_push(case, case.told)
 
     with pytest.raises((AssertionError, GaplessError, IndexError, ValueError)):
