@@ -9,7 +9,12 @@
 This is the paper's index in2t, and what LMerge's case R3 does for each element happens here, in the
 kernel: `take` is its Insert and Adjust, `sweep` finds what its Stable has to put right. One call a
 frame, one a stable: in numpy the same took a sort where a key came twice, and fifteen passes over
-the rows and the table else. `values` is the table itself, for whatever is done less often.
+the rows and the table else. `values` is the table itself, for whatever is done less often; who
+writes there says so (`changed`).
+
+A stable settles what has ended, mostly what was said lately, whatever else lives. So of a large
+table the smallest end on each page of ids is known, by row, and a stable looks at no page on which
+all that it could settle ends later.
 
 Ids come from a `KeyTable`. Errors are those of `keys.py`.
 """
@@ -31,7 +36,15 @@ else:
 
 STARTS, OUTPUT, INPUTS = 0, 1, 2
 """Rows; inputs have all from `INPUTS` on."""
-INF = np.iinfo(np.int64).max
+BEGIN, INF = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+PAGED_IDS_MIN = 1 << 16
+"""A smaller table is swept whole: it lies in the processor's cache."""
+PAGE_BITS = 8
+"""Of the ids of a page: an update to any key has one page looked at, and as many as there are pages
+are looked at to find those."""
+PAGES_MAX = 512
+"""Copied, to be swept and to learn their lowest ends: some megabytes. Where more may be settled, as
+after a row has opened, the table is swept whole, and so many are learned."""
 
 
 class Taken(NamedTuple):
@@ -67,7 +80,7 @@ class Swept(NamedTuple):
 class Ends:
     """Starts, the output's ends and those of each input, for every id of a `KeyTable`."""
 
-    __slots__ = ("_found", "values")
+    __slots__ = ("_dirty", "_found", "_lowest", "values")
 
     values: Ids
     """Rows by columns."""
@@ -75,15 +88,24 @@ class Ends:
     def __init__(self) -> None:
         self.values = np.full((INPUTS, ROOM_MIN), INF, np.int64)
         self._found = np.empty((2, ROOM_MIN), np.int64)
+        pages = (ROOM_MIN >> PAGE_BITS) + 1
+        self._lowest = np.full((INPUTS, pages), BEGIN, np.int64)  # by page; or less than it is
+        self._dirty = np.ones(pages, np.bool_)  # pages of which somebody has written since
+
+    def changed(self, ids: Ids) -> None:
+        """Somebody has written to columns of `values`."""
+        self._dirty[ids >> PAGE_BITS] = True
 
     def add_row(self) -> int:
         """A row in which no event is there; its number, the largest."""
         self.values = np.vstack((self.values, self.values[STARTS]))
+        self._lowest = np.vstack((self._lowest, np.full_like(self._lowest[STARTS], BEGIN)))
         return len(self.values) - 1
 
     def drop_row(self, row: int) -> None:
         """Frees a row; those behind it move up."""
         self.values = np.delete(self.values, row, axis=0)
+        self._lowest = np.delete(self._lowest, row, axis=0)
 
     def fit(self, capacity: int) -> None:
         """Makes room for ids below `capacity`, and gives back what is far beyond: see `Column`."""
@@ -96,6 +118,12 @@ class Ends:
         resized[:, :kept] = self.values[:, :kept]
         self.values = resized
         self._found = np.empty((2, wanted), np.int64)
+        known, pages = kept >> PAGE_BITS, (wanted >> PAGE_BITS) + 1
+        lowest = np.full((len(resized), pages), BEGIN, np.int64)
+        lowest[:, :known] = self._lowest[:, :known]
+        dirty = np.ones(pages, np.bool_)
+        dirty[:known] = self._dirty[:known]
+        self._lowest, self._dirty = lowest, dirty
 
     def take(
         self,
@@ -116,6 +144,7 @@ class Ends:
         go) and it starts at `stable` or later; with `adjusts`, any row whose event the output has
         with another end, while both ends are at `stable` or later.
         """
+        self.changed(ids)
         found = np.empty((3, len(ids)), np.int64)
         chosen, settled, bad, held = take_ends(
             self.values, mine, ids, first, vs, ve, was, stable, quorum, adjusts, found
@@ -130,9 +159,40 @@ class Ends:
         `stable` is the old one: ends below it cannot be put right any more. With `follow` ids are
         wrong, too, that both have with different ends, at `stable` or later, whatever t is.
         """
+        if count >= PAGED_IDS_MIN and not follow and t != INF:
+            pages = self._due(count, mine, t)
+            if len(pages) <= PAGES_MAX:
+                return self._sweep_pages(pages, mine, t, stable)
+            self._look_at(pages[:PAGES_MAX])
         found = self._found
         wrong, gone, contested = sweep_ends(self.values, count, mine, t, stable, follow, found)
         return Swept(found[0, :wrong], found[1, :gone], contested)
+
+    def _due(self, count: int, mine: int, t: int) -> Ids:
+        """The pages on which an end of the input, or of the output, may lie below t."""
+        pages = -(-count >> PAGE_BITS)
+        lowest = self._lowest[:, :pages]
+        due = self._dirty[:pages] | (lowest[OUTPUT] < t) | (lowest[mine] < t)
+        return due.nonzero()[0]
+
+    def _sweep_pages(self, pages: Ids, mine: int, t: int, stable: int) -> Swept:
+        """The same as `sweep`, of these pages."""
+        ids, part = self._look_at(pages)
+        found = self._found
+        wrong, gone, contested = sweep_ends(part, len(ids), mine, t, stable, False, found)
+        return Swept(ids[found[0, :wrong]], ids[found[1, :gone]], contested)
+
+    def _look_at(self, pages: Ids) -> tuple[Ids, Ids]:
+        """Learns the lowest ends of some pages; their ids and columns."""
+        size = 1 << PAGE_BITS
+        ids = (pages[:, None] * size + np.arange(size)).ravel()
+        ids = ids[: ids.searchsorted(self.values.shape[1])]
+        part = np.take(self.values, ids, axis=1)
+        whole = pages[: len(ids) >> PAGE_BITS]  # the last one may have fewer ids: always due
+        ends = part[:, : len(whole) * size].reshape(len(part), len(whole), size)
+        self._lowest[:, whole] = ends.min(axis=2)
+        self._dirty[whole] = False
+        return ids, part
 
     def clear(self, ids: Ids) -> None:
         """Frees columns."""
@@ -141,4 +201,4 @@ class Ends:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.values.nbytes + self._found.nbytes
+        return self.values.nbytes + self._found.nbytes + self._lowest.nbytes + self._dirty.nbytes

@@ -176,6 +176,7 @@ class R3(Case):
         was = np.where(now == starts, BEGIN, now)
         payload = self._keys.rows(ids).columns[1:]
         out[ids] = ends
+        self._ends.changed(ids)
         return [Frame.from_columns(self.schema, starts, ends, payload, was)]
 
     # -- settling -----------------------------------------------------------------------------
@@ -254,6 +255,7 @@ class R3(Case):
             )
         self._ends.values[:, ids[first]] = table.vs[first]
         self._ends.values[row, ids] = table.ve
+        self._ends.changed(ids)
 
     # -- looking at it ------------------------------------------------------------------------
 

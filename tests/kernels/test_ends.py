@@ -239,6 +239,88 @@ def test_room_follows_the_capacity_up_and_down() -> None:
     assert table.values[:, 5].tolist() == [1, 1, 1]
 
 
+def small_pages(patch: pytest.MonkeyPatch) -> None:
+    """All that holds of a large table holds from a few ids on."""
+    patch.setattr(ends, "PAGED_IDS_MIN", 0)
+    patch.setattr(ends, "PAGE_BITS", 2)
+    patch.setattr(ends, "PAGES_MAX", 3)
+
+
+def told(rng: np.random.Generator, table: Ends, rows: int, changed: bool = True) -> None:
+    """What a merger does to its table between two stables, drawn."""
+    room = table.values.shape[1]
+    ids = rng.integers(0, room, rows)
+    match rng.integers(0, 5):
+        case 0:
+            table.fit(int(rng.integers(1, 200)))
+        case 1:
+            table.clear(np.unique(ids))
+        case 2 if len(table.values) < 6:
+            table.add_row()
+        case 3 if len(table.values) > INPUTS + 2:
+            table.drop_row(int(rng.integers(INPUTS, len(table.values))))
+        case _:
+            table.values[STARTS, ids] = rng.integers(0, 50, rows)
+            for row in range(1, len(table.values)):
+                table.values[row, ids] = table.values[STARTS, ids] + rng.integers(0, 60, rows)
+            if changed:
+                table.changed(ids)
+
+
+def unlike(seed: int, changed: bool = True) -> bool:
+    """Whether some sweep of pages has found something else than one of the whole table."""
+    rng, table = np.random.default_rng(seed), Ends()
+    table.add_row()
+    for t in range(30):
+        told(rng, table, int(rng.integers(1, 9)), changed)
+        count = int(rng.integers(0, table.values.shape[1] + 1))
+        table.values[:, count:] = INF  # as all that is free
+        mine = int(rng.integers(INPUTS, len(table.values)))
+        paged = table.sweep(count, mine, t, t - 1, False)
+        found = np.empty((2, table.values.shape[1]), np.int64)
+        wrong, gone, contested = ends.sweep_ends(table.values, count, mine, t, t - 1, False, found)
+        if [a.tolist() for a in paged[:2]] != [found[0, :wrong].tolist(), found[1, :gone].tolist()]:
+            return True
+        if paged.contested != contested:
+            return True
+    return False
+
+
+def test_a_sweep_of_pages_finds_what_one_of_the_whole_table_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small_pages(monkeypatch)
+    assert not any(unlike(seed) for seed in range(60))
+    assert any(unlike(seed, changed=False) for seed in range(60))  # of who does not say so
+
+
+def test_a_stable_looks_at_the_pages_of_what_has_ended_and_not_at_all_that_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[int] = []
+    real = ends.sweep_ends
+
+    def counted(table: Ints, count: int, *rest: Any) -> tuple[int, int, bool]:
+        looked.append(count)
+        return real(table, count, *rest)
+
+    monkeypatch.setattr(ends, "sweep_ends", counted)
+    table, live = Ends(), ends.PAGED_IDS_MIN + 1000
+    table.fit(live)
+    mine, ids = table.add_row(), np.arange(live)
+    table.values[:, :live] = 5
+    table.values[OUTPUT:, :live] = INF
+    table.changed(ids)
+    table.sweep(live, mine, 6, 5, False)  # from here on it knows the pages
+    for t in range(7, 17):
+        looked.clear()
+        table.values[OUTPUT:, 1000 * t] = t
+        table.changed(np.array([1000 * t]))
+        assert table.sweep(live, mine, t + 1, t, False).gone.tolist() == [1000 * t]
+        table.clear(np.array([1000 * t]))
+        assert sum(looked) <= 4 << ends.PAGE_BITS
+
+
 def test_the_table_uses_the_kernel_that_was_chosen(native: Kernel) -> None:
     chosen = native.raw if KERNEL == "native" else twin_ends
     assert vars(ends)["take_ends"] is chosen.take_ends

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from gapless.chaos.trials import Merging, draw_table, draw_telling
+from gapless.kernels import ends
 from gapless.merge.choose import CaseName
 from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import Policy
@@ -166,3 +167,23 @@ def test_differential_runs_hold_lies_divergence_and_late_joins(case: CaseName) -
     assert any(pair.fast.stable == INF for pair in pairs)
     if case >= "r3":
         assert any(int(pair.fast.divergences) for pair in pairs)
+
+
+def test_differential_a_table_that_is_swept_by_pages_puts_out_what_its_twin_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ends, "PAGED_IDS_MIN", 0)
+    monkeypatch.setattr(ends, "PAGE_BITS", 1)
+    monkeypatch.setattr(ends, "PAGES_MAX", 4)
+    for case, policy in EVERY_POLICY:
+        for seed in range(SEEDS if case == "r3" else 0):
+            run(case, policy, 1000 + seed)
+
+
+def test_differential_sees_a_page_that_was_written_to_and_is_not_swept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ends, "PAGED_IDS_MIN", 0)
+    monkeypatch.setattr(ends.Ends, "changed", lambda self, ids: None)
+    with pytest.raises(AssertionError):
+        [run("r3", Policy(), 1000 + seed) for seed in range(50)]
