@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gapless.failover.messages import Life
 from gapless.journal.disk import Disk
 from gapless.journal.rejects import FOLDER, Rejected, lines
-from gapless.operators.aside import SetAside
+from gapless.operators.aside import ASIDE_ROWS_MAX, SetAside
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.plain_rows import plain_rows
 
@@ -29,6 +29,8 @@ WAITING_ROWS_MAX = 100_000
 """Rows that wait to be written: of more than a disk takes in time, some are enough."""
 ALARM_FACTOR = 10
 """The first row is told, the tenth, the hundredth."""
+REASONS_MAX = 16
+"""For which rows are not kept, each told when it comes up first: a disk fails in a few ways."""
 
 Do = Callable[[Callable[[], None]], None]
 
@@ -53,15 +55,18 @@ class Rejects:
         self._waiting = 0
         self._batch = 0
         self._told_at = 1
+        self._reasons: set[str] = set()
+        self._lost_told_at = ALARM_FACTOR
 
     def take(self, kept: list[SetAside], count: int) -> None:
         """What one frame has set aside, `count` rows in all: some may not have been kept."""
         rows = sum(of.rows.num_rows for of in kept)
         self.count += count
-        self.lost += count - rows
+        if count > rows:
+            self._loses(count - rows, f"of one frame {ASIDE_ROWS_MAX:,} are kept at most")
         self._batch += 1
         if self._waiting + rows > WAITING_ROWS_MAX:
-            self.lost += rows
+            self._loses(rows, f"{WAITING_ROWS_MAX:,} wait for the disk, which is too slow")
         elif rows:
             self._waiting += rows
             batch = self._batch
@@ -96,8 +101,19 @@ class Rejects:
 
     def _written(self, rows: int, why: str) -> None:
         self._waiting -= rows
-        if not why:
-            return
-        if not self.lost:
-            self._alarm(f"rows that are set aside are counted, and not kept in {self.name}: {why}")
+        if why:
+            self._loses(rows, why)
+
+    def _loses(self, rows: int, why: str) -> None:
+        """So many are not in the file. That is told for each reason once, whatever was lost before
+        for another one; and the tenth row, the hundredth.
+        """
         self.lost += rows
+        is_new = why not in self._reasons and len(self._reasons) < REASONS_MAX
+        if not is_new and self.lost < self._lost_told_at:
+            return
+        if is_new:
+            self._reasons.add(why)
+        while self._lost_told_at <= self.lost:
+            self._lost_told_at *= ALARM_FACTOR
+        self._alarm(f"rows that are set aside are counted, and not kept in {self.name}: {why}")

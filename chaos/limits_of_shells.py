@@ -63,6 +63,8 @@ REACHED_BY: Mapping[str, str] = {
     "test_the_first_row_is_told_the_tenth_and_the_hundredth",
     "actors.rejects.FILE_BYTES_MAX": "actors/test_rejects.py::"
     "test_a_full_file_takes_no_more_and_that_is_said_once",
+    "actors.rejects.REASONS_MAX": "actors/test_rejects.py::"
+    "test_of_ever_new_reasons_for_which_rows_are_lost_a_few_are_told_one_by_one",
     "actors.rejects.WAITING_ROWS_MAX": "actors/test_rejects.py::"
     "test_what_the_disk_is_too_slow_for_is_counted",
     "actors.replica.READ_AHEAD_TIMES_MAX": "actors/test_pace_shell.py::"
@@ -104,8 +106,6 @@ REACHED_BY: Mapping[str, str] = {
     "test_what_no_sidecar_could_be_asked_is_refused_before_one_is",
     "sidecar.directory.DEFINITION_BYTES_MAX": "sidecar/test_hidden_bounds.py::"
     "test_a_definition_that_would_not_be_read_back_is_refused_and_takes_no_name",
-    "sidecar.directory.HOLDER_BYTES_MAX": "sidecar/test_hidden_bounds.py::"
-    "test_of_who_has_a_directory_no_more_is_told_than_a_sentence_holds",
     "sidecar.directory.TERM_TRIES_MAX": "sidecar/test_hidden_bounds.py::"
     "test_a_term_that_others_always_take_first_is_given_up_with_an_error",
     "sidecar.filters.CHARS_MAX": "sidecar/test_filters.py::test_what_is_no_filter_is_refused",

@@ -54,8 +54,10 @@ from gapless.protocol.ipc_guard import ROWS_MAX, BatchReader, read_schema
 from gapless.protocol.schema import StreamSchema
 
 FOLDER = "checkpoints"
-FORMAT = 1
-"""Of the file. A reader takes no other: a state fits the release that wrote it."""
+FORMAT = 2
+"""Of the file, and of what the tables of operators mean: it is raised with each release that lays
+any of them out otherwise. A reader takes no other, and replays; 1 was before held answers.
+"""
 SOURCES_MAX = 1000
 """Sources of one plan: as many as it has steps at most."""
 TABLES_MAX = 100_000

@@ -7,7 +7,8 @@
 
 A disk that hangs answers nothing: neither a peer that writes on it nor whoever reads it is waited
 for longer than busy_ms.
-What does not fit (another plan's checkpoint, an answer of a life that was not asked) is not used.
+What does not fit (another plan's checkpoint, an answer of a life that was not asked) is not used,
+and people are told which checkpoint, and why: a replay may take long.
 Nor is a state whose sources cannot be opened where it left them, as trimming may have been faster.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.effects import (
+    Alarm,
     CheckpointLoaded,
     DropCheckpoint,
     Effect,
@@ -114,6 +116,8 @@ class Jumpstart:
             return []
         was_given = isinstance(self._origin, LivePeer)
         drops: list[Effect] = [DropCheckpoint(loaded.name)] if was_given else []
+        if loaded.checkpoint is None and loaded.reason:
+            drops.append(self._passes_over(loaded.reason))
         return drops + self._got(loaded.checkpoint, "a checkpoint", now)
 
     def on_tick(self, now: int) -> list[Effect]:
@@ -129,10 +133,11 @@ class Jumpstart:
         """What was found has been taken over, or is none."""
         self.found = None
 
-    def give_up(self, now: int) -> list[Effect]:
+    def give_up(self, why: str, now: int) -> list[Effect]:
         """What was found does not fit after all: on with the next."""
+        said = self._passes_over(why)
         self.state = JUMPSTART.after(self.state, "does not fit")
-        return self.choose(now)
+        return [said, *self.choose(now)]
 
     def _is_of(self, life: Life) -> bool:
         """Whether it is this life that was asked."""
@@ -140,8 +145,14 @@ class Jumpstart:
 
     def _got(self, checkpoint: Checkpoint | None, cause: str, now: int) -> list[Effect]:
         if checkpoint is None or checkpoint.plan != self._plan:
+            other = checkpoint is not None and self._passes_over(f"is of plan {checkpoint.plan}")
             self.state = JUMPSTART.after(self.state, "none")
-            return self.choose(now)
+            return ([other] if other else []) + self.choose(now)
         self.state = JUMPSTART.after(self.state, cause)
         self.found = checkpoint
         return []
+
+    def _passes_over(self, why: str) -> Effect:
+        """Says that its origin is of no use, before the next one is chosen."""
+        then = shown_origin(self._left[0]) if self._left else "nothing"
+        return Alarm(f"{self._life} does not begin with {self.words}: {why}; it tries {then} next")

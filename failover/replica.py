@@ -189,8 +189,8 @@ class Replica(Sending):
             return self._has_begun(self._begin_anew(), now)
         try:
             check(found, self.executor)
-        except BadData:
-            return self._jumpstart.give_up(now) + self._begun(now)
+        except BadData as e:
+            return self._jumpstart.give_up(str(e), now) + self._begun(now)
         restore = restoring(found, self.executor)
         if found.state_bytes <= STATE_BYTES_MAX:
             return self._take_over(found, restore(), now)
@@ -224,7 +224,7 @@ class Replica(Sending):
         self._takes_over = False
         self._jumpstart.forget()  # what it was given is not kept beside what was made of it
         if not isinstance(made, Graph):
-            return self._jumpstart.give_up(now) + self._begun(now)
+            return self._jumpstart.give_up(str(made), now) + self._begun(now)
         self._was_given = True
         self.executor.become(made, found.given)
         self._reading.go_on_at(found.positions, found.given)
@@ -359,9 +359,9 @@ class Replica(Sending):
             return []
         if not self._may_begin_elsewhere:
             return self._exit(f"source {event.source}: {event.reason}")
-        return self._begin_elsewhere(now)
+        return self._begin_elsewhere(f"source {event.source}: {event.reason}", now)
 
-    def _begin_elsewhere(self, now: int) -> list[Effect]:
+    def _begin_elsewhere(self, why: str, now: int) -> list[Effect]:
         """Forgets what it began with, and goes on to the next origin."""
         self.executor.begin_anew()
         self._unsay()
@@ -370,7 +370,7 @@ class Replica(Sending):
         self._reading = Reading(self.executor.sources)
         self._skipped = dict.fromkeys(self.executor.sources, BEGIN)
         self.forwarded = BEGIN
-        effects = self._jumpstart.give_up(now) + self._begun(now)
+        effects = self._jumpstart.give_up(why, now) + self._begun(now)
         if self.is_joining:
             effects.append(self._status(now))
         return effects

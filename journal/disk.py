@@ -32,8 +32,8 @@ from gapless.protocol.errors import JournalError, Misuse
 
 WRITTEN_OPEN_MAX = 64
 """Files kept open for the next write: one a writer, and a program has few writers."""
-HOLDER_BYTES_MAX = 1 << 12
-"""Of what a lock's file says of its holder: a name, a host and a process."""
+HOLDER_BYTES_MAX = 200
+"""Of what a lock's file says of its holder: a name, a host and a process, in one sentence."""
 ENTERED_MAX = 1024
 """Names of which is kept that their directories were synced: those in use are few, and of one that
 was forgotten they are synced once more."""

@@ -13,7 +13,7 @@ exclusively: two that want to be next get different numbers.
 That there is no later marker would not be enough to know: over a network a client may remember for
 a minute that a name was not there. Its own marker is there; to open and read that asks the server.
 So whoever comes next adds a document to the markers of all epochs that may still be at work,
-safely, before it reads anything.
+safely, before it reads anything; and one to its own, which says that it has.
 
 Beside it the *live end*, overwritten after each append, says how far the epoch's live segment may
 be read: never into a batch that is half there or, where appends are synced, not yet safe. A reader
@@ -40,10 +40,16 @@ LOOKED_AT_MAX = 1000
 LOOKS_MAX = 3
 """At a live end that does not read: it is being overwritten right now, or is damaged."""
 MARKER_BYTES_MAX = 1 << 16
+"""Of what is added to a marker, and read of one: each adds a hundred bytes."""
 NAMES_KEPT = 1024
 """Names of files that are kept: those of one's own epoch are asked for after each append."""
 FENCED = encode_document({"fenced": True}, NOBODY, 0)
 """Behind the document of a marker: a later epoch has begun. It is there once or several times."""
+HAS_FENCED = encode_document({"has fenced": True}, NOBODY, 0)
+"""Behind it as well: whoever claimed this epoch has marked, safely, all that may be at work before
+it. Who comes next has to mark this one alone, or else each of many that claim, and die before they
+commit, would write to the markers of all before it.
+"""
 _LIVE_END = struct.Struct("<QQ")
 _SUMMED_LIVE_END = struct.Struct("<QQI")
 
@@ -76,20 +82,32 @@ def claim(disk: Disk, after: int, who: str, token: str, *, shared: bool = False)
             if not shared or _claimant(disk, epoch)[1] != token:
                 continue
         disk.sync(marker(epoch))
-        _fence(disk, range(max(1, after), epoch))
+        if not has_fenced(disk, epoch):  # no other process of the same writer either
+            _fence(disk, range(max(1, after), epoch))
+            disk.append(marker(epoch), HAS_FENCED)
+            disk.close(marker(epoch))
         return epoch
     raise Misuse(f"{disk} has had {EPOCH_MAX} writers")
 
 
 def _fence(disk: Disk, epochs: range) -> None:
     """Marks the epochs that a new one follows: the last that has committed, and those that were
-    claimed behind it. Whoever claimed one of them may have died before it had marked the others.
+    claimed behind it, back to one whose claimant has done the same. Whoever claimed one of them may
+    have died before it had marked the others.
     """
-    for epoch in epochs:
+    for epoch in reversed(epochs):
         name = marker(epoch)
-        disk.append(name, FENCED)  # whether it is there nobody is asked: see above
-        disk.sync(name)
+        if disk.size(name) <= MARKER_BYTES_MAX - len(FENCED):
+            disk.append(name, FENCED)  # whether it is there nobody is asked: see above
+        disk.sync(name)  # what another has added, and may have died before it was safe, too
         disk.close(name)
+        if has_fenced(disk, epoch):
+            return
+
+
+def has_fenced(disk: Disk, epoch: int) -> bool:
+    """Whether whoever claimed an epoch has marked those before it."""
+    return _says(disk, epoch, HAS_FENCED)
 
 
 def is_fenced(disk: Disk, epoch: int) -> bool:
@@ -101,7 +119,11 @@ def is_fenced(disk: Disk, epoch: int) -> bool:
 
 def is_marked(disk: Disk, epoch: int) -> bool:
     """Whether whoever came next has marked an epoch."""
-    return disk.read(marker(epoch), 0, MARKER_BYTES_MAX).endswith(FENCED)
+    return _says(disk, epoch, FENCED)
+
+
+def _says(disk: Disk, epoch: int, what: bytes) -> bool:
+    return what in disk.read(marker(epoch), 0, MARKER_BYTES_MAX)
 
 
 def is_claimed(disk: Disk, epoch: int, token: str) -> bool:

@@ -186,8 +186,7 @@ class Verifier:
 
     def _epochs(self, head: Head) -> Iterator[Finding]:
         names = self._disk.list("epochs")
-        for name in names:
-            path = f"epochs/{name}"
+        for path in (f"epochs/{name}" for name in names):
             try:
                 epoch.check_marker(self._disk.read(path, 0, epoch.MARKER_BYTES_MAX))
             except DecodeError as e:
@@ -195,16 +194,17 @@ class Verifier:
                 yield Finding("warning", path, None, what)
         before = [name for name in names if name.isdecimal() and int(name) < head.epoch]
         if before and not epoch.is_marked(self._disk, int(before[-1])):
-            what = (
-                "a later epoch has committed, and it is not marked: by an earlier release, or cut"
-            )
+            what = "a later one has committed, and it is not marked: by an earlier release, or cut"
             yield Finding("note", f"epochs/{before[-1]}", None, what)
-        if head.epoch and not self._disk.exists(epoch.marker(head.epoch)):
+        newest = epoch.marker(head.epoch)
+        if head.epoch and not self._disk.exists(newest):
             what = "it is missing: a writer that was fenced off by it may not notice at once"
-            yield Finding("warning", epoch.marker(head.epoch), None, what, "restore it from a copy")
-        if names and names[-1].isdecimal() and int(names[-1]) > head.epoch:
-            what = "a writer that takes over now, or died while it did"
-            yield Finding("note", f"epochs/{names[-1]}", None, what)
+            yield Finding("warning", newest, None, what, "restore it from a copy")
+        elif head.epoch and not epoch.has_fenced(self._disk, head.epoch):
+            yield Finding("note", newest, None, "does not say that it has fenced those before it")
+        last = max((name for name in names if name.isdecimal()), default="0")
+        if int(last) > head.epoch:
+            yield Finding("note", f"epochs/{last}", None, "a writer takes over now, or died there")
 
     def _rejects(self) -> Iterator[Finding]:
         for name in self._disk.list(rejects.FOLDER):

@@ -120,7 +120,6 @@ class Writer:
             raise fenced(self._disk, self.epoch, now)
         self._tally = Tally(live_segment(self._commits.head))
         self._unshown = True
-        self._has_lines = False  # rejected rows that are not synced
         self._show()
 
     def _bytes_behind_base(self) -> int:
@@ -249,14 +248,15 @@ class Writer:
         try:
             if lines:
                 self._disk.append(beside, lines)
-                self._has_lines = True
+                if self._durable:  # a record that survives a crash has its lines
+                    self._make_safe(beside)
             size = self._disk.append(self._tally.name, data)
         except OSError as e:
             if lines and self._disk.size(beside) > lines_end:
                 self._disk.truncate(beside, lines_end)  # else they were there twice in the end
             raise self._room.refused(e) from None
         except JournalError as e:
-            self._ended_by = f"the disk has failed: {e}; open the journal anew"
+            self._ended_by = self._ended_by or f"the disk has failed: {e}; open the journal anew"
             raise
         self._tally.wrote(records, size)
         self._since_base += len(data)
@@ -267,20 +267,20 @@ class Writer:
         """
         self._check_usable()
         if self._durable and self._unshown and self._tally.bytes:
-            try:
-                if self._has_lines:
-                    self._disk.sync(rejects.beside(self._tally.name))
-                    self._has_lines = False
-                self._disk.sync(self._tally.name)
-            except OSError as e:  # the system may have dropped what it could not write
-                self._ended_by = f"the disk has failed: {e}; open the journal anew"
-                raise JournalError(f"{self._disk}: {self._ended_by}") from None
+            self._make_safe(self._tally.name)
         if is_fenced(self._disk, self.epoch):
             self._ended_by = "another writer has taken over"
             raise fenced(self._disk, self.epoch, self.epoch + 1)
         if not self._disk.exists(marker(self.epoch)):
             raise self._gone()
         self._show()
+
+    def _make_safe(self, name: str) -> None:
+        try:
+            self._disk.sync(name)
+        except OSError as e:  # the system may have dropped what it could not write
+            self._ended_by = f"the disk has failed: {e}; open the journal anew"
+            raise JournalError(f"{self._disk}: {self._ended_by}") from None
 
     def _gone(self) -> JournalError:
         self._ended_by = (

@@ -16,15 +16,13 @@ it takes each journal over, and the earlier one notices before it delivers anyth
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 from pathlib import Path
-from typing import BinaryIO
 from uuid import uuid4
 
 from gapless.failover.whole import drop_drafts, is_name, write_whole
-from gapless.journal.disk import LocalDisk
+from gapless.journal.disk import LocalDisk, Lock
 from gapless.protocol import documents
 from gapless.protocol.documents import Fields
 from gapless.protocol.errors import GaplessError, JobError, Misuse
@@ -36,8 +34,6 @@ DEFINITION_BYTES_MAX = 1 << 20
 LOCK = "lock"
 REMOVED = "removed"
 """Where streams are while their files go."""
-HOLDER_BYTES_MAX = 200
-"""Of what a lock says of who has it."""
 TERM_DIGITS = 6
 TERM_TRIES_MAX = 100
 """Sidecars that start on one directory at the same moment: people do not start so many."""
@@ -49,39 +45,23 @@ class Directory:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.disk = LocalDisk(self.path)
-        self._lock: BinaryIO | None = None
+        self._lock: Lock | None = None
 
     def lock(self) -> None:
         """Keeps the directory for this process, until `unlock`. Raises `Misuse` where another one
         has it, and `OSError`.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
+            self._lock = self.disk.lock(
+                LOCK, f"a sidecar, process {os.getpid()} of {os.uname().nodename}"
+            )
+        except FileExistsError:  # what stands in the way is no directory
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
-        held = (self.path / LOCK).open("a+b")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held.truncate(0)
-            held.write(f"process {os.getpid()} of {os.uname().nodename}\n".encode())
-            held.flush()
-        except BlockingIOError:
-            held.seek(0)
-            who = held.read(HOLDER_BYTES_MAX).decode(errors="replace").strip()
-            held.close()
-            raise Misuse(
-                f"data = {str(self.path)!r}: another sidecar runs on it ({who}): stop it first, or "
-                "give this one a directory of its own"
-            ) from None
-        except OSError:
-            held.close()
-            raise
-        self._lock = held
 
     def unlock(self) -> None:
         """Another sidecar may have the directory."""
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
             self._lock = None
 
     def name(self) -> str:

@@ -1,27 +1,35 @@
 """Whole jobs, drawn from a seed: rows, a query, how it runs, what befalls it; and its answer.
 
-The answer is plain Python over the rows and shares nothing with operators: a table is how often
-each payload is there at each time, as +1 where it begins and -1 where it ends. Two tables are equal
-when these are, however their events are cut.
+The answer (`plain_answers.py`) is plain Python over the rows, written apart from the engine.
 """
 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import gapless as gl
+from tests.actors.plain_answers import Row, Table, best, changes, joined, latest, once, windowed
 
 SCHEMA = {"ts": "int64", "src": "int32", "len": "int32"}
 LATENESS = 40
 BATCHES, BATCH_ROWS, BATCH_TIME = 60, 30, 100
-ACTIONS = ("kill replica", "kill merger", "scale up", "scale down", "everything")
+SOURCES, SIZES = 6, 10
+KINDS = ("windows", "join", "top", "latest", "distinct", "all", "lifetimes")
+"""Of queries: one after the other as seeds count up, so that so many seeds have them all."""
+ACTIONS = ("kill replica", "kill merger", "kill reader", "scale up", "scale down", "everything")
 
-Row = tuple[int, int, int]
-Payload = tuple[object, ...]
-Table = dict[Payload, dict[int, int]]
+Rows = Mapping[str, Sequence[Row]]
+"""By source."""
+
+
+class Way(NamedTuple):
+    """One query, and its answer."""
+
+    query: gl.Query
+    answer: Callable[[Rows], Table]
 
 
 @dataclass(frozen=True)
@@ -30,9 +38,10 @@ class RandomJob:
 
     seed: int
     told: str
-    query: gl.Query
-    answer: Callable[[Sequence[Row]], Table]
-    batches: list[list[Row]]
+    way: Way
+    changed: Way
+    """What it is cut over to, if it is: another answer, of the same columns."""
+    batches: list[dict[str, list[Row]]]
     shards: int
     replicas: int
     mergers: int
@@ -40,99 +49,92 @@ class RandomJob:
     actions: tuple[str, ...]
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> dict[str, list[Row]]:
         """All rows, in the order of batches."""
-        return [row for batch in self.batches for row in batch]
+        sources = self.batches[0]
+        return {name: [row for batch in self.batches for row in batch[name]] for name in sources}
+
+
+class Query:
+    """What a query is made with; of one seed."""
+
+    def __init__(self, rng: random.Random, kind: str, shards: int) -> None:
+        self.kind = kind
+        self.by_source = shards > 1 or rng.random() < 0.5
+        self.slide = rng.choice((20, 50, 100))
+        self.covers = self.slide * rng.choice((1, 2, 4))
+        self.lasts = rng.choice((10, 90))
+        self.other_lasts = rng.choice((5, 40))
+        self.k = rng.choice((1, 3))
+
+    def __str__(self) -> str:
+        return " ".join(f"{name} {value}" for name, value in vars(self).items())
+
+    def way(self, least: int) -> Way:
+        """Of the rows of so much at least."""
+        flows = gl.source("flows", SCHEMA, time="ts", lateness=LATENESS)
+        query, answer = self._made(flows.where(gl.col("len") >= least))
+        return Way(query, lambda rows: answer([r for r in rows["flows"] if r[2] >= least], rows))
+
+    def _made(self, kept: gl.Query) -> tuple[gl.Query, Callable[[Sequence[Row], Rows], Table]]:
+        covers, slide, lasts, by_source = self.covers, self.slide, self.lasts, self.by_source
+        alive = kept.lifetime(duration=lasts).select("src", "len")
+        match self.kind:
+            case "windows" | "all":
+                grouped = self.kind == "windows"
+                window = kept.window(range=covers, slide=slide)
+                whole = window.group_by("src") if grouped else window
+                query = whole.aggregate(n=gl.count(), total=gl.sum("len"), most=gl.max("len"))
+                return query, lambda own, _: windowed(own, covers, slide, by_source=grouped)
+            case "join":
+                pings = gl.source("pings", SCHEMA, time="ts", lateness=LATENESS)
+                other = pings.lifetime(duration=self.other_lasts).select("src", size=gl.col("len"))
+                query = alive.join(other, on="src")
+                return query, lambda own, rows: joined(own, rows["pings"], lasts, self.other_lasts)
+            case "top":
+                query = alive.top_k(self.k, by="len", within="src" if by_source else ())
+                return query, lambda own, _: best(own, lasts, self.k, by_source=by_source)
+            case "latest":
+                return kept.select("src", "len").latest_by("src"), lambda own, _: latest(own)
+            case "distinct":
+                return alive.select("src").distinct(), lambda own, _: once(
+                    ((src,), ts, ts + lasts) for ts, src, _ in own
+                )
+        return alive, lambda own, _: changes(((src, n), ts, ts + lasts) for ts, src, n in own)
 
 
 def drawn(seed: int) -> RandomJob:
     """A job; the same for the same seed."""
     rng = random.Random(f"job {seed}")
-    flows = gl.source("flows", SCHEMA, time="ts", lateness=LATENESS)
-    least = rng.choice((0, 3, 6))
-    shards = rng.choice((1, 1, 2))
-    kept = flows.where(gl.col("len") >= least)
-    kinds = ["windows", "lifetimes", "distinct"] + (["all"] if shards == 1 else [])
-    kind = rng.choice(kinds)
-    slide = rng.choice((20, 50, 100))
-    covers = slide * rng.choice((1, 2, 4))
-    lasts = rng.choice((10, 90))
-    match kind:
-        case "windows":
-            grouped = kept.window(range=covers, slide=slide).group_by("src")
-            query = grouped.aggregate(n=gl.count(), total=gl.sum("len"), most=gl.max("len"))
-        case "all":
-            query = kept.window(range=covers, slide=slide).aggregate(
-                n=gl.count(), total=gl.sum("len"), most=gl.max("len")
-            )
-        case "lifetimes":
-            query = kept.lifetime(duration=lasts).select("src", "len")
-        case _:
-            query = kept.lifetime(duration=lasts).select("src").distinct()
-
-    def answer(rows: Sequence[Row]) -> Table:
-        counted = [row for row in rows if row[2] >= least]
-        if kind in ("windows", "all"):
-            return windowed(counted, covers, slide, by_source=kind == "windows")
-        if kind == "lifetimes":
-            return changes(((src, size), ts, ts + lasts) for ts, src, size in counted)
-        return once(((src,), ts, ts + lasts) for ts, src, _ in counted)
-
+    kind = KINDS[seed % len(KINDS)]
+    shards = 1 if kind == "all" else rng.choice((1, 1, 2))
+    made = Query(rng, kind, shards)
+    least, then_least = rng.sample((0, 3, 6), 2)
+    sources = ("flows", "pings") if kind == "join" else ("flows",)
     batches = [
-        [
-            (
-                number * BATCH_TIME + rng.randrange(BATCH_TIME),
-                rng.randrange(6),
-                rng.randrange(10),
-            )
-            for _ in range(BATCH_ROWS)
-        ]
+        {name: [_row(rng, number) for _ in range(BATCH_ROWS)] for name in sources}
         for number in range(BATCHES)
     ]
-    actions = tuple(rng.choices(ACTIONS, k=rng.randint(2, 4)))
+    actions = rng.choices(ACTIONS, k=rng.randint(2, 4))
+    if rng.random() < 0.5:
+        actions.insert(rng.randint(0, len(actions)), "cutover")
     replicas, mergers = rng.choice((2, 3)), rng.choice((1, 2))
     retain = rng.choice((None, "1h"))
-    told = f"{kind} range {covers} slide {slide} lasts {lasts} least {least}, {actions}"
-    return RandomJob(seed, told, query, answer, batches, shards, replicas, mergers, retain, actions)
-
-
-# -- the answer -----------------------------------------------------------------------------------
-
-
-def changes(events: Iterable[tuple[Payload, int, int]]) -> Table:
-    """How often each payload is there, as the changes of that."""
-    table: Table = defaultdict(lambda: defaultdict(int))
-    for payload, begin, end in events:
-        if end > begin:
-            table[payload][begin] += 1
-            table[payload][end] -= 1
-    return {
-        payload: {at: by for at, by in sorted(times.items()) if by}
-        for payload, times in table.items()
-        if any(times.values())
-    }
-
-
-def once(events: Iterable[tuple[Payload, int, int]]) -> Table:
-    """The same where a payload is there at most once."""
-    spans: dict[Payload, list[tuple[int, int]]] = defaultdict(list)
-    for payload, begin, end in sorted(events, key=lambda each: each[1]):
-        mine = spans[payload]
-        if mine and begin <= mine[-1][1]:
-            mine[-1] = (mine[-1][0], max(mine[-1][1], end))
-        else:
-            mine.append((begin, end))
-    return changes((p, begin, end) for p, mine in spans.items() for begin, end in mine)
-
-
-def windowed(rows: Sequence[Row], covers: int, slide: int, *, by_source: bool) -> Table:
-    """Windows that end at multiples of the slide; an answer is there until the next one."""
-    groups: dict[tuple[int, Payload], list[int]] = defaultdict(list)
-    for ts, src, size in rows:
-        first = (ts // slide + 1) * slide
-        for end in range(first, ts + covers + 1, slide):
-            groups[end, (src,) if by_source else ()].append(size)
-    return changes(
-        ((*key, len(sizes), sum(sizes), max(sizes)), end, end + slide)
-        for (end, key), sizes in groups.items()
+    told = f"{made} least {least}, then {then_least}, {shards} shards, {actions}"
+    return RandomJob(
+        seed,
+        told,
+        made.way(least),
+        made.way(then_least),
+        batches,
+        shards,
+        replicas,
+        mergers,
+        retain,
+        tuple(actions),
     )
+
+
+def _row(rng: random.Random, batch: int) -> Row:
+    ts = batch * BATCH_TIME + rng.randrange(BATCH_TIME)
+    return ts, rng.randrange(SOURCES), rng.randrange(SIZES)

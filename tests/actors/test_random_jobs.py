@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,12 +21,14 @@ import gapless as gl
 from gapless.actors.hosts import named
 from gapless.chaos.judging_recording import Recording
 from gapless.protocol.elements import INF
-from tests.actors.random_jobs import LATENESS, SCHEMA, RandomJob, Row, Table, changes, drawn
+from tests.actors.plain_answers import Row, Table, changes, spliced
+from tests.actors.random_jobs import BATCH_TIME, KINDS, LATENESS, SCHEMA, RandomJob, drawn
 from tests.actors.rays import WAIT_S, follow, judged, processes_of, started, until, wait_whole
+from tests.actors.reader_process import Reader, events_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
-JOBS = int(os.environ.get("GAPLESS_RANDOM_JOBS", "3"))
+JOBS = int(os.environ.get("GAPLESS_RANDOM_JOBS", len(KINDS)))
 FIRST = int(os.environ.get("GAPLESS_RANDOM_SEED", "0"))
 
 
@@ -50,13 +52,7 @@ def lose_everything(job: gl.Job) -> None:
 
 def finals(recording: Recording) -> Table:
     """What a program holds that counts each final event once."""
-    held = []
-    for arrival in recording.arrivals:
-        frame = arrival.emit.frame
-        payloads = zip(*(column.to_pylist() for column in frame.payload.columns), strict=True)
-        times = zip(frame.vs.tolist(), frame.ve.tolist(), strict=True)
-        held += [(p, *t) for p, t in zip(payloads, times, strict=True)]
-    return changes(held)
+    return changes(e for arrival in recording.arrivals for e in events_of(arrival.emit.frame))
 
 
 class Struck:
@@ -66,18 +62,19 @@ class Struck:
         self.drawn = drawn_job
         self.rng = random.Random(f"actions {drawn_job.seed}")
         self.dir = folder / f"job-{drawn_job.seed}"
-        self.writer = gl.JournalWriter(
-            folder / f"flows-{drawn_job.seed}",
-            SCHEMA,
-            time="ts",
-            key="src",
-            partitions=2,
-            lateness=LATENESS,
-        )
-        self.taken: list[Row] = []
+        sources = list(drawn_job.rows)
+        self.writers = {
+            name: gl.JournalWriter(
+                folder / name, SCHEMA, time="ts", key="src", partitions=2, lateness=LATENESS
+            )
+            for name in sources
+        }
+        self.batches = 0
+        self.taken: dict[str, list[Row]] = {name: [] for name in sources}
+        self.cut_at: int | None = None
         self.job = gl.launch(
-            drawn_job.query,
-            journal=folder / f"flows-{drawn_job.seed}",
+            drawn_job.way.query,
+            journal={name: folder / name for name in sources},
             dir=self.dir,
             replicas=drawn_job.replicas,
             mergers=drawn_job.mergers,
@@ -86,15 +83,28 @@ class Struck:
             checkpoint_s=0.5,
         )
         wait_whole(self.job)
+        address = ray.get_runtime_context().gcs_address
+        self.reader = Reader(self.job.name, address, folder / "read")
 
-    def write(self, batches: list[list[Row]]) -> None:
-        """Appends rows; none of them is late."""
-        for rows in batches:
-            columns = zip(*rows, strict=True)
-            arrays = [pa.array(c, t) for c, t in zip(columns, SCHEMA.values(), strict=True)]
-            written = self.writer.append(pa.record_batch(arrays, names=list(SCHEMA)))
-            assert not written.rejected
-            self.taken += rows
+    def write(self, count: int) -> None:
+        """Appends batches; no row of them is late."""
+        for batch in self.drawn.batches[self.batches : self.batches + count]:
+            self.batches += 1
+            for name, rows in batch.items():
+                self._append(name, rows)
+
+    def _append(self, name: str, rows: list[Row]) -> None:
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(c, t) for c, t in zip(columns, SCHEMA.values(), strict=True)]
+        written = self.writers[name].append(pa.record_batch(arrays, names=list(SCHEMA)))
+        assert not written.rejected
+        self.taken[name] += rows
+
+    def end(self) -> None:
+        """Appends what is left, and no more."""
+        self.write(len(self.drawn.batches))
+        for writer in self.writers.values():
+            writer.end()
 
     def befalls(self, action: str, recordings: list[Recording]) -> None:
         """One thing that happens to it."""
@@ -103,10 +113,15 @@ class Struck:
                 letter = action.split()[1][0]
                 slots = [s.slot for s in self.job.status().state.slots if s.slot[0] == letter]
                 self.job.kill(self.rng.choice(slots))
+            case "kill reader":
+                self.reader.kill()
+                self.reader.start()
             case "scale up":
                 self.job.scale(min(4, self.drawn.replicas + 1))
             case "scale down":
                 self.job.scale(1)
+            case "cutover":
+                self.changes()
             case _:
                 tokens = []
                 for recording in recordings:
@@ -118,30 +133,52 @@ class Struck:
                 for recording, token in zip(recordings, tokens, strict=True):
                     recording.go_on(self.job.subscribe(recording.deliver, token))
 
+    def changes(self) -> None:
+        """From a time on that nobody has reached it has another answer."""
+        before = self.job.status().desired.plans
+        self.cut_at = self.batches * BATCH_TIME + self.rng.randint(0, 2 * BATCH_TIME)
+        self.job.cutover(self.drawn.changed.query, at=self.cut_at)
+        until(lambda: self.job.status().desired.plans != before, "the query is another")
+
+    @property
+    def answer(self) -> Mapping[object, object]:
+        """What it has to say of the rows that were written."""
+        before = self.drawn.way.answer(self.taken)
+        if self.cut_at is None:
+            return before
+        return spliced(before, self.drawn.changed.answer(self.taken), self.cut_at)
+
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + JOBS))
 def test_a_random_job_loses_and_doubles_nothing(seed: int, tmp_path: Path) -> None:
     wanted = drawn(seed)
     struck = Struck(wanted, tmp_path)
-    struck.write(wanted.batches[:5])
+    try:
+        play(struck, f"seed {seed}: {wanted.told}")
+    finally:
+        struck.reader.end()
+    processes = processes_of(struck.job.name)
+    struck.job.stop(drain=False, timeout_s=WAIT_S)
+    until(lambda: not any(p.is_running() for p in processes), "no process of it is left")
+
+
+def play(struck: Struck, what: str) -> None:
+    """All that befalls it, to its end, and what it has said."""
+    wanted = struck.drawn
+    struck.write(5)
     recordings = [
         follow(struck.job, "changes", start="begin"),
         follow(struck.job, "final", deliver="final", start="begin"),
     ]
     share = (len(wanted.batches) - 5) // (len(wanted.actions) + 1)
-    at = 5
     for action in wanted.actions:
-        struck.write(wanted.batches[at : at + share])
-        at += share
+        struck.write(share)
         struck.befalls(action, recordings)
-    struck.write(wanted.batches[at:])
-    struck.writer.end()
+    struck.end()
     for recording in recordings:
-        assert recording.wait_for_end(WAIT_S), f"seed {seed}: {wanted.told}: {recording.error}"
+        assert recording.wait_for_end(WAIT_S), f"{what}: {recording.error}"
         assert recording.stable == INF
-    final = recordings[1]
+    until(lambda: struck.reader.has_ended, f"{what}: the reader of its own has read all")
     judged(struck.dir, recordings)
-    assert finals(final) == wanted.answer(struck.taken), f"seed {seed}: {wanted.told}"
-    processes = processes_of(struck.job.name)
-    struck.job.stop(drain=False, timeout_s=WAIT_S)
-    until(lambda: not any(p.is_running() for p in processes), "no process of it is left")
+    assert finals(recordings[1]) == struck.answer, f"{what}, cut at {struck.cut_at}"
+    assert changes(struck.reader.events()) == struck.answer, f"{what}, cut at {struck.cut_at}"

@@ -138,8 +138,8 @@ def test_more_than_can_be_kept_of_one_frame_stops_no_replica(
 class Kept:
     """Rejects of a life whose hands do what they are asked for when the test says so."""
 
-    def __init__(self, path: Path) -> None:
-        self.disk = LocalDisk(path)
+    def __init__(self, path: Path | LocalDisk) -> None:
+        self.disk = path if isinstance(path, LocalDisk) else LocalDisk(path)
         self.work: list[Callable[[], None]] = []
         self.alarms: list[str] = []
         self.rejects = Rejects(
@@ -187,7 +187,7 @@ def test_what_the_disk_is_too_slow_for_is_counted(
     assert len(kept.work) == 1
     assert len(kept.write()) == 2
     assert (kept.rejects.count, kept.rejects.lost) == (40, 38)
-    assert "of them are not in it" in kept.alarms[-1]
+    assert any("of them are not in it" in alarm for alarm in kept.alarms)
     kept.take((99, 1, 0))
     assert len(kept.write()) == 3
 
@@ -216,3 +216,62 @@ def test_a_full_disk_ends_no_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         kept.write()
     assert kept.rejects.lost == 5
     assert sum("No space left" in alarm for alarm in kept.alarms) == 1
+
+
+class FailingDisk(LocalDisk):
+    """Takes nothing as long as it has a reason."""
+
+    why = ""
+
+    def append(self, name: str, data: bytes) -> int:
+        if self.why:
+            raise OSError(self.why)
+        return super().append(name, data)
+
+
+def test_a_disk_that_fails_is_told_whatever_was_lost_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rejects, "WAITING_ROWS_MAX", 2)
+    disk = FailingDisk(tmp_path)
+    kept = Kept(disk)
+
+    def told() -> list[str]:
+        return [alarm for alarm in kept.alarms if "not kept" in alarm]
+
+    kept.take((1, 8, 0))
+    kept.take((2, 8, 0), (3, 8, 0))
+    assert len(told()) == 1  # as soon as the bound costs rows
+    assert "wait" in told()[0]
+    kept.write()
+    for why in ("no room", "no room", "read-only"):
+        disk.why = why
+        kept.take((4, 8, 0))
+        kept.write()
+    assert [alarm.rpartition(": ")[2].split(";")[0] for alarm in told()[1:]] == [
+        "no room",
+        "read-only",
+    ]
+    disk.why = ""
+    kept.take((5, 8, 0))
+    kept.write()
+    disk.why = "read-only"
+    for _ in range(100):
+        kept.take((6, 8, 0))
+        kept.write()
+    assert len(told()) == 3 + 2  # the 10th and the 100th loss, whatever disk it is
+    assert kept.rejects.lost == 2 + 3 + 100
+
+
+def test_of_ever_new_reasons_for_which_rows_are_lost_a_few_are_told_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rejects, "REASONS_MAX", 2)
+    disk = FailingDisk(tmp_path)
+    kept = Kept(disk)
+    for i in range(100):
+        disk.why = f"error {i}"
+        kept.take((i, 8, 0))
+        kept.write()
+    told = [alarm.rpartition("error ")[2] for alarm in kept.alarms if "error" in alarm]
+    assert told == ["0", "1", "9", "99"]

@@ -165,7 +165,7 @@ def document(**changed: Document) -> bytes:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"format": 2},
+        {"format": 3},
         {"plan": 7},
         {"since": "now"},
         {"stable": 2**63},
@@ -190,6 +190,18 @@ def test_a_head_that_makes_no_sense_is_refused_though_its_checksum_is_right(
     disk.append(PATH, b"".join([document(**changed), *list(checkpoint.encode(value))[1:]]))
     with pytest.raises(CheckpointError):
         checkpoint.read(disk, NAME, value.tail[0].schema)
+
+
+def test_a_checkpoint_of_a_release_that_meant_something_else_is_refused_by_its_number() -> None:
+    value = taken()
+    disk = SimulatedDisk()
+    disk.append(PATH, b"".join([document(format=1), *checkpoint.encode(value)[1:]]))
+    for look in (
+        lambda: checkpoint.peek(disk, NAME),
+        lambda: checkpoint.read(disk, NAME, value.tail[0].schema),
+    ):
+        with pytest.raises(CheckpointError, match=r"1: another release made it .*by replay"):
+            look()
 
 
 def test_a_tail_of_adjusts_or_of_settled_events_is_refused() -> None:

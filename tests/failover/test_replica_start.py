@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.effects import (
+    Alarm,
     CheckpointLoaded,
     CheckpointWritten,
     Effect,
@@ -215,9 +217,25 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over_and_the_next_one_is_good(
     for i, bad in enumerate(unfit(checkpoint)):
         machine = job.replica(Stored("bad"), Stored("good"), Replay())
         machine.on(Start(), 0)
-        assert machine.on(CheckpointLoaded("bad", bad), 0) == [LoadCheckpoint("good")], f"case {i}"
+        said, *rest = machine.on(CheckpointLoaded("bad", bad), 0)
+        assert rest == [LoadCheckpoint("good")], f"case {i}"
+        assert isinstance(said, Alarm), f"case {i}"
+        assert re.match(r"r0\.0/\S+ does not begin with checkpoint bad: .{10,}", said.what)
+        assert said.what.endswith("; it tries checkpoint good next")
         assert opened(machine.on(CheckpointLoaded("good", checkpoint), 0)) is not None
         machine.validate()
+
+
+def test_a_checkpoint_of_another_release_is_said_and_all_is_made_by_replay() -> None:
+    job = Job("counting")
+    machine = job.replica(Stored("old"), Replay())
+    machine.on(Start(), 0)
+    why = "head.format: 1: another release made it"
+    said, *rest = machine.on(CheckpointLoaded("old", None, why), 0)
+    assert isinstance(said, Alarm)
+    assert why in said.what
+    assert said.what.endswith("; it tries replay next")
+    assert opened(rest) is not None
 
 
 def test_a_source_that_cannot_be_read_ends_this_life() -> None:

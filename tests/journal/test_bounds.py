@@ -84,6 +84,45 @@ def test_a_writer_is_told_from_the_claims_that_are_looked_at(
     assert epoch.epoch_of(disk, "t1", 0) is None, "three later ones have fenced it"
 
 
+class Counted(SimulatedDisk):
+    """Counts what is written to markers."""
+
+    appends = 0
+
+    def append(self, name: str, data: bytes) -> int:
+        self.appends += name.startswith("epochs/")
+        return super().append(name, data)
+
+
+def test_of_many_that_claim_and_never_commit_each_writes_to_few_markers() -> None:
+    disk = Counted()
+    for i in range(50):
+        epoch.claim(disk, 0, f"writer {i}", f"t{i}")
+    assert disk.appends < 3 * 50
+    assert [i for i in range(1, 52) if not epoch.is_marked(disk, i)] == [50, 51]
+
+
+def test_of_the_many_processes_of_one_writer_few_write_to_the_marker_before() -> None:
+    disk = Counted()
+    epoch.claim(disk, 0, "writer", "old")
+    for _ in range(50):
+        assert epoch.claim(disk, 1, "run", "shared", shared=True) == 2
+    assert disk.appends < 6
+
+
+def test_a_marker_takes_no_more_than_is_read_of_it_and_a_marked_one_stays_marked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(epoch, "MARKER_BYTES_MAX", 1 << 10)
+    monkeypatch.setattr(epoch, "has_fenced", lambda *_: False)
+    disk = memory()
+    for i in range(60):  # each dies before it has fenced all that were before it
+        epoch.claim(disk, 0, "x" * i, f"t{i}")
+        assert all(epoch.is_marked(disk, number) for number in range(1, i))
+    assert disk.size(epoch.marker(1)) <= epoch.MARKER_BYTES_MAX
+    epoch.check_marker(disk.read(epoch.marker(1), 0, epoch.MARKER_BYTES_MAX))
+
+
 def test_a_journal_remembers_so_many_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head, "QUERIES_MAX", 2)
     disk = memory()

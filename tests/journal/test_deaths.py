@@ -107,6 +107,12 @@ def test_every_row_is_there_once_whatever_step_the_writer_dies_at(
     assert deaths(check_one_death, halfway=halfway, machine=machine) > 60
 
 
+@pytest.mark.parametrize("seed", [1, 5, 10])
+def test_no_crash_leaves_a_batch_without_the_lines_of_its_rejected_rows(seed: int) -> None:
+    for at in range(60, 85):
+        check_one_death(at, halfway=False, machine=True, seed=seed)
+
+
 def test_a_takeover_that_does_not_cut_torn_batches_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

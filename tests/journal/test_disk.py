@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gapless.journal import disk
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.errors import JournalError, Misuse
 
@@ -31,6 +32,16 @@ def test_a_lock_is_held_by_one_and_says_by_whom_it_is(tmp_path: Path) -> None:
     held.release()
     LocalDisk(tmp_path / "s").lock("lock", "s2").release()
     assert (tmp_path / "s/lock").read_text() == "s2"
+
+
+def test_of_who_holds_a_lock_no_more_is_told_than_a_sentence_holds(tmp_path: Path) -> None:
+    held = LocalDisk(tmp_path).lock("lock", "a" * 10_000)
+    assert (tmp_path / "lock").stat().st_size == disk.HOLDER_BYTES_MAX
+    (tmp_path / "lock").write_bytes(b"x" * 10_000)
+    with pytest.raises(Misuse, match="end that first") as refused:
+        LocalDisk(tmp_path).lock("lock", "another")
+    assert f" {'x' * disk.HOLDER_BYTES_MAX}:" in str(refused.value)
+    held.release()
 
 
 def test_nothing_is_left_of_the_lock_of_a_process_that_was_killed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from gapless.chaos.storage import SimulatedDisk
 from gapless.chaos.storage_network import Client, ClientView, Reach
 from gapless.journal.commit import FOLDER
-from gapless.journal.epoch import claim, is_fenced, marker
+from gapless.journal.epoch import claim, is_fenced
 from gapless.journal.reader import Reader
 from gapless.journal.verify import Verifier
 from gapless.journal.writer import Writer
@@ -47,12 +47,20 @@ def test_a_writer_that_remembers_no_later_marker_is_fenced_all_the_same() -> Non
     assert numbers(disk) == [1, 3]
 
 
-def test_who_claims_an_epoch_fences_those_whose_claimants_died_before_they_had() -> None:
+def test_who_claims_an_epoch_fences_those_whose_claimants_died_before_they_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def dies(*_: object) -> None:
+        raise InterruptedError
+
     disk = SimulatedDisk()
     first = writer(machine(disk).view(FOLDER_OF_IT), "w1")
     first.append(batch(row(1)))
     view = machine(disk).view(FOLDER_OF_IT)
-    view.create(marker(2), view.read(marker(1), 0, 1_000))  # it died before it marked epoch 1
+    with monkeypatch.context() as patched:
+        patched.setattr("gapless.journal.epoch._fence", dies)
+        with pytest.raises(InterruptedError):
+            claim(view, 1, "writer w2", "w2")
     first.append(batch(row(2)))  # nobody has begun after it: what it writes counts
     assert claim(machine(disk).view(FOLDER_OF_IT), 1, "writer w3", "w3") == 3
     with pytest.raises(Fenced):

@@ -143,7 +143,7 @@ def test_an_address_that_another_program_has_is_a_sentence(tmp_path: Path) -> No
 def test_a_second_sidecar_on_a_directory_is_a_sentence(tmp_path: Path) -> None:
     with process(tmp_path) as (started, address):
         said = refused("sidecar", "--listen", "127.0.0.1:0", "--http", "", "--data", tmp_path)
-        assert f"another sidecar runs on it (process {started.pid} of" in said
+        assert f"held by a sidecar, process {started.pid} of" in said
         with Producer(address, "s", "a", SCHEMA) as a:
             a.push(frame_of("ins((A,7),6,20) stable(10)"))
             assert a.wait_durable(10)

@@ -84,16 +84,6 @@ def test_a_term_that_others_always_take_first_is_given_up_with_an_error(
     assert len(tries) == directory.TERM_TRIES_MAX
 
 
-def test_of_who_has_a_directory_no_more_is_told_than_a_sentence_holds(tmp_path: Path) -> None:
-    one = Directory(tmp_path)
-    one.lock()
-    (tmp_path / directory.LOCK).write_bytes(b"x" * 10_000)
-    with pytest.raises(Misuse, match="another sidecar runs on it") as refused:
-        Directory(tmp_path).lock()
-    assert str(refused.value).count("x") <= directory.HOLDER_BYTES_MAX + 10
-    one.unlock()
-
-
 # -- things that are done at once -----------------------------------------------------------------
 
 

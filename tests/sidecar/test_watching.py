@@ -141,7 +141,7 @@ def test_metrics_and_probes_answer_over_http(tmp_path: Path) -> None:
 
 def test_of_two_sidecars_on_one_directory_the_second_is_refused(tmp_path: Path) -> None:
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
-        with pytest.raises(Misuse, match=rf"another sidecar runs on it \(process {os.getpid()} of"):
+        with pytest.raises(Misuse, match=rf"held by a sidecar, process {os.getpid()} of \S+: end"):
             Directory(tmp_path).lock()
         a.push(frame_of("ins((A,7),6,20) stable(10)"))
         assert a.wait_durable(10)
