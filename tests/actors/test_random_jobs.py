@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -141,7 +141,7 @@ class Struck:
         until(lambda: self.job.status().desired.plans != before, "the query is another")
 
     @property
-    def answer(self) -> Mapping[object, object]:
+    def answer(self) -> Table:
         """What it has to say of the rows that were written."""
         before = self.drawn.way.answer(self.taken)
         if self.cut_at is None:

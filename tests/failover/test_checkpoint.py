@@ -195,7 +195,7 @@ def test_a_head_that_makes_no_sense_is_refused_though_its_checksum_is_right(
 def test_a_checkpoint_of_a_release_that_meant_something_else_is_refused_by_its_number() -> None:
     value = taken()
     disk = SimulatedDisk()
-    disk.append(PATH, b"".join([document(format=1), *checkpoint.encode(value)[1:]]))
+    disk.append(PATH, b"".join([document(format=1), *list(checkpoint.encode(value))[1:]]))
     for look in (
         lambda: checkpoint.peek(disk, NAME),
         lambda: checkpoint.read(disk, NAME, value.tail[0].schema),
