@@ -19,7 +19,7 @@ they are, with the journal's stables.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -49,9 +49,18 @@ TIME_MAX = INF - 2
 
 _INT64 = pa.int64()
 
-Item: TypeAlias = pa.RecordBatch | Punctuation | Judged
-"""What an input consists of: rows, and what it says of those that come later; or, of a journal,
-rows and promises that are settled."""
+
+class Unread(NamedTuple):
+    """Lines of a file that are no rows, all for one reason."""
+
+    reason: str
+    lines: pa.RecordBatch
+    """Each as it was, and where it is from."""
+
+
+Item: TypeAlias = pa.RecordBatch | Unread | Punctuation | Judged
+"""What an input consists of: rows, lines that should have been some, and what it says of rows that
+come later; or, of a journal, rows and promises that are settled."""
 
 
 class Intake:
@@ -108,6 +117,10 @@ class Intake:
             return
         if isinstance(item, Punctuation):
             yield from self._said(item)
+            return
+        if isinstance(item, Unread):
+            self.rows += item.lines.num_rows
+            self._aside.put(self._where, item.lines, item.reason)
             return
         if not isinstance(item, pa.RecordBatch):
             raise Misuse(_no_item(self._where, item))

@@ -7,10 +7,10 @@
     gl.execute(talkers, "flows.parquet").to_pandas()          every event once, with its lifetime
     gl.table(talkers, "flows.parquet")                        the newest answer, as an Arrow table
 
-An input is a path or a list of paths (Parquet, Arrow, CSV), the path of a journal, a pyarrow
-dataset, a table, a record batch, a reader, anything else that speaks Arrow's stream protocol, or an
-iterable of record batches and punctuations. A query with several sources is given a mapping from
-their names to inputs.
+An input is a path or a list of paths (Parquet, Arrow, CSV, JSON lines), the path of a journal, a
+pyarrow dataset, a table, a record batch, a reader, anything else that speaks Arrow's stream
+protocol, or an iterable of record batches and punctuations. A query with several sources is given a
+mapping from their names to inputs.
 
 A journal is read to the end of what is there, and that is the end of the input, as of a file.
 
@@ -36,6 +36,8 @@ from gapless.files import batches_of, is_file_input, is_journal, journal_rows
 from gapless.operators.cleanse import Cleanse
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
+from gapless.protocol.lines.formats import check_encoding
+from gapless.protocol.lines.line_format import UTF8
 from gapless.protocol.schema import WAS
 from gapless.protocol.tables import readable
 
@@ -101,18 +103,19 @@ def execute(
     implementation: Choice | None = None,
     memory_limit: int | None = None,
     frame_rows: int = FRAME_ROWS,
+    encoding: str = UTF8,
 ) -> Execution:
     """Runs a query over its inputs, as far as its frames are asked for.
 
     `implementation`: how windowed aggregates are computed, "paned" (the default) or "wid", or which
     one is computed how, as in `Plan`. `memory_limit`: bytes that the query's state may have, all
     operators together; with more it stops with `MemoryLimit`. `frame_rows`: rows that go through
-    the plan at once; fewer answer sooner and cost more.
+    the plan at once; fewer answer sooner and cost more. `encoding`: of files of lines.
     """
     plan = plan_of(query, implementation)
     named = pure.by_source(plan.query, inputs)
     opened = {
-        name: _opened(given, plan.query.sources[name], frame_rows)
+        name: _opened(given, plan.query.sources[name], frame_rows, check_encoding(encoding))
         if name in plan.query.sources
         else given
         for name, given in named.items()
@@ -126,11 +129,11 @@ def execute(
     )
 
 
-def _opened(given: Any, source: Source, frame_rows: int) -> Any:
+def _opened(given: Any, source: Source, frame_rows: int, encoding: str) -> Any:
     """An input that is a path or a dataset, opened; any other as it is."""
     if is_journal(given):
         return journal_rows(given, source, frame_rows)
-    return batches_of(given, source) if is_file_input(given) else given
+    return batches_of(given, source, encoding) if is_file_input(given) else given
 
 
 def table(
@@ -140,6 +143,7 @@ def table(
     *,
     implementation: Choice | None = None,
     memory_limit: int | None = None,
+    encoding: str = UTF8,
 ) -> pa.Table:
     """The answer at a time: the payloads of the events alive at `at`, in a fixed order.
 
@@ -150,7 +154,8 @@ def table(
     """
     plan = plan_of(query, implementation)
     t = None if at is None else instant(at, plan.query.schema.time_unit)
-    with execute(plan, inputs, memory_limit=memory_limit) as execution:
+    opened = execute(plan, inputs, memory_limit=memory_limit, encoding=encoding)
+    with opened as execution:
         if t is None:
             return last_answer(execution, execution.schema, plan.insert_only)
         return answer(execution, execution.schema, t)

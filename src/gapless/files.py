@@ -1,11 +1,13 @@
 """Files as inputs: what `execute` is given as a path is opened here and read batch by batch.
 
-    "flows.parquet"   "flows.arrow"   "flows.csv"   ["day1.parquet", "day2.parquet"]   "flows/"
+    "flows.parquet"   "flows.arrow"   "flows.csv"   "flows.jsonl"   ["day1.parquet", "day2.parquet"]
+    "flows/"          a folder of such files
     "data/netflow"    a journal of rows, which is a folder with a file `layout`
 
 A list is read in its order, a folder in the order of its files' names. Only the columns that the
 source declares are read, and no more of a file is in memory than a few batches, however large it
-is. A CSV file has a header, and its values are read as the types that the source declares.
+is. A CSV file has a header. Lines of CSV and JSON mean what they mean wherever they are read
+(protocol/lines/), and one that is no row is a bad row of the query.
 """
 
 from __future__ import annotations
@@ -17,21 +19,26 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from gapless.engine.intake import Unread
 from gapless.engine.judged import Judged, check_source, judged_rows
 from gapless.engine.nodes import Source
 from gapless.journal import layout
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reader import Reader
-from gapless.protocol.errors import BadData, Misuse
+from gapless.line_files import rows_of
+from gapless.protocol.errors import BadData, Misuse, SchemaError
 from gapless.protocol.frame import Frame
+from gapless.protocol.lines.line_format import UTF8
 
 Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+Rows: TypeAlias = pa.RecordBatch | Unread
+Read: TypeAlias = Callable[[Path, Source, str], Iterator[Rows]]
+"""Reads a file for a source; lines are in an encoding."""
 
 READ_ROWS = 1 << 16
 """Rows that are decoded at once: four frames; a batch of Parquet costs a fraction of a millisecond
 to begin with."""
-CSV_BLOCK_BYTES = 1 << 20
-"""Bytes of text that are parsed at once."""
 DATASET_BATCHES_AHEAD = 4
 """Batches of a dataset that Arrow reads while the last is worked on: with its default, 16, memory
 is for the most part what nobody has asked for yet."""
@@ -71,8 +78,8 @@ def _frames_of(reader: Reader) -> Iterator[Frame]:
         yield frame
 
 
-def batches_of(given: Any, source: Source) -> Iterator[pa.RecordBatch]:
-    """The batches of files or a dataset, for this source.
+def batches_of(given: Any, source: Source, encoding: str = UTF8) -> Iterator[Rows]:
+    """The batches of files or a dataset, for this source; `encoding` is that of lines.
 
     Raises `Misuse` at once where a path is none; `BadData`, later, where a file does not read.
     """
@@ -87,7 +94,7 @@ def batches_of(given: Any, source: Source) -> Iterator[pa.RecordBatch]:
         if not path.is_file():
             raise Misuse(f"source {source.name}: {_no_file(path)}")
         opened.append((path, _reader(path)))
-    return _of_files(opened, source)
+    return _of_files(opened, source, encoding)
 
 
 def _no_file(path: Path) -> str:
@@ -96,12 +103,12 @@ def _no_file(path: Path) -> str:
     return f"there is no file {str(path)!r}"
 
 
-def _of_files(
-    opened: list[tuple[Path, Callable[[Path, Source], Iterator[pa.RecordBatch]]]], source: Source
-) -> Iterator[pa.RecordBatch]:
+def _of_files(opened: list[tuple[Path, Read]], source: Source, encoding: str) -> Iterator[Rows]:
     for path, read in opened:
         try:
-            yield from read(path, source)
+            yield from read(path, source, encoding)
+        except SchemaError as e:
+            raise SchemaError(f"source {source.name}, file {str(path)!r}: {e}") from None
         except (pa.ArrowException, OSError) as e:
             raise BadData(f"source {source.name}, file {str(path)!r}: {e}") from None
 
@@ -115,7 +122,7 @@ def _in_folder(folder: Path) -> list[Path]:
     return paths
 
 
-def _reader(path: Path) -> Callable[[Path, Source], Iterator[pa.RecordBatch]]:
+def _reader(path: Path) -> Read:
     read = _READERS.get(path.suffix.lower())
     if read is None:
         raise Misuse(
@@ -125,7 +132,7 @@ def _reader(path: Path) -> Callable[[Path, Source], Iterator[pa.RecordBatch]]:
     return read
 
 
-def _parquet(path: Path, source: Source) -> Iterator[pa.RecordBatch]:
+def _parquet(path: Path, source: Source, _: str) -> Iterator[pa.RecordBatch]:
     from pyarrow import parquet
 
     # Buffered beforehand, a file's columns would be in memory as a whole.
@@ -135,7 +142,7 @@ def _parquet(path: Path, source: Source) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(batch_size=READ_ROWS, columns=wanted, use_threads=True)
 
 
-def _arrow(path: Path, source: Source) -> Iterator[pa.RecordBatch]:  # noqa: ARG001  # one form
+def _arrow(path: Path, source: Source, _: str) -> Iterator[pa.RecordBatch]:  # noqa: ARG001  # one form
     with pa.OSFile(str(path)) as opened:  # not mapped: a file that gets shorter would end us
         is_file = opened.read(len(_ARROW_FILE)) == _ARROW_FILE
         opened.seek(0)
@@ -148,24 +155,22 @@ def _arrow(path: Path, source: Source) -> Iterator[pa.RecordBatch]:  # noqa: ARG
                 yield from stream
 
 
-def _csv(path: Path, source: Source) -> Iterator[pa.RecordBatch]:
-    from pyarrow import csv
-
-    payload = source.schema.payload
-    convert = csv.ConvertOptions(
-        column_types=payload, include_columns=payload.names, strings_can_be_null=True
-    )
-    block = csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
-    with csv.open_csv(path, read_options=block, convert_options=convert) as reader:
-        yield from reader
+def _csv(path: Path, source: Source, encoding: str) -> Iterator[Rows]:
+    return rows_of(path, "csv", source.schema.payload, encoding)
 
 
-_READERS: dict[str, Callable[[Path, Source], Iterator[pa.RecordBatch]]] = {
+def _json(path: Path, source: Source, encoding: str) -> Iterator[Rows]:
+    return rows_of(path, "jsonl", source.schema.payload, encoding)
+
+
+_READERS: dict[str, Read] = {
     ".parquet": _parquet,
     ".arrow": _arrow,
     ".ipc": _arrow,
     ".feather": _arrow,
     ".csv": _csv,
+    ".jsonl": _json,
+    ".ndjson": _json,
 }
 
 

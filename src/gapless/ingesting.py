@@ -31,9 +31,10 @@ import pyarrow as pa
 from gapless.event_files import FORMATS, TEXT_FORMATS
 from gapless.journal.rejects import Origin, Rejected
 from gapless.journals import Stop
-from gapless.line_formats import Csv, JsonLines, LineFormat
-from gapless.lines import Block, Lines, spans
 from gapless.protocol.errors import BadData, Misuse
+from gapless.protocol.lines.blocks import Block, Lines, spans
+from gapless.protocol.lines.formats import format_of
+from gapless.protocol.lines.line_format import UTF8, LineFormat
 
 STDIN = "-"
 BATCH_ROWS_MAX = 1 << 20
@@ -137,15 +138,23 @@ class Input(ABC):
 
 
 def input_of(
-    path: str, kind: str, schema: pa.Schema, rows: int, wait_s: float, stop: StopSignals
+    path: str,
+    kind: str,
+    schema: pa.Schema,
+    rows: int,
+    wait_s: float,
+    stop: StopSignals,
+    encoding: str = UTF8,
 ) -> Input:
-    """The input at a path, in batches of so many rows; `wait_s` is for standard input."""
+    """The input at a path, in batches of so many rows; `wait_s` is for standard input, `encoding`
+    for lines.
+    """
     if not 1 <= rows <= BATCH_ROWS_MAX:
         raise Misuse(f"--batch-rows {rows}: 1 to {BATCH_ROWS_MAX:,}")
     if path == STDIN:
-        return Arriving(kind, schema, rows, wait_s, stop)
+        return Arriving(kind, schema, rows, wait_s, stop, encoding)
     if kind in TEXT_FORMATS:
-        return TextFile(Path(path), kind, schema, rows, stop)
+        return TextFile(Path(path), kind, schema, rows, stop, encoding)
     return ColumnFile(Path(path), kind, schema, rows, stop)
 
 
@@ -177,12 +186,16 @@ def kind_of(path: str, asked: str | None) -> str:
 class _Text(Input):
     """Lines, in blocks."""
 
-    def __init__(self, name: str, kind: str, schema: pa.Schema, rows: int) -> None:
+    def __init__(self, name: str, kind: str, schema: pa.Schema, rows: int, encoding: str) -> None:
         super().__init__(name)
+        self._kind = kind
         self._schema = schema
         self._rows = rows
+        self._encoding = encoding
         self._lines = Lines()
-        self._format: LineFormat | None = JsonLines(schema) if kind == "jsonl" else None
+        self._format: LineFormat | None = None
+        if kind != "csv":
+            self._format = format_of(kind, schema, None, encoding)
 
     def _ready(self, *, rest: bool = False) -> Iterator[tuple[LineFormat, Block]]:
         """The blocks that are whole, or with the rest all that is there, with what reads them."""
@@ -190,7 +203,7 @@ class _Text(Input):
             header = self._lines.take(1)
             if header is None:
                 return
-            self._format = Csv(self._schema, header)
+            self._format = format_of(self._kind, self._schema, header, self._encoding)
         while (block := self._lines.take(self._rows, rest=rest)) is not None:
             yield self._format, block
 
@@ -214,8 +227,10 @@ class _Text(Input):
 class TextFile(_Text):
     """A file of lines: its blocks follow from its bytes alone."""
 
-    def __init__(self, path: Path, kind: str, schema: pa.Schema, rows: int, stop: Stop) -> None:
-        super().__init__(path.name, kind, schema, rows)
+    def __init__(
+        self, path: Path, kind: str, schema: pa.Schema, rows: int, stop: Stop, encoding: str
+    ) -> None:
+        super().__init__(path.name, kind, schema, rows, encoding)
         self._path = path
         self._stop = stop
 
@@ -241,9 +256,15 @@ class Arriving(_Text):
     """
 
     def __init__(
-        self, kind: str, schema: pa.Schema, rows: int, wait_s: float, stop: StopSignals
+        self,
+        kind: str,
+        schema: pa.Schema,
+        rows: int,
+        wait_s: float,
+        stop: StopSignals,
+        encoding: str,
     ) -> None:
-        super().__init__("standard input", kind, schema, rows)
+        super().__init__("standard input", kind, schema, rows, encoding)
         self._wait_s = wait_s
         self._stop = stop
 

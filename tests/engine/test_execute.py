@@ -180,7 +180,7 @@ def test_after_an_error_there_is_no_more() -> None:
 def test_a_bad_row_stops_the_query_or_stays_aside_as_it_says() -> None:
     inputs = [rows((10, 1), (None, 2), (2, 3), (11, 0))]
     query = a.where((col("ts") // col("k")) > 0)
-    with pytest.raises(RowError, match="source a: ts is null; the row: ts=None, k=2"):
+    with pytest.raises(RowError, match="source a: ts is null: no time; the row: ts=None, k=2"):
         list(run(query, inputs))
     execution = run(query.on_error("aside"), inputs)
     assert [len(frame) for frame in execution] == [1, 0]

@@ -146,7 +146,7 @@ def test_lines_that_are_no_rows_are_told_with_their_numbers_and_stop_nothing(
         (line["batch"], line["origin"], line["reason"]) for line in rejects(tmp_path / "j")
     ] == [
         (0, "flows.jsonl, line 5", "the line is no JSON object"),
-        (1, "flows.jsonl, line 10", "src: it is a string, and not a number"),
+        (1, "flows.jsonl, line 10", "src: 'x' is no int32"),
         (1, "flows.jsonl, line 11", "ts is null: no time"),
         (3, "flows.jsonl, line 26", "it has several values"),
     ]

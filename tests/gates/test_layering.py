@@ -9,6 +9,7 @@ import pytest
 
 from tests.gates.layering import (
     PACKAGE,
+    PARSES_CSV,
     PROGRAMS,
     PURE,
     STANDS_ON,
@@ -172,6 +173,12 @@ def test_a_pure_folder_may_name_what_has_no_effect(source: str) -> None:
 @pytest.mark.parametrize("source", WORLDLY)
 def test_the_one_module_that_touches_the_disk_may(source: str) -> None:
     assert breaches(TOUCHES_THE_DISK, source) == []
+
+
+def test_one_module_may_give_bytes_to_arrows_reader_of_csv_and_nothing_else() -> None:
+    assert breaches(PARSES_CSV, "from pyarrow import csv\ncsv.read_csv") == []
+    assert breaches(PARSES_CSV, "import os")
+    assert breaches("protocol/lines/x.py", "from pyarrow import csv")
 
 
 @pytest.mark.parametrize("source", UNSEEDED)

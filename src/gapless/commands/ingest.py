@@ -14,6 +14,7 @@ import typer
 from gapless.commands.options import (
     Ahead,
     DurabilityChoice,
+    Encoding,
     End,
     JournalOut,
     KeyColumns,
@@ -69,6 +70,7 @@ def ingest(
         str | None,
         typer.Option("--format", help="jsonl, csv, parquet or arrow, if the name does not say."),
     ] = None,
+    encoding: Encoding = "utf-8",
     batch_rows: Annotated[
         str, typer.Option(metavar="N", help="Rows of a batch: it is in as a whole or not.")
     ] = "10k",
@@ -92,6 +94,7 @@ def ingest(
     from gapless.ingesting import STDIN, StopSignals, input_of, kind_of
     from gapless.journals import JournalWriter
     from gapless.protocol.errors import Misuse
+    from gapless.protocol.lines.formats import check_encoding
 
     if resume and source == STDIN:
         raise Misuse(
@@ -99,6 +102,7 @@ def ingest(
         )
     kind, rows = kind_of(source, format_), count("--batch-rows", batch_rows)
     wait_s = ms("--max-wait", max_wait) / 1000
+    letters = check_encoding(encoding)
     columns = _columns(out, schema, source, kind)
     began, totals = time.perf_counter(), Totals()
     with (
@@ -118,7 +122,7 @@ def ingest(
         if not writer.layout.has_rows:
             raise Misuse(f"{out} holds frames, and these are rows: say --time for a new journal")
         payload = writer.layout.schema.payload
-        given = input_of(source, kind, payload, rows, wait_s, stop)
+        given = input_of(source, kind, payload, rows, wait_s, stop, letters)
         with _shown(given, source == STDIN, totals) as show:
             if resume:
                 _pass_over(given, writer, stop, totals)

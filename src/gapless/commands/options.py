@@ -27,6 +27,9 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", metavar="FILE", help="TOML or JSON: each column's Arrow type."),
 ]
+Encoding = Annotated[
+    str, typer.Option(metavar="NAME", help="Of lines: utf-8, latin-1, windows-1252, and so on.")
+]
 Ahead = Annotated[
     str | None,
     typer.Option(

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless import line_formats, lines
-from gapless.line_formats import Csv, JsonLines, LineFormat, Parsed
-from gapless.lines import Block, Lines, spans
 from gapless.protocol.errors import BadData, SchemaError
+from gapless.protocol.lines import blocks as lines
+from gapless.protocol.lines import line_format as line_formats
+from gapless.protocol.lines.blocks import Block, Lines, spans
+from gapless.protocol.lines.csv_lines import Csv
+from gapless.protocol.lines.json_lines import JsonLines
+from gapless.protocol.lines.line_format import LineFormat, Parsed
 
 SCHEMA = pa.schema({"ts": pa.timestamp("ms"), "src": pa.int32(), "name": pa.string()})
 Told = tuple[list[Any], list[int], list[Any]]
@@ -128,6 +131,9 @@ BAD = {
         b'{"src":99999999999}',
         b'{"src":1,"src":2}',
         b'{"name":"\xff"}',
+        b'{"ts":1714564800000}',
+        b'{"name":7}',
+        b'{"src":true}',
         b'{"name":"a}',
         b'{"name":"\x00"}',
         b'{"src":\x001}',
@@ -147,6 +153,10 @@ BAD = {
         b"a\rb,1,,",
         b"\xff,1,,",
         b"a,99999999999,,",
+        b'a,"",,',
+        b"a,0x10,,",
+        b"a,,20240501,",
+        b"a,,2024-02-30,",
     ],
 }
 
@@ -167,7 +177,7 @@ def alone(kind: str, texts: list[bytes]) -> Told:
 
 
 def together(parsed: Parsed) -> Told:
-    bad = [tuple(each) for each in parsed.bad]
+    bad = [tuple(each[:3]) for each in parsed.bad]
     return parsed.batch.to_pylist(), parsed.numbers.tolist(), bad
 
 
@@ -191,9 +201,9 @@ def test_that_check_can_fail(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
 
     def careless(self: LineFormat, text: bytes, _: int) -> tuple[pa.RecordBatch | None, str]:
         try:
-            return self._decode(text), ""
+            return self._decode(text)[0], ""
         except pa.ArrowInvalid as e:
-            return None, self._reason(str(e))
+            return None, str(e)
 
     pair = {"json": [b'{"src":1}{"src":2}', b"{}"], "csv": [b'1,2,,"', b"3,4,,"]}[kind]
     expected = alone(kind, pair)
@@ -229,17 +239,17 @@ def test_what_lines_say_is_what_rows_have() -> None:
 @pytest.mark.parametrize(
     ("kind", "line", "reason"),
     [
-        ("json", b'{"src":"7"}', "src: it is a string, and not a number"),
-        ("json", b'{"src":1.5}', "1.5 is no int32"),
+        ("json", b'{"src":"7"}', "src: '7' is no int32"),
+        ("json", b'{"src":1.5}', "src: 1.5 is no int32"),
         ("json", b"hello", "the line is no JSON object"),
         ("json", b'{"src":1}{"src":2}', "it has several values"),
-        ("csv", b"a,x,,", "src: invalid value 'x' for int32"),
+        ("csv", b"a,x,,", "src: 'x' is no int32"),
         ("csv", b"a,1", "it has 2 values, the first line 4 names"),
         ("csv", b'"a,1,,', "a quote in the line has no end: a row is one line"),
     ],
 )
 def test_reasons_are_for_people(kind: str, line: bytes, reason: str) -> None:
-    assert alone(kind, [line])[2] == [(0, reason, line.decode())]
+    assert [bad[:3] for bad in alone(kind, [line])[2]] == [(0, reason, line.decode())]
 
 
 def test_a_mark_in_front_of_the_text_is_no_part_of_it() -> None:
@@ -267,7 +277,7 @@ def test_csv_says_its_columns_in_its_first_line(
 
 
 def test_types_that_a_format_has_no_form_for_are_refused_at_once() -> None:
-    with pytest.raises(SchemaError, match="duration"):
-        JsonLines(pa.schema({"a": pa.duration("ms")}))
+    with pytest.raises(SchemaError, match="interval"):
+        JsonLines(pa.schema({"a": pa.month_day_nano_interval()}))
     with pytest.raises(SchemaError, match="struct"):
         Csv(pa.schema({"a": pa.struct({"b": pa.int32()})}), Block(b"a\n", 1))
