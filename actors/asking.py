@@ -9,6 +9,7 @@ gone, and a root that is gone for good, are told to whoever asks.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -17,6 +18,7 @@ from ray.exceptions import RayError
 
 from gapless.actors import cluster
 from gapless.actors.book import Book
+from gapless.actors.door import Door
 from gapless.actors.pump import Pump
 from gapless.actors.wire import Intake, Wire
 from gapless.failover.messages import Message
@@ -36,7 +38,7 @@ class RunningMergers:
         name: str,
         slots: tuple[str, ...],
         schema: StreamSchema,
-        root: Any,
+        door: Door,
         book: Book,
         alarm: Callable[[str], None],
     ) -> None:
@@ -45,7 +47,7 @@ class RunningMergers:
         self._slots = slots
         self._wire = Wire(schema)
         self._intake = Intake(self._wire, alarm)
-        self._root = root
+        self._door = door
         self._book = book
         self._connection = cluster.connection()
         self._under_way: dict[str, Future[Any]] = {}
@@ -126,7 +128,7 @@ class RunningMergers:
         def found(future: Any) -> None:
             self._pump.do(lambda: self._found(future))
 
-        self._root.book.remote().future().add_done_callback(found)
+        self._door.actor.book.remote().future().add_done_callback(found)
 
     def _found(self, future: Any) -> None:
         if self._is_over:
@@ -138,6 +140,8 @@ class RunningMergers:
                 self._changed()
         else:
             self._left()
+            # Beside the pump, as the cluster's directory may be away.
+            threading.Thread(target=self._door.turn, name="door", daemon=True).start()
         if any(self._book.newest(slot) is None for slot in self._slots):
             self._pump.later(BOOK_MS, self._look_again)
         else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,21 +21,17 @@ from typing import Any, Self
 import pyarrow as pa
 import ray
 from ray.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
     GetTimeoutError,
     RayActorError,
-    RayError,
-    RayTaskError,
 )
 
 from gapless.actors import cluster
 from gapless.actors.asking import RunningMergers
 from gapless.actors.book import Book
+from gapless.actors.door import Door
 from gapless.actors.feed import Feed
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import named as actors_named
-from gapless.actors.hosts import reason
 from gapless.actors.options import check_code
 from gapless.actors.outputs import Output
 from gapless.actors.plans import Plans, named_plans
@@ -43,27 +39,22 @@ from gapless.actors.reading import Start, mergers_of, slots_of, start_at, subscr
 from gapless.actors.setup import RAY_TIMING, JobDir
 from gapless.actors.subscribing import Subscription
 from gapless.actors.views import JobView
-from gapless.actors.whereabouts import cluster_of, root_name
+from gapless.actors.whereabouts import cluster_of, root_name, standby_name
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
 from gapless.failover.desired import Change, Scale, Stop
+from gapless.failover.messages import SUPERVISOR
 from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
-from gapless.protocol.errors import GaplessError, JobError, Misuse
+from gapless.protocol.errors import JobError, Misuse
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tables import html_text
 
 AUTO = "auto"
 """For the address of a cluster of this machine."""
-ASK_S = 40.0
-"""How long a question to the root may take: it is restarted meanwhile where it has died."""
 AGAIN_S = 0.1
-"""Between two questions to a root that is away."""
-LOOK_S = 0.25
-"""Until a question that changes nothing is asked once more: a root that runs answers at once."""
-LOOKS_MAX = 8
-"""Times that it is asked: two seconds, as long as Ray keeps a call to a root that has died."""
+"""Between two looks at a slot that is empty, or a name that is taken."""
 FILLED_S = 30.0
 """How long `kill` waits for a slot to be filled, that is empty for the moment."""
 GONE_S = 5.0
@@ -78,11 +69,10 @@ class Job:
     """A job that runs. `launch` and `attach` give it."""
 
     def __init__(
-        self, root: Any, *, owns_cluster: bool = False, timing: Timing | None = None
+        self, door: Door, *, owns_cluster: bool = False, timing: Timing | None = None
     ) -> None:
-        self._root = root
+        self._door = door
         self._owns_cluster = owns_cluster
-        self._connection = cluster.connection()
         self.name = ""  # until the root has said it
         view = self.status()
         self.name = view.name
@@ -119,7 +109,7 @@ class Job:
         record = self._job_dir.job.record
         machine = subscriber_of(record, by_shard, self._schema, deliver, at, self._timing)
         slots = slots_of(by_shard)
-        asked = RunningMergers(machine.name, slots, self._schema, self._root, book, _log.warning)
+        asked = RunningMergers(machine.name, slots, self._schema, self._door, book, _log.warning)
         return Subscription(Feed(machine, slots, self._schema, self.dir, asked))
 
     @property
@@ -174,12 +164,12 @@ class Job:
             ) from None
 
     def _view(self) -> JobView:
-        view: JobView = self._look(lambda root: root.view.remote())
+        view: JobView = self._door.look(lambda root: root.view.remote())
         return view
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken in any process of the job."""
-        self._ask(lambda root: root.validate.remote())
+        self._door.ask(lambda root: root.validate.remote())
 
     # -- changing -----------------------------------------------------------------------------
 
@@ -190,7 +180,9 @@ class Job:
         """
         slot = f"r0.{replica}" if isinstance(replica, int) else replica
         if slot == "root":
-            ray.kill(self._root, no_restart=False)
+            newest = self._book().newest(SUPERVISOR)
+            if newest is not None:
+                ray.kill(newest[1].handle, no_restart=False)
             return
         until = time.monotonic() + FILLED_S
         while True:
@@ -231,7 +223,7 @@ class Job:
         named = named_plans(query, plans, taken)
         check_code(named.values(), None)
         documents = {name: plan.to_document() for name, plan in named.items()}
-        notes: tuple[str, ...] = self._ask(
+        notes: tuple[str, ...] = self._door.ask(
             lambda root: root.cutover.remote(documents, since, assume_equivalent)
         )
         return notes
@@ -241,12 +233,12 @@ class Job:
 
         Returns when its root has ended; what it has put out stays in its directory.
         """
-        self._check_connected()
+        self._door.check_connected()
         try:
-            waits = self._root.wait.remote()
+            until = time.monotonic() + timeout_s
             self._command(Stop(drain))
-            ray.get(waits, timeout=timeout_s)
-            self._wait_for_the_name()
+            self._door.wait(until, lambda: self.is_running)
+            self._wait_for_the_names()
         except GetTimeoutError:
             raise JobError(
                 f"job {self.name} has not ended after {timeout_s:g} s: `gapless status` shows what "
@@ -256,12 +248,11 @@ class Job:
             if self.is_running:
                 raise JobError(f"job {self.name} cannot be stopped: {e}") from None
 
-    def _wait_for_the_name(self) -> None:
-        """Until the root's name is free, for whoever launches a job of that name next."""
+    def _wait_for_the_names(self) -> None:
+        """Until those of the root are free, for whoever launches a job of that name next."""
         until = time.monotonic() + GONE_S
-        while (
-            root_name(self.name) in actors_named(root_name(self.name)) and time.monotonic() < until
-        ):
+        names = {root_name(self.name), standby_name(self.name)}
+        while names & {*actors_named(f"{self.name}/")} and time.monotonic() < until:
             time.sleep(AGAIN_S)
 
     @property
@@ -270,7 +261,7 @@ class Job:
         return self._job_dir.job.desired().state != "stopped"
 
     def _command(self, change: Change) -> None:
-        self._ask(lambda root: root.command.remote(change))
+        self._door.ask(lambda root: root.command.remote(change))
 
     def __enter__(self) -> Self:
         return self
@@ -311,53 +302,8 @@ class Job:
     # -- the root -----------------------------------------------------------------------------
 
     def _book(self) -> Book:
-        book: Book = self._look(lambda root: root.book.remote())
+        book: Book = self._door.look(lambda root: root.book.remote())
         return book
-
-    def _check_connected(self) -> None:
-        """Before anything is asked: Ray would start a cluster where there is none."""
-        if cluster.connection() != self._connection:
-            raise Misuse("this process has left the job's cluster: attach to the job again")
-
-    def _look(self, question: Callable[[Any], Any]) -> Any:
-        """The root's answer to a question that changes nothing, so that it may be asked twice."""
-        return self._ask(lambda root: _first_answer(lambda: question(root)))
-
-    def _ask(self, question: Callable[[Any], Any]) -> Any:
-        """The root's answer; asks again while it is being restarted."""
-        until = time.monotonic() + ASK_S
-        while True:
-            self._check_connected()
-            try:
-                return ray.get(question(self._root), timeout=max(0.1, until - time.monotonic()))
-            except RayTaskError as e:
-                if isinstance(e.cause, GaplessError):
-                    raise e.cause from None
-                raise
-            except ActorUnavailableError as e:
-                if time.monotonic() >= until:
-                    raise JobError(f"the job's root does not answer: {reason(e)}") from None
-                time.sleep(AGAIN_S)
-            except ActorDiedError as e:
-                raise JobError(f"the job's root is gone: {reason(e)}") from None
-            except GetTimeoutError:
-                raise JobError(f"the job's root has not answered for {ASK_S:g} s") from None
-            except RayError as e:
-                raise JobError(f"the job's root cannot be asked: {reason(e)}") from None
-
-
-def _first_answer(ask: Callable[[], Any]) -> Any:
-    """Of a question that is asked again each `LOOK_S`, the call that is done first. Ray keeps a
-    call to an actor that has just died for up to two seconds, though the next one may be there.
-    """
-    calls = [ask()]
-    while len(calls) < LOOKS_MAX:
-        done, _ = ray.wait(calls, timeout=LOOK_S)
-        if done:
-            return done[0]
-        calls.append(ask())
-    done, _ = ray.wait(calls, timeout=ASK_S)
-    return done[0] if done else calls[-1]
 
 
 def attach(name: str, *, address: str | None = "auto") -> Job:
@@ -379,4 +325,4 @@ def attach(name: str, *, address: str | None = "auto") -> Job:
             f"no job {name!r} runs in the cluster at {cluster.address()}, "
             f"{running}; `gapless run --resume DIR` runs a job again whose cluster is gone"
         ) from None
-    return Job(root)
+    return Job(Door(name, root))

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import ray
 from ray.exceptions import RayActorError, RayError
@@ -23,6 +24,7 @@ from gapless.actors import cluster
 from gapless.actors.code import keep
 from gapless.actors.code import named as code_named
 from gapless.actors.coming_up import ComingUp
+from gapless.actors.door import Door
 from gapless.actors.handle import Job
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import reason
@@ -36,11 +38,12 @@ from gapless.actors.options import (
     path_of,
     timing_of,
 )
+from gapless.actors.pair import Pair
 from gapless.actors.plans import Plans, named_plans
-from gapless.actors.root_actor import root_class
+from gapless.actors.root_actor import made
 from gapless.actors.setup import RAY_TIMING, token
 from gapless.actors.sharding import check_shards
-from gapless.actors.whereabouts import Silent, root, root_name
+from gapless.actors.whereabouts import Silent, actor_at, root_name, standby_name
 from gapless.engine.durations import Duration, ticks
 from gapless.engine.plan import Plan, plan_of
 from gapless.engine.query import Query
@@ -92,7 +95,8 @@ def launch(
     one of its own. `retain`, `retain_bytes`: how much of the output stays readable (all by
     default). `on_divergence`: where replicas disagree "report" it, "stop", or replace the odd one
     by "majority". `memory_limit`: bytes of state of one replica. `spares`: processes of each node
-    that wait to become a life. `code`: the file, or folder, that defines the query's functions;
+    that wait to become a life; with 0 none waits to be the root, either. `code`: the file, or
+    folder, that defines the query's functions;
     `runtime_env`: Ray's, of every process. `assume_equivalent`: your word that plans which are
     written differently give the same. `timing`: waits by name, as {"hang_ms": 3000}; all of them
     are in docs/run.md, and the job keeps them.
@@ -200,14 +204,14 @@ def _check_gone(job: jobs.Job, job_dir: Path) -> None:
     at = f"the Ray cluster at {where.cluster} (its root was process {where.pid} on {where.host})"
     takes = "--takeover (takeover=True) ends it there, and runs it here"
     try:
-        there = root(where.cluster, name)
+        pair = [actor_at(where.cluster, each) for each in (root_name(name), standby_name(name))]
     except Silent as e:
         if e.is_there:
             raise Misuse(
                 f"{job_dir}: job {name} may still run in {at}, which does not say: {e}; {takes}"
             ) from None
         return
-    if there == where.actor:
+    if where.actor in [each.actor for each in pair if each is not None]:
         raise Misuse(
             f"{job_dir}: job {name} runs in {at}: `gapless status {name} --address "
             f"{where.cluster}` looks at it; {takes}"
@@ -267,12 +271,9 @@ def _start(
     owns: bool,
 ) -> Job:
     """Starts the root, and waits until the job answers."""
-    options: dict[str, Any] = {"runtime_env": dict(runtime_env)} if runtime_env else {}
-    root = (
-        root_class()
-        .options(name=root_name(name), namespace=NAMESPACE, lifetime="detached", **options)
-        .remote(str(job_dir), timing, runtime_env)
-    )
+    since, _ = jobs.Job(LocalDisk(job_dir), token()).last_root()
+    pair = Pair(name, uuid4().hex, since)
+    root = made(str(job_dir), timing, runtime_env, pair, root_name(name))
     try:
         ray.get(root.about.remote(), timeout=READY_S)
     except RayActorError as e:
@@ -280,7 +281,7 @@ def _start(
     except RayError as e:
         ray.kill(root, no_restart=True)
         raise JobError(f"the root of job {name} cannot be started: {reason(e)}") from None
-    job = Job(root, owns_cluster=owns, timing=timing)
+    job = Job(Door(name, root), owns_cluster=owns, timing=timing)
     try:
         _wait(job)
     except BaseException:

@@ -32,6 +32,16 @@ def started(pid: int) -> int:
     return int(stat.rpartition(")")[2].split()[_STARTED])
 
 
+def runs(pid: int) -> bool:
+    """Whether there is a process of that number here, other than one that has ended and whose
+    parent has not looked yet.
+    """
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def slay(pid: int, started_at: int) -> bool:
     """Kills a process if it is still the one that was started then. Whether it was."""
     if not hasattr(os, "pidfd_open"):

@@ -5,10 +5,11 @@
     Send             the post, to lives in the address book, which the root writes
     Died, Nodes      from watching the hosts, and from asking the cluster
 
-One detached actor (root_actor.py), "talkers/root", that Ray restarts when it dies. Every life of it
-takes a term of the job's directory; it finds the hosts that run, writes a new book, and adopts who
-is in it. While it is away nothing of the output stops. One whose term is over does nothing more:
-another root has the job (decision 0023).
+It lives in one of two detached actors (root_actor.py), "talkers/root" and "talkers/standby", that
+Ray restarts when they die; where one dies the other leads (pair.py). Every root takes a term of the
+job's directory; it finds the hosts that run, writes a new book, and adopts who is in it. While
+there is none nothing of the output stops. One whose term is over does nothing more: another root
+has the job (decision 0023).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from gapless.actors.book import Book, Entry
 from gapless.actors.host import LAST_WORDS_S, About
 from gapless.actors.hosts import Hosts, reason
 from gapless.actors.node_threads import NodeThreads
+from gapless.actors.pair import Other
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
 from gapless.actors.registering import Keeper
@@ -37,12 +39,12 @@ from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.sharding import check_shards
 from gapless.actors.shell import Alarmed
 from gapless.actors.views import Alarm, JobView
-from gapless.actors.whereabouts import here
 from gapless.actors.wire import Intake, Wire
 from gapless.engine.splice import runnable_from_document
 from gapless.failover import effects as ask
 from gapless.failover.desired import Change, Switch
 from gapless.failover.equivalent import successors
+from gapless.failover.job_files import Where
 from gapless.failover.messages import SUPERVISOR, Life, Message, Retire
 from gapless.failover.supervisor import Supervisor
 from gapless.failover.timing import Timing
@@ -64,6 +66,8 @@ SPARES_PUT_OFF_MAX = 10
 But where one begins for ever, spares are made even so."""
 BEGINNING = ("starting", "joining")
 """States of a slot whose life is on its way to be of use."""
+STANDBY_MS = 5000
+"""Between two looks whether another actor stands by to be root."""
 SPAWNERS = 4
 """Processes that are started at once on each node; each start keeps a core busy for a while."""
 ALARMS_MAX = 200
@@ -77,10 +81,19 @@ class Root:
     beginning, and can be made again.
     """
 
-    def __init__(self, job_dir: str, timing: Timing, runtime_env: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        job_dir: str,
+        timing: Timing,
+        runtime_env: Mapping[str, Any] | None,
+        where: Where,
+        other: Other,
+    ) -> None:
+        """`where` it runs; `other` is the actor that leads when this one has died."""
+        self._where, self._other = where, other
         self._dir = JobDir(job_dir)
         job, record = self._dir.job, self._dir.job.record
-        resumed = job.resume(self._dir.functions, here())
+        resumed = job.resume(self._dir.functions, where)
         self._timing = replace(timing, checkpoint_ms=record.settings.checkpoint_ms)
         self.life = Life(SUPERVISOR, Incarnation(resumed.term, 0))
         self._schema = self._dir.schema()
@@ -97,6 +110,7 @@ class Root:
         self._books = 0
         self._wants_spares = False
         self._spares_put_off = 0
+        self._wants_standby = bool(record.settings.spares)
         self._spawning = NodeThreads("spawn", SPAWNERS)
         self._killing = ThreadPoolExecutor(1, thread_name_prefix="kill")
         self._sparing = NodeThreads("spare", 1)
@@ -176,6 +190,7 @@ class Root:
             now_ms() - self._began_ms,
             ray.get_runtime_context().gcs_address,
             self._schema,
+            self._other.about,
         )
 
     def book(self) -> Book:
@@ -322,6 +337,15 @@ class Root:
         self._spares_put_off = 0
         for node in self._nodes:
             self._sparing.submit(node, self._make_spares_of, node)
+        if self._wants_standby:
+            self._wants_standby = False
+            threading.Thread(target=self._keep_standby, name="standby", daemon=True).start()
+
+    def _keep_standby(self) -> None:
+        """On a thread of its own: a process that boots takes its time to say who it is."""
+        while not self._ended.is_set():
+            self._other.ensure(self._node, self._nodes)
+            self._ended.wait(STANDBY_MS / 1000)
 
     def _make_spares_of(self, node: str) -> None:
         """On a thread of the node's."""
@@ -391,8 +415,8 @@ class Root:
         self._post.flush()
 
     def _end(self, why: str) -> None:
-        """The machine has exited. A stopped job needs no root; where another root has it, neither
-        do we; what broke down is restarted by Ray.
+        """The machine has exited. A stopped job needs no root, nor does one that another pair has;
+        what broke down, or was followed by the other of its pair, is restarted by Ray, to stand by.
         """
         self._reason = why
         self._ended.set()
@@ -400,15 +424,22 @@ class Root:
             threads.keep(())
         try:
             is_stopped = self._dir.job.desired().state == "stopped"
-            is_done = is_stopped or self._dir.job.is_over
+            is_done = is_stopped or self._is_anothers()
         except (GaplessError, OSError) as e:
             _log.error("whether the job is over cannot be read: %s", e)
             is_stopped, is_done = False, False
         if is_stopped:
             self._keeper.end()
             self._hosts.end()
+        if is_done:
+            self._other.end()
         time.sleep(LAST_WORDS_S)
         ray.kill(self._handle, no_restart=is_done)
+
+    def _is_anothers(self) -> bool:
+        """Whether a later pair of actors has the job."""
+        where = self._dir.job.where()
+        return self._dir.job.is_over and (where is None or where.pair != self._where.pair)
 
 
 def _nodes() -> dict[str, str]:

@@ -1,13 +1,17 @@
-"""The actor that a root lives in: nothing that it does when it is made can fail.
+"""The actors that a root lives in, two of a job: nothing that they do when they are made can fail.
 
     Ray restarts an actor that has died, and never one whose constructor has raised. A root reads
     and writes the job's directory when it begins; its disk may be full just then, or away.
 
-                      .--> begins: all calls are the root's
-    made --> begins --+--> fails: says why to who asks, tries again after a while
-                      '--> another root has the job, or the job is gone: ends for good
+                      .--> leads: all calls are the root's
+    made --> looks ---+--> fails: says why to who asks, tries again after a while
+               ^      |--> the other one leads: stands by --.
+               |      |                                     | it is gone
+               '------|-------------------------------------'
+                      '--> another pair has the job, or the job is gone: ends for good
 
-What lives say while there is no root yet waits for it, some of it; it is all said again.
+What lives say while a root begins waits for it, some of it; it is all said again. Who asks the one
+that stands by is told so (pair.py).
 """
 
 from __future__ import annotations
@@ -17,15 +21,18 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from time import sleep
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gapless.actors.actor_class import actor_class, entitle
 from gapless.actors.book import Book
-from gapless.actors.host import SWITCH_S, About
+from gapless.actors.host import NAMESPACE, SWITCH_S, About
+from gapless.actors.pair import Other, Pair, Part, StandsBy, until_gone
 from gapless.actors.root import Root
 from gapless.actors.setup import token
 from gapless.actors.views import JobView
@@ -36,7 +43,7 @@ from gapless.failover.job_files import Where
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.documents import Document
-from gapless.protocol.errors import GaplessError, JobError, Misuse
+from gapless.protocol.errors import Bug, GaplessError, JobError, Misuse
 
 AGAIN_S, AGAIN_S_MAX = 0.5, 5.0
 """Until a root that could not begin tries again; doubled from the first to the second. Room on a
@@ -52,16 +59,31 @@ _log = logging.getLogger("gapless.actors")
 
 
 class RootActor:
-    """A root, and all its attempts to begin. Ray calls it; see `root_class`."""
+    """A root, and all its attempts to begin. Ray calls it; see `made`."""
 
-    def __init__(self, job_dir: str, timing: Timing, runtime_env: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        job_dir: str,
+        timing: Timing,
+        runtime_env: Mapping[str, Any] | None,
+        pair: Pair,
+        name: str,
+    ) -> None:
+        """`name`: its own, of those of the pair."""
         self._job_dir = job_dir
-        self._make = partial(Root, job_dir, timing, runtime_env)
+        self._pair, self._name = pair, name
+        self._where = replace(here(), pair=pair.token)
+        make = partial(made, job_dir, timing, runtime_env, pair)
+        other = Other(pair.other(name), make)
+        self._make = partial(Root, job_dir, timing, runtime_env, self._where, other)
         self._root: Root | None = None
         self._why = ""  # it could not begin the last time
         self._over = ""  # why it never will
-        self._before: Where | None = None  # who had the job before
-        self._looked = False
+        self._leader: Where | None = None  # by which it stands
+        self._term = 0  # the newest, when it looked last
+        self._gone_term = 0  # whose root is known to be gone
+        self._guards = 0
+        self._has_ended = False
         self._gone = 0
         self._early: deque[bytes] = deque(maxlen=EARLY_MAX)
         self._changed = threading.Condition()
@@ -89,9 +111,11 @@ class RootActor:
     def _begin(self) -> bool:
         """Whether it has begun."""
         try:
-            self._look()
+            while self._look() == "stands by":
+                self._stand_by()
             if self._over:
                 return False
+            entitle(self, self._pair.job, "root")
             root = self._make()
         except Exception as e:  # noqa: BLE001  # whatever it is, nobody else would try again
             with self._changed:
@@ -104,33 +128,59 @@ class RootActor:
                 root.hear(data)
             self._early.clear()
             self._changed.notify_all()
+        threading.Thread(target=self._await_end, args=(root,), name="end", daemon=True).start()
         return True
 
-    def _look(self) -> None:
-        """Whether another root has begun since this one tried first: it must not be deposed."""
+    def _await_end(self, root: Root) -> None:
+        root.wait()
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
+
+    def _look(self) -> Part:
+        """What it has to do now, by the job's directory."""
         try:
             job = Job(LocalDisk(self._job_dir), token())
-            there = job.where()
+            term, there = job.last_root()
         except Misuse as e:
             self._gone += 1
             if self._gone >= GONE_MAX:
                 self._over = f"there is no job any more: {e}"
             raise
         self._gone = 0
-        if not self._looked:
-            entitle(self, job.record.name, "root")
-            self._before, self._looked = there, True
-        elif there not in (self._before, None) and there.actor != here().actor:
-            with self._changed:
-                self._over = f"another root has the job, on {there.host}"
-                self._changed.notify_all()
+        part = self._pair.part(self._where.actor, term, there, self._gone_term)
+        with self._changed:
+            if part == "is over":
+                host = "" if there is None else f", on {there.host}"
+                self._over = f"another root has the job{host}"
+            self._leader = there if part == "stands by" else None
+            self._term = term
+            self._changed.notify_all()
+        return part
+
+    def _stand_by(self) -> None:
+        """Until the other one, which leads, is gone."""
+        leader = self._leader
+        if leader is None:
+            raise Bug("an actor stands by nobody")
+        self._early.clear()
+        entitle(self, self._pair.job, "standby")
+        until_gone(self._pair.other(self._name), leader)
+        _log.warning("%s: its root was process %d on %s", self._job_dir, leader.pid, leader.host)
+        self._gone_term = self._term
 
     def _there(self) -> Root:
-        """The root. Raises `JobError` where it cannot begin."""
+        """The root. Raises `StandsBy` where the other one has it, `JobError` where this one cannot
+        begin.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._root or self._why or self._over, BEGIN_S)
+            self._changed.wait_for(
+                lambda: self._root or self._why or self._over or self._leader, BEGIN_S
+            )
             if self._root is not None:
                 return self._root
+            if self._leader is not None:
+                raise StandsBy(f"{self._job_dir}: its root runs on {self._leader.host}")
             why = self._over or self._why or f"it has been beginning for {BEGIN_S:g} s"
         raise JobError(f"{self._job_dir}: its root cannot begin: {why}; it tries again")
 
@@ -141,7 +191,8 @@ class RootActor:
         with self._changed:
             root = self._root
             if root is None:
-                self._early.append(data)
+                if self._leader is None:
+                    self._early.append(data)
                 return
         root.hear(data)
 
@@ -149,6 +200,8 @@ class RootActor:
         """Who this is. Raises `JobError` with the reason where it could not begin."""
         try:
             return self._there().about()
+        except StandsBy:
+            return About(None, ray.get_runtime_context().get_node_id(), self._where.pid)
         except JobError:
             if self._why:
                 raise JobError(self._why) from None
@@ -173,11 +226,25 @@ class RootActor:
         return self._there().cutover(plans, at, assumed)
 
     def wait(self) -> str:
-        """Answers when the root ends by itself, and says why."""
+        """Answers when the root ends by itself, and says why. Raises `StandsBy`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._root or self._over)
+            self._changed.wait_for(lambda: self._root or self._over or self._leader)
             root = self._root
+            if root is None and self._leader is not None:
+                raise StandsBy(f"{self._job_dir}: its root runs on {self._leader.host}")
         return self._over if root is None else root.wait()
+
+    def guard(self) -> None:
+        """For the other one: answers once this one is not root, or will not be; fails when it dies.
+        Also once it is called again: one that has died would else keep a thread here.
+        """
+        with self._changed:
+            self._guards += 1
+            mine = self._guards
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._has_ended or self._over or self._leader or self._guards != mine
+            )
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken, here or in any life."""
@@ -202,9 +269,29 @@ _METHODS = {
     "validate": "ask",
     "about": "ask",
     "wait": "watch",
+    "guard": "watch",
 }
 
 
 def root_class() -> Any:
     """`RootActor` as an actor that Ray restarts."""
     return actor_class(RootActor, _METHODS, _THREADS, max_restarts=-1)
+
+
+def made(
+    job_dir: str,
+    timing: Timing,
+    runtime_env: Mapping[str, Any] | None,
+    pair: Pair,
+    name: str,
+    node: str | None = None,
+) -> Any:
+    """An actor of a pair, made now unless it is there. `node`: where it is to be, if that is."""
+    options: dict[str, Any] = {"runtime_env": dict(runtime_env)} if runtime_env else {}
+    if node is not None:
+        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=True)
+    return (
+        root_class()
+        .options(name=name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True, **options)
+        .remote(job_dir, timing, runtime_env, pair, name)
+    )

@@ -42,6 +42,8 @@ class JobView:
     """The address of the Ray cluster in which it runs."""
     schema: StreamSchema
     """Of the output."""
+    standby: About | None = None
+    """Who becomes the root when that dies; None while nobody is ready to."""
 
     def __repr__(self) -> str:
         slots, desired = self.state.slots, self.desired

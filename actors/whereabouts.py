@@ -2,7 +2,7 @@
 
     at_hand()                       the clusters with a node of this user on this machine
     roots(address)                  the jobs that run in one
-    root(address, "talkers")        the number of the actor that is the root of one there
+    actor_at(address, "talkers/root")    the actor of a name there: its number, its process
 
 A process is connected to one cluster at a time, and connecting takes a second. These ask the
 cluster's control service (GCS) itself, a call of some milliseconds, so that whoever looks for a job
@@ -16,6 +16,7 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -36,6 +37,8 @@ CLUSTERS_MAX = 64
 """Clusters of one machine that are looked at: each runs processes of some hundred megabytes."""
 ROOT = "/root"
 """Behind a job's name, that of its root."""
+STANDBY = "/standby"
+"""Behind a job's name, that of the actor which is its root when the other one has died."""
 _NODE = "raylet"
 """The process of a node; its arguments say where the control service of its cluster is."""
 _ADDRESS = "--gcs-address="
@@ -43,6 +46,18 @@ _gcs: Any = gcs_service_pb2
 _Service: Any = gcs_service_pb2_grpc.ActorInfoGcsServiceStub
 _OK, _NOT_FOUND = 0, 17
 """What the control service answers with."""
+_ALIVE = 2
+"""Its word for an actor that has a process."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An actor that a cluster has."""
+
+    actor: str
+    """Ray's number of it."""
+    pid: int
+    """0 while it has no process: it is being made, or restarted."""
 
 
 class Silent(Exception):
@@ -57,6 +72,11 @@ class Silent(Exception):
 def root_name(job: str) -> str:
     """What the root of a job is called in its cluster."""
     return f"{job}{ROOT}"
+
+
+def standby_name(job: str) -> str:
+    """What the actor that stands by as the root of a job is called in its cluster."""
+    return f"{job}{STANDBY}"
 
 
 def here() -> Where:
@@ -90,18 +110,19 @@ def roots(address: str) -> list[str]:
     return sorted(name.removesuffix(ROOT) for name in names if name.endswith(ROOT))
 
 
-def root(address: str, job: str) -> str | None:
-    """The number of the actor that is the root of a job of that name in a cluster, also while it is
-    being restarted; None where no such job runs there. Raises `Silent`.
+def actor_at(address: str, name: str) -> Found | None:
+    """The actor of ours with that name in a cluster, also while it is being restarted; None where
+    there is none. Raises `Silent`.
     """
     with _service(address) as service:
-        request = _gcs.GetNamedActorInfoRequest(name=root_name(job), ray_namespace=NAMESPACE)
+        request = _gcs.GetNamedActorInfoRequest(name=name, ray_namespace=NAMESPACE)
         reply = service.GetNamedActorInfo(request, timeout=ANSWERED_S)
     if reply.status.code == _NOT_FOUND:
         return None
     if reply.status.code != _OK:
         raise Silent(reply.status.message, is_there=True)
-    return str(reply.actor_table_data.actor_id.hex())
+    data = reply.actor_table_data
+    return Found(str(data.actor_id.hex()), data.pid if data.state == _ALIVE else 0)
 
 
 def cluster_of(job: str) -> str:

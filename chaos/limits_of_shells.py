@@ -13,7 +13,7 @@ REACHED_BY: Mapping[str, str] = {
     "actors.code.CODE_BYTES_MAX": "actors/test_code.py::test_more_than_is_anybodys_code_is_refused",
     "actors.coming_up.FAILURES_MAX": "actors/test_coming_up.py::"
     "test_it_is_given_up_at_once_where_all_that_could_answer_fail",
-    "actors.handle.LOOKS_MAX": "actors/test_small_parts.py::"
+    "actors.door.LOOKS_MAX": "actors/test_small_parts.py::"
     "test_a_root_that_never_answers_is_asked_no_more_than_so_often",
     "actors.host.ASKERS_MAX": "actors/test_bounds.py::"
     "test_subscribers_that_wait_have_threads_of_their_own_and_keep_no_message_waiting",
@@ -163,6 +163,7 @@ NO_TEST_CAN: Mapping[str, str] = {
     "actors.root.NODES_MS": "a beat: how often something is looked at",
     "actors.root.SPARES_AGAIN_MS": "a beat: how often something is looked at",
     "actors.root.SPARES_MS": "a beat: how often something is looked at",
+    "actors.root.STANDBY_MS": "a beat: how often something is looked at",
     "actors.root.TERM_MS": "a beat: how often something is looked at",
     "actors.shell.RECORD_MS": "a beat: how often something is looked at",
     "sidecar.connecting.RECONNECT_MS": "a beat: how often it is tried again",

@@ -190,10 +190,12 @@ class Stage:
         return {life.slot: about.pid for life, about in hosts if about.node == id}
 
     def processes(self) -> dict[str, psutil.Process]:
-        """The job's processes that are known now, by slot; and its "root"."""
+        """The job's processes that are known now, by slot; its "root", and the "standby"."""
         view = self.view()
         pids = {life.slot: about.pid for life, about in sorted(view.hosts.items())}
         pids["root"] = view.root.pid
+        if view.standby is not None:
+            pids["standby"] = view.standby.pid
         found = {}
         for who, pid in pids.items():
             try:

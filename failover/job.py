@@ -181,13 +181,17 @@ class Job:
         """Where the root that resumed last has begun to run; None where there was none, or where it
         did not say. Raises `JobError`.
         """
+        return self.last_root()[1]
+
+    def last_root(self) -> tuple[int, Where | None]:
+        """The term of the root that resumed last, 0 where there was none; and where it runs."""
         for _ in range(TRIES_MAX):
             terms = numbers(self._disk, "terms")
             if not terms:
-                return None
+                return 0, None
             path = term_path(terms[-1])
             if self._disk.exists(path):  # it was not dropped meanwhile, as very old
-                return self._read(path, read_term)
+                return terms[-1], self._read(path, read_term)
         raise JobError(f"{self._disk}: its roots change faster than that can be read")
 
     @property

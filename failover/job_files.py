@@ -84,6 +84,8 @@ class Where:
     """Ray's number of it there: no other ever has it."""
     host: str
     pid: int
+    pair: str = ""
+    """Of the actors that are the job's root by turns; each launch and each resume has a new one."""
 
 
 # -- documents ------------------------------------------------------------------------------------
@@ -186,6 +188,7 @@ def encode_term(term: int, where: Where | None) -> bytes:
             "actor": where.actor,
             "host": where.host,
             "pid": where.pid,
+            "pair": where.pair,
         }
     return encoded(said)
 
@@ -204,6 +207,7 @@ def read_term(document: Document) -> Where | None:
         of.take("actor", str),
         of.take("host", str),
         of.take_int("pid", 0, INF),
+        of.take("pair", str, ""),
     )
     of.done()
     return where

@@ -1,4 +1,4 @@
-"""Every process of the job is killed at once, the root too."""
+"""Every process of the job is killed at once, the root and its standby too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class KillAllProcesses(Fault):
     """What is left is the job's directory, and a root that Ray starts again."""
 
     name = "kill all processes"
-    about = "SIGKILL of all replicas, mergers and the root at once."
+    about = "SIGKILL of all replicas, mergers, the root and its standby at once."
 
     def inject(self, stage: Stage) -> Hit:
         """Kills them."""

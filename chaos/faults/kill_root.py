@@ -1,4 +1,4 @@
-"""The root is killed: nobody starts or replaces processes until Ray has restarted it."""
+"""The root is killed: nobody starts or replaces processes until the standby leads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class KillRoot(Fault):
     """Output goes past the root, so it goes on."""
 
     name = "kill root"
-    about = "SIGKILL of the root's process, which Ray restarts and which adopts the lives."
+    about = "SIGKILL of the root's process; the one that stands by adopts the lives."
 
     def inject(self, stage: Stage) -> Hit:
         """Kills it."""

@@ -263,6 +263,12 @@ def processes_of(name: str) -> list[psutil.Process]:
     return found
 
 
+def kill_roots(name: str) -> None:
+    """Kills a job's root, and who stands by, so that nothing restarts them."""
+    for each in {f"{name}/root", f"{name}/standby"} & {*named(f"{name}/")}:
+        ray.kill(ray.get_actor(each, namespace="gapless"), no_restart=True)
+
+
 def end(job: gl.Job, *, drain: bool = True) -> None:
     """Ends a job; none of its processes may be left, and no name."""
     ours = processes_of(job.name)

@@ -15,9 +15,11 @@ from gapless.actors.book import Book, Entry
 from gapless.actors.hosts import Hosts
 from gapless.actors.merger import MergerShell
 from gapless.actors.pace import GROWTH_MAX, ROWS_FIRST, SEEN_MAX, Pace
+from gapless.actors.pair import Other
 from gapless.actors.post import BOX_MESSAGES_MAX, CALLS_MAX, Post
 from gapless.actors.root import ALARMS_MAX, SPARES_PUT_OFF_MAX, Root
 from gapless.actors.wire import Wire
+from gapless.failover.job_files import Where
 from gapless.failover.messages import Life, SnapshotReply
 from gapless.failover.timing import Timing
 from gapless.protocol.envelope import Incarnation
@@ -132,14 +134,14 @@ def test_the_newest_alarms_are_kept_for_people_and_the_log_has_all(
     at = SimpleNamespace(job=job, functions=None, schema=lambda: SCHEMA)
     context = SimpleNamespace(current_actor=None, get_node_id=lambda: "n1")
     monkeypatch.setattr(root, "JobDir", lambda _: at)
-    monkeypatch.setattr(root, "here", lambda: None)
     monkeypatch.setattr(root, "_nodes", lambda: {"n1": "n1"})
     monkeypatch.setattr(root, "Hosts", lambda *_: None)
     monkeypatch.setattr(root, "ray", SimpleNamespace(get_runtime_context=lambda: context))
     monkeypatch.setattr(root, "Supervisor", enough)
     it = object.__new__(Root)
+    other = Other("j/standby", lambda *_: None)
     with caplog.at_level(logging.WARNING, "gapless.actors"), pytest.raises(EnoughError):
-        Root.__init__(it, "dir", Timing(), None)
+        Root.__init__(it, "dir", Timing(), None, Where("cluster", "actor", "host", 1), other)
     assert [alarm.what for alarm in it._alarms] == [
         f"checkpoint c{i} is dropped: damaged" for i in range(3, ALARMS_MAX + 3)
     ]
@@ -154,6 +156,7 @@ def test_spares_are_put_off_while_lives_begin_but_not_for_ever(
     slot = SimpleNamespace(state="starting")
     it: Any = object.__new__(Root)
     it._spares_put_off, it._wants_spares, it._nodes = 0, False, {"n1": "n1"}
+    it._wants_standby = False
     it.machine = SimpleNamespace(state=lambda: SimpleNamespace(slots=[slot]))
     it._pump = SimpleNamespace(later=lambda *_: None)
     it._sparing = SimpleNamespace(submit=lambda node, *_: made.append(node))

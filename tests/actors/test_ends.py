@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-import ray
 
 import gapless as gl
+from gapless.actors.hosts import named
 from gapless.chaos.judging_recording import Recording
 from gapless.failover.tokens import encode
 from gapless.protocol.elements import INF
@@ -23,6 +23,7 @@ from tests.actors.rays import (
     follow,
     goes_on,
     judged,
+    kill_roots,
     life_of,
     processes_of,
     started,
@@ -64,8 +65,7 @@ def feeds() -> Iterator[Feeds]:
 def lose_everything(job: gl.Job) -> None:
     """Kills all of a job's processes, so that nothing restarts any."""
     ours = processes_of(job.name)
-    root = ray.get_actor(f"{job.name}/root", namespace="gapless")
-    ray.kill(root, no_restart=True)
+    kill_roots(job.name)
     for process in ours:
         try:
             process.send_signal(signal.SIGKILL)
@@ -73,15 +73,7 @@ def lose_everything(job: gl.Job) -> None:
             continue  # the root
     _, alive = psutil.wait_procs(ours, timeout=WAIT_S)
     assert not alive
-    until(lambda: not exists(job.name), "the cluster knows that the root is gone")
-
-
-def exists(name: str) -> bool:
-    try:
-        ray.get_actor(f"{name}/root", namespace="gapless")
-    except ValueError:
-        return False
-    return True
+    until(lambda: not named(f"{job.name}/"), "the cluster knows that all are gone")
 
 
 def test_the_only_merger_and_then_everything_is_lost_and_the_output_is_whole_to_its_end(

@@ -13,6 +13,7 @@ import ray
 
 from gapless.actors import cluster
 from gapless.actors.book import Book
+from gapless.actors.door import Door
 from gapless.actors.handle import Job
 from gapless.actors.setup import RAY_TIMING, JobDir
 from gapless.actors.subscribing import Subscription
@@ -45,11 +46,13 @@ class Root:
 
 @pytest.fixture
 def strikes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """At how many waits from now on Ctrl-C is pressed."""
-    left = [0]
+    """At how many waits Ctrl-C is pressed; and how many pass before."""
+    left = [0, 0]
 
     def get(answer: Any, timeout: float) -> Any:  # noqa: ARG001  # as Ray's
-        if left[0]:
+        if left[0] and left[1]:
+            left[1] -= 1
+        elif left[0]:
             left[0] -= 1
             raise KeyboardInterrupt
         return answer
@@ -65,11 +68,11 @@ def strikes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    monkeypatch.setattr(cluster, "connection", lambda: "one")
     made(tmp_path, mergers=1)
     found = Job.__new__(Job)
-    found._root = Root()
-    found._connection = "one"
+    found._door = Door("job", Root())
     found._timing = RAY_TIMING
     found._owns_cluster = False
     found.name, found.dir = "job", tmp_path
@@ -82,7 +85,7 @@ CALLS: dict[str, Callable[[Job], Any]] = {
     "status": lambda job: job.status(),
     "validate": lambda job: job.validate(),
     "scale": lambda job: job._command(Scale(2)),
-    "cutover": lambda job: job._ask(lambda root: root.cutover.remote({}, None)),
+    "cutover": lambda job: job._door.ask(lambda root: root.cutover.remote({}, None)),
     "subscribe": lambda job: job.subscribe().close(),
     "kill": lambda job: job._book(),
 }
@@ -101,13 +104,16 @@ def test_a_question_to_the_root_that_is_interrupted_may_be_asked_again(
 
 
 def test_a_stop_that_is_interrupted_may_be_waited_for_again(job: Job, strikes: list[int]) -> None:
-    for at in (1, 2):
-        strikes[0] = at
-        for _ in range(at):
-            with pytest.raises(KeyboardInterrupt):
-                job.stop()
-    asked = job._root.asked
-    assert asked.count("wait") == 3
+    for before in (0, 1):
+        strikes[:] = [1, before]
+        with pytest.raises(KeyboardInterrupt):
+            job.stop()
+    asked = job._door.actor.asked
+    assert (asked.count("command"), asked.count("wait")) == (2, 1)
+    strikes[:] = [1, 1]
+    with pytest.raises(KeyboardInterrupt):
+        job.stop()
+    assert asked.count("wait") == 2
 
 
 def test_a_table_that_is_interrupted_leaves_no_thread(

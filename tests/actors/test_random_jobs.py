@@ -15,7 +15,6 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
-import ray
 
 import gapless as gl
 from gapless.actors.hosts import named
@@ -23,7 +22,16 @@ from gapless.chaos.judging_recording import Recording
 from gapless.protocol.elements import INF
 from tests.actors.plain_answers import Row, Table, changes, spliced
 from tests.actors.random_jobs import BATCH_TIME, KINDS, LATENESS, SCHEMA, RandomJob, drawn
-from tests.actors.rays import WAIT_S, follow, judged, processes_of, started, until, wait_whole
+from tests.actors.rays import (
+    WAIT_S,
+    follow,
+    judged,
+    kill_roots,
+    processes_of,
+    started,
+    until,
+    wait_whole,
+)
 from tests.actors.reader_process import Reader, events_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.cluster]
@@ -41,13 +49,13 @@ def cluster() -> Iterator[None]:
 def lose_everything(job: gl.Job) -> None:
     """Kills every process of a job at once, so that nothing restarts any."""
     processes = processes_of(job.name)
-    ray.kill(ray.get_actor(f"{job.name}/root", namespace="gapless"), no_restart=True)
+    kill_roots(job.name)
     for process in processes:
         with suppress(psutil.NoSuchProcess):  # the root
             process.kill()
     _, alive = psutil.wait_procs(processes, timeout=WAIT_S)
     assert not alive
-    until(lambda: not named(f"{job.name}/root"), "the cluster knows that the root is gone")
+    until(lambda: not named(f"{job.name}/"), "the cluster knows that all are gone")
 
 
 def finals(recording: Recording) -> Table:

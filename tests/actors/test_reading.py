@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gapless.actors import cluster, handle
+from gapless.actors.door import Door
 from gapless.actors.handle import Job
 from gapless.actors.reading import mergers_of, start_at
 from gapless.failover.desired import Desired
@@ -66,7 +67,7 @@ def a_job(monkeypatch: pytest.MonkeyPatch) -> Job:
     monkeypatch.setattr(Job, "status", lambda _: view)
     dir_of = SimpleNamespace(settings=SimpleNamespace(timing=None))
     monkeypatch.setattr(handle, "JobDir", lambda _: dir_of)
-    return Job(None)
+    return Job(Door("talkers", None))
 
 
 def test_a_job_is_an_asynchronous_context_that_ends_it_beside_the_loop(

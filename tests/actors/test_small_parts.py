@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.actors import handle
+from gapless.actors import door
 from gapless.actors import mailboxes as boxes
 from gapless.actors.book import Book, Entry
 from gapless.actors.code import FOLDER, Functions
@@ -307,8 +307,8 @@ def test_a_question_that_the_dead_root_keeps_is_asked_of_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = Calls(3)
-    monkeypatch.setattr("gapless.actors.handle.ray.wait", calls.wait)
-    assert handle._first_answer(calls.ask) == 3
+    monkeypatch.setattr("gapless.actors.door.ray.wait", calls.wait)
+    assert door._first_answer(calls.ask) == 3
     assert calls.asked == 3
 
 
@@ -316,6 +316,6 @@ def test_a_root_that_never_answers_is_asked_no_more_than_so_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = Calls()
-    monkeypatch.setattr("gapless.actors.handle.ray.wait", calls.wait)
-    assert handle._first_answer(calls.ask) == handle.LOOKS_MAX
-    assert calls.asked == handle.LOOKS_MAX
+    monkeypatch.setattr("gapless.actors.door.ray.wait", calls.wait)
+    assert door._first_answer(calls.ask) == door.LOOKS_MAX
+    assert calls.asked == door.LOOKS_MAX

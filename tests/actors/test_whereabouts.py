@@ -21,10 +21,11 @@ from ray.core.generated import gcs_service_pb2
 import gapless as gl
 from gapless.actors import cluster, whereabouts
 from gapless.actors.code import Functions
+from gapless.actors.door import Door
 from gapless.actors.handle import Job, attach
 from gapless.actors.launching import resume
 from gapless.actors.setup import JobDir
-from gapless.actors.whereabouts import Silent, at_hand, cluster_of, root, roots
+from gapless.actors.whereabouts import Found, Silent, actor_at, at_hand, cluster_of, roots
 from gapless.engine.plan import Plan
 from gapless.failover import job as jobs
 from gapless.failover.desired import Desired
@@ -125,10 +126,10 @@ def test_the_clusters_that_are_looked_at_are_bounded(
 def test_a_cluster_says_which_jobs_run_and_where_the_root_of_one_is(services: Gcs) -> None:
     services.jobs[HERE] = {"talkers": "ab01", "alerts": "ab02"}
     assert roots(HERE) == ["alerts", "talkers"]
-    assert root(HERE, "alerts") == "ab02"
-    assert root(HERE, "other") is None
+    assert actor_at(HERE, "alerts/root") == Found("ab02", 0)
+    assert actor_at(HERE, "other/root") is None
     with pytest.raises(Silent) as silent:
-        root(THERE, "alerts")
+        actor_at(THERE, "alerts/root")
     assert not silent.value.is_there
 
 
@@ -238,9 +239,19 @@ WHERE = Where(THERE, "ab02", "host-a", 4711)
 
 
 @pytest.mark.usefixtures("starts")
-def test_a_job_that_runs_is_not_resumed_but_taken_over(services: Gcs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("leads", ["root", "standby"])
+def test_a_job_that_runs_is_not_resumed_but_taken_over(
+    leads: str, services: Gcs, tmp_path: Path
+) -> None:
     path = job_at(tmp_path / "job", WHERE)
-    services.jobs[THERE] = {"talkers": "ab02"}
+    services.jobs[THERE] = (
+        {"talkers": "ab02"}
+        if leads == "root"
+        else {
+            "talkers": "ab03",
+            "talkers/standby": "ab02",
+        }
+    )
     with pytest.raises(Misuse, match=f"runs in the Ray cluster at {THERE}.*4711 on host-a") as said:
         resume(path)
     assert f"gapless status talkers --address {THERE}" in str(said.value)
@@ -262,7 +273,7 @@ def test_a_job_whose_root_is_gone_is_resumed(
     services.jobs[THERE] = there
     with pytest.raises(Started):
         resume(path)
-    assert services.asked == [THERE]
+    assert {*services.asked} == {THERE}
 
 
 @pytest.mark.usefixtures("starts")
@@ -298,8 +309,8 @@ def test_who_attaches_and_looks_runs_no_code_of_the_job(
     monkeypatch.setattr(cluster, "connection", lambda: "one")
     monkeypatch.setattr(Functions, "__init__", lambda *_: pytest.fail("code/ is on Python's path"))
     view: Any = SimpleNamespace(name="talkers", job_dir=str(path), schema=schema)
-    monkeypatch.setattr(Job, "_ask", lambda *_: view)
-    job = Job(None)
+    monkeypatch.setattr(Door, "ask", lambda *_: view)
+    job = Job(Door("talkers", None))
     assert job.schema == schema
     assert job.status() == view
     assert sys.path == before

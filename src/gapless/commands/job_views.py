@@ -52,6 +52,9 @@ def described(view: JobView, unit: str) -> dict[str, Any]:
             "node": node_name(view, view.root.node),
             "pid": view.root.pid,
         },
+        "standby": None
+        if view.standby is None
+        else {"node": node_name(view, view.standby.node), "pid": view.standby.pid},
         "uptime_ms": view.uptime_ms,
         "nodes": dict(view.nodes),
         "replicas": [_replica(view, slot, unit) for slot in _slots(view, "r")],
@@ -169,10 +172,13 @@ def summary(view: JobView, unit: str) -> str:
 def shown(view: JobView, unit: str) -> Iterator[str | FittedTable]:
     """The job as lines and tables."""
     yield summary(view, unit)
-    root = view.root
+    root, other = view.root, view.standby
+    standby = (
+        "" if other is None else f", pid {other.pid} on {node_name(view, other.node)} stands by"
+    )
     yield (
         f"dir {view.job_dir}; root {root.life} on {node_name(view, root.node)}, pid {root.pid}, "
-        f"up {view.uptime_ms // 1000} s; in the Ray cluster at {view.cluster}"
+        f"up {view.uptime_ms // 1000} s{standby}; in the Ray cluster at {view.cluster}"
     )
     yield _replicas(view, unit)
     yield _mergers(view, unit)

@@ -82,7 +82,11 @@ def run(
         typer.Option(help="Where replicas disagree: tell, stop the job, or replace the odd one."),
     ] = OnDivergence.REPORT,
     spares: Annotated[
-        int, typer.Option(help="Processes of each node that wait to become a life.")
+        int,
+        typer.Option(
+            help="Processes of each node that wait to become a life; with 0 none waits to be the "
+            "root, either."
+        ),
     ] = 2,
     timing: Annotated[
         Path | None,
