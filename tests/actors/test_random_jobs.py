@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
+import ray
 
 import gapless as gl
 from gapless.actors.hosts import named
