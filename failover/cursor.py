@@ -8,12 +8,16 @@
 Opening asks for a reset, the table of all events with `ve >= since`; reading fetches what follows
 an offset of the merger's journal. There is one question at a time. It is repeated after silence,
 as it was: an answer that was on its way then counts, and a merger that is not there yet will be.
+A reset may come in parts, each asked for behind the one before; nobody hears of it before the last
+one is there, and a part of another table than the first begins anew.
 A delivery counts only if it begins exactly where the cursor stands, so what is lost is fetched
 again, and what is repeated or late begins elsewhere. A new life of the merger has the same journal:
 offsets stay what they were. Another merger's mean nothing here.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from gapless.failover.effects import Send
 from gapless.failover.lifecycle import Lifecycle
@@ -63,6 +67,7 @@ class Cursor:
         self._subscriber = subscriber
         self._schema = schema
         self._attempt = 0
+        self._parts: list[Opened] = []  # of the reset that is coming
         self._shortest_ms = timing.fetch_ms
         self._wait_ms = timing.fetch_ms
         self._asked_at = 0
@@ -83,6 +88,12 @@ class Cursor:
     def _ask_to_open(self, since: int | None, attempt: int) -> None:
         self.state = CURSOR.after(self.state, "open")
         self.since, self._attempt = since, attempt
+        self._parts.clear()
+
+    def ask_on(self, now: int) -> Send:
+        """Asks for the next part of the reset."""
+        self._wait_ms = self._shortest_ms
+        return self._ask(now)
 
     def fetch(self, now: int) -> Send:
         """Asks for what follows, for the first time behind a reset or a token."""
@@ -105,10 +116,12 @@ class Cursor:
         if self.state == "reading":
             return self.fetch_on(now)
         self._asked_at = now
-        return Send(self.merger, Open(self._subscriber, self._attempt, self.since))
+        part = len(self._parts)
+        return Send(self.merger, Open(self._subscriber, self._attempt, self.since, part))
 
     def end(self) -> None:
         """Nothing more is asked."""
+        self._parts.clear()
         if self.state != "ended":
             self.state = CURSOR.after(self.state, "end")
 
@@ -140,6 +153,28 @@ class Cursor:
             and event.attempt == self._attempt
             and (self.since is None or event.since == self.since)
         )
+
+    @property
+    def gathered(self) -> int:
+        """Parts of a reset that are there."""
+        return len(self._parts)
+
+    def gather(self, event: Opened) -> Opened | None:
+        """Takes a part of a reset that it opens; the whole with the last one. What was there of
+        another table is dropped, and what is there already is not taken twice.
+        """
+        held = self._parts
+        if event.part == 0 and (not held or not _same_table(held[0], event)):
+            held[:] = [event]
+        elif len(held) == event.part and _same_table(held[0], event):
+            held.append(event)
+        if not held or len(held) < held[0].parts:
+            return None
+        frames = [part.frame.with_stable(None) for part in held]
+        rows = frames[0] if len(frames) == 1 else Frame.concat(frames)
+        whole = replace(held[0], frame=rows.with_stable(held[-1].frame.stable), part=0, parts=1)
+        held.clear()
+        return whole
 
     def declines(self, event: Declined) -> bool:
         """Whether this is about the present question."""
@@ -177,6 +212,7 @@ class Cursor:
     def decline(self) -> None:
         """The present question cannot be answered."""
         self.state = CURSOR.after(self.state, "declined")
+        self._parts.clear()
 
     def check(self, frame: Frame) -> None:
         """Raises `SchemaError` where a frame is of another output."""
@@ -192,3 +228,7 @@ class Cursor:
         token = self.token
         if token.merger != self.merger or token.offset < 0 or not BEGIN <= token.stable <= INF:
             raise Bug(f"the token {token} is not of {self.merger}")
+
+
+def _same_table(a: Opened, b: Opened) -> bool:
+    return (a.since, a.token, a.parts) == (b.since, b.token, b.parts)

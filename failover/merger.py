@@ -336,6 +336,7 @@ class Merger:
 
     def _on_fetch(self, event: Fetch, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
         token = event.token
+        self._serving.goes_on(event.subscriber)
         if not self._is_ours(token):
             return [self._serving.elsewhere(event)]
         if self._has_news(token):
@@ -351,9 +352,10 @@ class Merger:
     def _on_table(self, event: TableRead | ReadRefused, now: int) -> list[Effect]:
         """Another one may have its turn then."""
         serving = self._serving
-        done = (
-            serving.refused(event) if isinstance(event, ReadRefused) else serving.table_read(event)
-        )
+        if isinstance(event, ReadRefused):
+            done = serving.refused(event)
+        else:
+            done = serving.table_read(event, now)
         return done + serving.go_on(self.durable_stable, now)
 
     # -- time ---------------------------------------------------------------------------------

@@ -251,18 +251,27 @@ class Open:
     attempt: int
     """Which question of this subscriber it is; the answer says it, too."""
     since: int | None
+    part: int = 0
+    """Which part of the answer; a merger that does not hold the others begins with the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Merger to subscriber: the reset, and the token behind it."""
+    """Merger to subscriber: the reset, and the token behind it; or a part of that."""
 
     attempt: int
     since: int
-    """Every event with `ve` from here on is in the frame."""
+    """Every event with `ve` from here on is in the frames of all parts."""
     frame: Frame
-    """As inserts, followed by the output's stable."""
+    """As inserts, followed by the output's stable; of several parts that comes behind the last."""
     token: Token
+    """Behind all parts: those of one table have the same."""
+    part: int = 0
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.part < self.parts:
+            raise Misuse(f"opened: part {self.part} of {self.parts}")
 
 
 Why = Literal["trimmed", "future", "elsewhere"]

@@ -1,25 +1,37 @@
 """Those who ask a merger for a table: one scan each, a few at once, and none for who has gone.
 
     Open(since) --> waits until the output is durably stable up to `since`, and for its turn
-                --> ReadTable --> TableRead --> Opened
+                --> ReadTable --> TableRead --> Opened, part 0 of n
                 --> DropTable, where a later attempt took its place, or nobody asks any more
+    Open(part)  --> Opened, that part                the table is held until the last was taken
 
 A table may take a minute to scan, and who asks for it asks again several times a second. So a
 question that is asked again is the one that waits already, or is being answered.
+
+A table may be larger than a message should be. Then it goes in parts, each asked for by itself, as
+whoever asks is never pushed anything. All parts are of one table; whoever asks for a part of one
+that is not held any more, as a new life of the merger holds none, is told another from its begin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from gapless.failover import parts
 from gapless.failover.effects import DropTable, Effect, ReadRefused, ReadTable, TableRead
-from gapless.failover.messages import Open
+from gapless.failover.messages import Open, Opened, Token
 from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Frame
 
 SCANS_MAX = 4
-"""Tables that are read at once: each takes a slice in turn, so that a short one does not wait for a
-long one. Each holds its table in memory meanwhile, so there are no more.
+"""Tables that are read, or handed out in parts, at once: each takes a slice in turn, so that a
+short one does not wait for a long one. Each is in memory meanwhile, so there are no more.
 """
+PART_ROWS_MAX = 65_536
+"""Of a table that is handed out: a round trip costs little to so many rows, and no thread encodes
+or decodes a message for long."""
 GONE_MS = 10_000
 """Who has not asked again for that long waits no more: everybody does so within seconds."""
 
@@ -31,6 +43,23 @@ class _Asked:
     heard_at: int
 
 
+@dataclass(slots=True)
+class _Table:
+    """One that is handed out in parts."""
+
+    attempt: int
+    since: int
+    parts: Sequence[Frame]
+    token: Token
+    heard_at: int
+
+    def opened(self, part: int) -> Opened:
+        """A part of it; the first where there is no such part."""
+        count = len(self.parts)
+        part = part if 0 <= part < count else 0
+        return Opened(self.attempt, self.since, self.parts[part], self.token, part, count)
+
+
 class Openings:
     """The questions for tables of one life of a merger."""
 
@@ -38,12 +67,36 @@ class Openings:
         self._waiting_max = waiting_max
         self._waiting: dict[str, _Asked] = {}  # in the order in which they asked first
         self._scanned: dict[str, _Asked] = {}
+        self._tables: dict[str, _Table] = {}
+
+    def hand_out(self, event: TableRead, token: Token, now: int) -> Opened | None:
+        """The first part of a table, to who still waits for it; the others once they are asked."""
+        if not self.is_answered(event, event.attempt):
+            return None
+        cut = parts.cut(event.frame, PART_ROWS_MAX)
+        table = _Table(event.attempt, event.since, cut, token, now)
+        if len(cut) > 1:
+            self._tables[event.subscriber] = table
+        return table.opened(0)
+
+    def part(self, event: Open, now: int) -> Opened | None:
+        """The part that is asked for, of a table that is held."""
+        table = self._tables.get(event.subscriber)
+        if table is None or table.attempt != event.attempt:
+            return None
+        table.heard_at = now
+        return table.opened(event.part)
+
+    def let_go(self, subscriber: str) -> None:
+        """It has all parts, and goes on behind them."""
+        self._tables.pop(subscriber, None)
 
     def ask(self, event: Open, since: int, durable_stable: int, now: int) -> list[Effect]:
         """A question, for the first time or again."""
         subscriber, attempt = event.subscriber, event.attempt
         effects: list[Effect] = []
-        for known in (self._scanned.get(subscriber), self._waiting.get(subscriber)):
+        held = (self._tables, self._scanned, self._waiting)
+        for known in (by_subscriber.get(subscriber) for by_subscriber in held):
             if known is None or attempt < known.attempt:
                 if known is not None:
                     return []  # late: it has asked something else since
@@ -51,6 +104,7 @@ class Openings:
             if attempt == known.attempt:
                 known.heard_at = now
                 return []
+        self.let_go(subscriber)
         if (scanned := self._scanned.pop(subscriber, None)) is not None:
             effects.append(DropTable(subscriber, scanned.attempt))
         if subscriber in self._waiting or len(self._waiting) < self._waiting_max:
@@ -60,18 +114,19 @@ class Openings:
     def go_on(self, durable_stable: int, now: int) -> list[Effect]:
         """Begins what may begin: the output is durably stable up to here, and this is the time."""
         effects = self._drop_gone(now)
-        if not self._waiting or len(self._scanned) >= SCANS_MAX:
+        room = SCANS_MAX - len(self._scanned) - len(self._tables)
+        if not self._waiting or room <= 0:
             return effects
         ready = [s for s, asked in self._waiting.items() if asked.since <= durable_stable]
-        for subscriber in ready[: SCANS_MAX - len(self._scanned)]:
+        for subscriber in ready[:room]:
             asked = self._scanned[subscriber] = self._waiting.pop(subscriber)
             effects.append(ReadTable(subscriber, asked.attempt, asked.since))
         return effects
 
     def _drop_gone(self, now: int) -> list[Effect]:
-        silent = [
+        silent: list[tuple[dict[str, Any], str]] = [
             (held, subscriber)
-            for held in (self._waiting, self._scanned)
+            for held in (self._waiting, self._scanned, self._tables)
             for subscriber, asked in held.items()
             if now - asked.heard_at >= GONE_MS
         ]
@@ -93,11 +148,12 @@ class Openings:
     @property
     def subscribers(self) -> set[str]:
         """Who waits."""
-        return {*self._waiting, *self._scanned}
+        return {*self._waiting, *self._scanned, *self._tables}
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
-        if len(self._waiting) > self._waiting_max or len(self._scanned) > SCANS_MAX:
-            raise Bug(f"{len(self._waiting)} wait for a table, {len(self._scanned)} are read")
+        tables = len(self._scanned) + len(self._tables)
+        if len(self._waiting) > self._waiting_max or tables > SCANS_MAX:
+            raise Bug(f"{len(self._waiting)} wait for a table, {tables} are read or handed out")
         if twice := self._waiting.keys() & self._scanned.keys():
             raise Bug(f"{sorted(twice)} wait for a table, and one is read for them")

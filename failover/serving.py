@@ -5,7 +5,7 @@
         v  '--- Appended: there is more ------|
       waiting <-------------------------------'
 
-    Open(since) --> openings.py --> ReadTable --> TableRead --> Opened
+    Open(since) --> openings.py --> ReadTable --> TableRead --> Opened, in parts
 
 A subscriber never pushes back: it asks, is answered or waits, and asks again when it has heard
 nothing for a while. So nothing is kept of those who do not wait, an answer that comes for nobody is
@@ -22,7 +22,7 @@ from gapless.failover.effects import (
     Send,
     TableRead,
 )
-from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token, Why
+from gapless.failover.messages import Declined, Delivery, Fetch, Open, Token, Why
 from gapless.failover.openings import Openings
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
@@ -91,20 +91,27 @@ class Serving:
     # -- tables -------------------------------------------------------------------------------
 
     def open(self, event: Open, since: int, durable_stable: int, now: int) -> list[Effect]:
-        """Asks for a table as soon as the output is durably stable up to `since`."""
+        """Asks for a table as soon as the output is durably stable up to `since`; for a part of
+        one that is handed out at once.
+        """
+        if (opened := self._openings.part(event, now)) is not None:
+            return [Send(event.subscriber, opened)]
         return self._openings.ask(event, since, durable_stable, now)
 
     def go_on(self, durable_stable: int, now: int) -> list[Effect]:
         """The output is durably stable up to here, and some time has passed."""
         return self._openings.go_on(durable_stable, now)
 
-    def table_read(self, event: TableRead) -> list[Effect]:
+    def table_read(self, event: TableRead, now: int) -> list[Effect]:
         """Hands a table out, to who still waits for it."""
-        if not self._openings.is_answered(event, event.attempt):
-            return []
         stable = BEGIN if event.frame.stable is None else event.frame.stable
         token = Token(self._slot, self._epoch, event.offset, stable)
-        return [Send(event.subscriber, Opened(event.attempt, event.since, event.frame, token))]
+        opened = self._openings.hand_out(event, token, now)
+        return [] if opened is None else [Send(event.subscriber, opened)]
+
+    def goes_on(self, subscriber: str) -> None:
+        """It reads behind a token: what was handed out to it has come."""
+        self._openings.let_go(subscriber)
 
     # -- neither ------------------------------------------------------------------------------
 

@@ -209,12 +209,16 @@ class Subscriber:
         if cursor is None or not cursor.opens(event):
             return []
         stream = self._streams[cursor.shard]
-        if stream.has_begun:
-            return self._join(stream, cursor, event, now)
-        if stream.reset is not None:
+        if not stream.has_begun and stream.reset is not None:
             return []  # the other one's came first; it is asked again once all have begun
+        gathered = cursor.gathered
+        whole = cursor.gather(event)
+        if whole is None:  # one that came twice leads to no second question
+            return [] if cursor.gathered == gathered > 0 else [cursor.ask_on(now)]
+        if stream.has_begun:
+            return self._join(stream, cursor, whole, now)
         try:
-            stream.hold(cursor, event)
+            stream.hold(cursor, whole)
         except (BadData, SchemaError):
             if len(stream.cursors) == 1:
                 raise

@@ -173,7 +173,8 @@ class Ends:
         pages = -(-count >> PAGE_BITS)
         lowest = self._lowest[:, :pages]
         due = self._dirty[:pages] | (lowest[OUTPUT] < t) | (lowest[mine] < t)
-        return due.nonzero()[0]
+        some: Ids = due.nonzero()[0]
+        return some
 
     def _sweep_pages(self, pages: Ids, mine: int, t: int, stable: int) -> Swept:
         """The same as `sweep`, of these pages."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from gapless.failover.messages import (
     Opened,
     Token,
 )
+from gapless.failover.parts import cut
 from gapless.failover.subscriber import Subscriber
 from gapless.failover.table import Received
 from gapless.failover.tokens import decode, encode
@@ -53,6 +54,7 @@ class ScriptedMerger:
         for frame in frames:
             self._ends.append(self._ends[-1] + len(frame))
         self._waiting: dict[str, Message] = {}
+        self._tables: dict[str, list[Opened]] = {}  # handed out in parts
 
     @property
     def stable(self) -> int:
@@ -76,6 +78,7 @@ class ScriptedMerger:
     def restart(self) -> None:
         self.epoch += 1
         self._waiting.clear()
+        self._tables.clear()
 
     def trim(self) -> None:
         """All that is durable now is known as a table only."""
@@ -87,14 +90,25 @@ class ScriptedMerger:
         match question:
             case Fetch(subscriber, token):
                 answer: Message | None = self._fetched(token)
-            case Open(subscriber, attempt, since):
+            case Open(subscriber, attempt, since, part):
+                held = self._tables.get(subscriber, [])
+                if 0 < part < len(held) and held[0].attempt == attempt:
+                    return [Send(subscriber, held[part])]
                 answer = self._opened(attempt, self.stable if since is None else since)
+                if isinstance(answer, Opened):
+                    self._tables[subscriber] = self._cut(answer)
+                    answer = self._tables[subscriber][0]
             case _:
                 raise AssertionError(question)
         if answer is None:
             self._waiting[subscriber] = question
             return []
         return [Send(subscriber, answer)]
+
+    def _cut(self, whole: Opened) -> list[Opened]:
+        """A table in parts, as large as they happen to be."""
+        frames = cut(whole.frame, self._rng.randint(1, 5))
+        return [replace(whole, frame=f, part=i, parts=len(frames)) for i, f in enumerate(frames)]
 
     def _fetched(self, token: Token) -> Message | None:
         if token.merger != self.slot:

@@ -17,6 +17,7 @@ from gapless.failover.effects import (
     TableRead,
     Tick,
 )
+from gapless.failover.merger import Merger
 from gapless.failover.messages import Attach, Data, Declined, Delivery, Fetch, Open, Opened, Token
 from gapless.failover.scanning import Scan, Scans
 from gapless.protocol.elements import BEGIN
@@ -248,6 +249,69 @@ def test_a_few_tables_are_read_at_once_and_the_others_in_the_order_they_asked() 
         assert tables(effects) == [(n, 1) for n in names[i + openings.SCANS_MAX :][:1]]
         machine.validate()
     assert machine.sizes()["waiting questions"] == 0
+
+
+# -- in parts ---------------------------------------------------------------------------------
+
+
+def opened_parts(monkeypatch: pytest.MonkeyPatch) -> Merger:
+    """One that hands out a table of five rows, two at a time."""
+    monkeypatch.setattr(openings, "PART_ROWS_MAX", 2)
+    machine = merger("stable(9)", offset=5)
+    machine.on(Open("s", 1, 3), 0)
+    rows = " ".join(f"ins(K{i},1,inf)" for i in range(5))
+    [first] = sent(machine.on(TableRead("s", 1, 3, frame(f"{rows} stable(9)"), 5), 0))
+    assert (first.part, first.parts, len(first.frame), first.frame.stable) == (0, 3, 2, None)
+    return machine
+
+
+def part(machine: Merger, number: int, now: int = 0, attempt: int = 1) -> Opened | None:
+    answers = sent(machine.on(Open("s", attempt, 3, number), now))
+    return answers[0] if answers else None
+
+
+def test_a_large_table_is_handed_out_part_by_part_as_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = opened_parts(monkeypatch)
+    second, third = part(machine, 1), part(machine, 2)
+    assert second is not None
+    assert third is not None
+    assert [len(p.frame) for p in (second, third)] == [2, 1]
+    assert [p.frame.stable for p in (second, third)] == [None, 9]
+    assert second.token == third.token == Token("m0.0", 1, 5, 9)
+    assert part(machine, 1) == second  # its answer was lost
+    assert machine.sizes()["waiting questions"] == 1
+    machine.on(Fetch("s", third.token), 0)  # it has them all
+    assert part(machine, 2) is None
+    machine.validate()
+
+
+def test_a_table_is_held_no_longer_than_somebody_asks_for_its_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = opened_parts(monkeypatch)
+    assert part(machine, 1, openings.GONE_MS - 1) is not None
+    machine.on(Tick(), 2 * openings.GONE_MS - 2)
+    assert part(machine, 1, 2 * openings.GONE_MS - 2) is not None
+    machine.on(Tick(), 4 * openings.GONE_MS)
+    assert machine.sizes()["waiting questions"] == 0
+    effects = machine.on(Open("s", 1, 3, 2), 4 * openings.GONE_MS)
+    assert tables(effects) == [("s", 1)]  # another is read, and told from its begin
+
+
+def test_tables_that_are_handed_out_count_as_those_that_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = opened_parts(monkeypatch)
+    names = [f"s{i}" for i in range(openings.SCANS_MAX)]
+    begun = [each for name in names for each in tables(machine.on(Open(name, 1, 3), 0))]
+    assert len(begun) == openings.SCANS_MAX - 1
+    machine.validate()
+    assert part(machine, 0, attempt=0) is None  # late
+    effects = machine.on(Open("s", 2, 3), 0)  # the later attempt waits for its turn
+    assert tables(effects) == [(names[-1], 1)]
+    machine.validate()
 
 
 def test_who_asks_no_more_is_dropped_whether_it_waits_or_is_read_for() -> None:

@@ -1,11 +1,12 @@
 """A subscriber one message at a time: what counts, what does not, and when it gives up."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gapless.failover.cursor import CURSOR, SLOWER_MAX
+from gapless.failover.cursor import CURSOR, SLOWER_MAX, Cursor
 from gapless.failover.effects import Effect, Emit, Give, Send, Start, Tick
 from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token
 from gapless.failover.subscriber import Subscriber
@@ -75,6 +76,62 @@ def test_a_new_subscriber_gets_a_reset_and_reads_on_behind_it() -> None:
     effects = machine.on(delivery(10, "adj(A,1,7,9)"), 0)
     assert emitted(effects) == ["adj(A,1,7,9)"]
     assert asked(effects) == [("m0.0", Fetch("s", Token("m0.0", 1, 11, 6)))]
+
+
+def in_parts(question: Open, texts: list[str], offset: int, epoch: int = 1) -> list[Opened]:
+    token = Token("m0.0", epoch, offset, 6)
+    count = len(texts)
+    return [
+        Opened(question.attempt, 5, frame(text), token, i, count) for i, text in enumerate(texts)
+    ]
+
+
+TEXTS = ["ins(A,1,7)", "ins(B,2,8)", "ins(C,3,9) stable(6)"]
+
+
+def test_a_reset_in_parts_is_handed_out_once_the_last_is_there_whatever_the_network_does() -> None:
+    machine = subscriber()
+    (question,) = opening(machine).values()
+    first, second, third = in_parts(question, TEXTS, 10)
+    assert asked(machine.on(first, 0)) == [("m0.0", replace(question, part=1))]
+    assert machine.on(first, 0) == []  # twice
+    assert machine.on(third, 0) == []  # too early
+    assert asked(machine.on(Tick(), SILENCE)) == [("m0.0", replace(question, part=1))]
+    assert machine.tokens == {}
+    assert asked(machine.on(second, SILENCE)) == [("m0.0", replace(question, part=2))]
+    effects = machine.on(third, SILENCE)
+    token = Token("m0.0", 1, 10, 6)
+    assert emitted(effects) == ["ins(A,1,7) ins(B,2,8) ins(C,3,9) stable(6)"]
+    assert asked(effects) == [("m0.0", Fetch("s", token))]
+    assert machine.tokens == {"0": token}
+
+
+class MixesTables(Cursor):
+    """Takes any part that has the next number."""
+
+    def gather(self, event: Opened) -> Opened | None:
+        held = self._parts
+        if held:
+            event = replace(event, token=held[0].token, since=held[0].since)
+        return super().gather(event)
+
+
+@pytest.mark.parametrize("cursor", [Cursor, MixesTables])
+def test_a_reset_that_is_cut_off_leaves_nothing_and_another_begins_anew(
+    monkeypatch: pytest.MonkeyPatch, cursor: type[Cursor]
+) -> None:
+    monkeypatch.setattr(Subscriber, "CURSOR", cursor)
+    machine = subscriber()
+    (question,) = opening(machine).values()
+    first, second, _ = in_parts(question, TEXTS, 10)
+    machine.on(first, 0)
+    machine.on(second, 0)  # and its merger dies
+    told = in_parts(question, ["ins(D,1,7)", "ins(E,2,8)", "ins(F,3,9) stable(6)"], 14, epoch=2)
+    assert machine.tokens == {}
+    got = [text for each in told for text in emitted(machine.on(each, 0))]
+    is_right = got == ["ins(D,1,7) ins(E,2,8) ins(F,3,9) stable(6)"]
+    assert is_right == (cursor is Cursor)
+    assert (machine.tokens == {"0": Token("m0.0", 2, 14, 6)}) == (cursor is Cursor)
 
 
 def test_from_the_begin_it_reads_without_a_reset() -> None:

@@ -184,6 +184,7 @@ def test_differential_sees_a_page_that_was_written_to_and_is_not_swept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ends, "PAGED_IDS_MIN", 0)
+    monkeypatch.setattr(ends, "PAGE_BITS", 1)
     monkeypatch.setattr(ends.Ends, "changed", lambda self, ids: None)
     with pytest.raises(AssertionError):
         [run("r3", Policy(), 1000 + seed) for seed in range(50)]
