@@ -1,13 +1,13 @@
 """An executor that says how long its plan has taken, and which rows it could not process.
 
-The plan alone is timed, and not what was read for it, or sent of it. It is told before anything
-follows from the push: the next read is as its time advises.
+The plan alone is timed, and not what was read for it, or sent of it, also between two parts of its
+output. It is told once all are out, before anything else is read: as much as its time advises.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from gapless.engine.splice import Runnable, aside_of
@@ -35,14 +35,20 @@ class WatchedExecutor(Executor):
         make = partial(plan.compile, aside=aside, memory_limit=memory_limit)
         super().__init__(name, make, self._aside)
 
-    def push(self, source: str, frame: Frame) -> Frame:
-        """As the executor's."""
-        began, before = clock_ms(), self.set_aside
-        out = super().push(source, frame)
+    def parts(self, source: str, frame: Frame) -> Iterator[Frame]:
+        """As the executor's; `push` comes here as well."""
+        before, took_ms = self.set_aside, 0.0
+        parts = super().parts(source, frame)
+        while True:
+            began_ms = clock_ms()
+            part = next(parts, None)
+            took_ms += clock_ms() - began_ms
+            if part is None:
+                break
+            yield part
         if self.on_took is not None:
-            self.on_took(len(frame), clock_ms() - began)
+            self.on_took(len(frame), took_ms)
         if self.set_aside > before:
             kept = self._aside.take()
             if self.on_aside is not None:
                 self.on_aside(kept, self.set_aside - before)
-        return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,18 +28,18 @@ def test_the_plan_alone_is_timed_and_not_the_read_that_follows(
     """By a clock that only reads and plans move."""
     told: list[float] = []
     now = [0.0]
-    read, push = Sources.read, Executor.push
+    read, parts = Sources.read, Executor.parts
 
     def slow_read(self: Sources, source: str, rows: int) -> object:
         now[0] += READ_MS
         return read(self, source, rows)
 
-    def slow_push(self: Executor, source: str, frame: Frame) -> Frame:
+    def slow_parts(self: Executor, source: str, frame: Frame) -> Iterator[Frame]:
         now[0] += PLAN_MS
-        return push(self, source, frame)
+        yield from parts(self, source, frame)
 
     monkeypatch.setattr(Sources, "read", slow_read)
-    monkeypatch.setattr(Executor, "push", slow_push)
+    monkeypatch.setattr(Executor, "parts", slow_parts)
     monkeypatch.setattr(watched, "clock_ms", lambda: now[0])
     monkeypatch.setattr(Pace, "took", lambda _, __, ms: told.append(ms))
     with World(tmp_path).replica() as shell:
@@ -51,16 +52,16 @@ def test_what_was_read_ahead_is_cut_to_a_pace_that_has_fallen(
 ) -> None:
     """And no row is lost by that, or read twice."""
     given: list[Frame] = []
-    push = Executor.push
+    parts = Executor.parts
 
-    def look(self: Executor, source: str, frame: Frame) -> Frame:
+    def look(self: Executor, source: str, frame: Frame) -> Iterator[Frame]:
         given.append(frame)
-        return push(self, source, frame)
+        return parts(self, source, frame)
 
     def fall(pace: Pace, *_: float) -> None:
         pace.rows = 3
 
-    monkeypatch.setattr(Executor, "push", look)
+    monkeypatch.setattr(Executor, "parts", look)
     monkeypatch.setattr(Pace, "took", fall)
     monkeypatch.setattr("gapless.actors.pace.ROWS_FIRST", 64)
     with World(tmp_path).replica():
@@ -75,16 +76,16 @@ def test_what_was_read_ahead_grows_to_a_pace_that_has_risen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Frame] = []
-    push = Executor.push
+    parts = Executor.parts
 
-    def look(self: Executor, source: str, frame: Frame) -> Frame:
+    def look(self: Executor, source: str, frame: Frame) -> Iterator[Frame]:
         given.append(frame)
-        return push(self, source, frame)
+        return parts(self, source, frame)
 
     def rise(pace: Pace, *_: float) -> None:
         pace.rows = 100
 
-    monkeypatch.setattr(Executor, "push", look)
+    monkeypatch.setattr(Executor, "parts", look)
     monkeypatch.setattr(Pace, "took", rise)
     with World(tmp_path).replica():
         until(lambda: sum(map(len, given)) >= 200)
