@@ -27,7 +27,6 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.bench.weight_cases import CASES, Case
-from gapless.engine.graph import Graph
 from gapless.engine.intake import Intake
 from gapless.engine.plan import Plan
 from gapless.operators.aside import Aside
@@ -101,23 +100,23 @@ class Run:
         started = time.process_time()
         for frame, marks in _frames(self._intakes[name], given):
             since = time.process_time()
-            for out in pushed(self._graph, name, frame, marks):
-                now = time.process_time()
-                self._push_s = max(self._push_s, now - since)
+            for out in self._graph.parts(name, frame, marks):
+                since = self._looked(since)
                 self._answers += len(out)
-                self._state = max(self._state, self._graph.nbytes)
                 if self._answers >= self._case.answers_max:
-                    self._seconds += now - started
+                    self._seconds += since - started
                     return True
-                since = time.process_time()
+            self._looked(since)
             self._taken += sum(each.rows.num_rows for each in self._aside.take())
         self._seconds += time.process_time() - started
         return False
 
-
-def pushed(graph: Graph, name: str, frame: Frame, marks: Marks) -> Iterator[Frame]:
-    """What one frame causes, in the parts in which a caller gets it."""
-    yield graph.push(name, frame, marks)
+    def _looked(self, since: float) -> float:
+        """A moment at which the caller has the graph's answer, and what that moment was."""
+        now = time.process_time()
+        self._push_s = max(self._push_s, now - since)
+        self._state = max(self._state, self._graph.nbytes)
+        return now
 
 
 def _frames(intake: Intake, given: pa.RecordBatch | None) -> Iterator[tuple[Frame, Marks]]:
