@@ -6,6 +6,7 @@
     reach: netflow 11 s                how far before t a replica reads, to be right from t on
     LMerge: r2: ...                    the case that races this query's replicas, and why
     may diverge: nothing               what replicas might not agree on
+    costs: ...                         what the query asks for that takes much, and what takes less
     on error: stop
 
 The last step comes first, as it is what was asked for; below it are its inputs. A step that two
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gapless.engine import nodes
+from gapless.engine.costs import costs
 from gapless.engine.durations import text
 from gapless.engine.lateness import KLate, TimeLate, is_ordered
 from gapless.engine.nodes import Node
@@ -47,7 +49,7 @@ def explain(query: Query, implementation: Implementation = None) -> str:
     )
     lines = [f"{step:<{width}}  {note}" if note else step for step, note in steps]
     lines += _functions(query)
-    lines += _whole(query)
+    lines += _whole(query, implementation)
     return "\n".join(lines)
 
 
@@ -172,7 +174,7 @@ def _functions(query: Query) -> Iterator[str]:
             yield f"  {name:<{width}}  {kind}"
 
 
-def _whole(query: Query) -> Iterator[str]:
+def _whole(query: Query, implementation: Implementation) -> Iterator[str]:
     p = query.properties
     yield f"reach: {', '.join(f'{name} {_reach(query, name)}' for name in query.sources)}"
     yield f"LMerge: {': '.join(choose([p.merge, p.merge]))}"
@@ -183,6 +185,14 @@ def _whole(query: Query) -> Iterator[str]:
             f"late rows: of {', '.join(judged)} found by order of arrival; replicas share a "
             "journal's verdict"
         )
+    chosen = {
+        node: _chosen(node, implementation)
+        for node in query.derived
+        if isinstance(node, nodes.Aggregate)
+    }
+    dear = tuple(costs(query, chosen))
+    if dear:
+        yield from _listed("costs", dear)
     yield f"on error: {query.on_error_mode}"
 
 

@@ -6,10 +6,12 @@ from textwrap import dedent
 
 import pyarrow as pa
 
+from gapless.engine.explain import Implementation
 from gapless.engine.functions import function
 from gapless.engine.lateness import k_late
 from gapless.engine.query import Query, race, source
-from gapless.operators.aggregates.calls import aggregate, count, mean, sum_
+from gapless.engine.words import node_text
+from gapless.operators.aggregates.calls import aggregate, count, max_, mean, sum_
 from gapless.protocol.expr import call, col
 from tests.engine.queries import random_query, spread, twice
 
@@ -169,3 +171,83 @@ def test_every_query_can_be_explained() -> None:
             [node for node in q.derived if type(node).__name__ == "Source"]
         )
         assert repr(q).startswith("Query(")
+
+
+# -- what a query costs ---------------------------------------------------------------------------
+
+
+def costs_of(query: Query, implementation: Implementation = None) -> list[str]:
+    """The sentences of the section, without the step that each is about."""
+    told = query.explain(implementation)
+    if "\ncosts:\n" not in told:
+        return []
+    steps = tuple(f"{node_text(node)}: " for node in query.derived)
+    lines = [line.strip() for line in told.partition("\ncosts:\n")[2].splitlines()[:-1]]
+    assert all(line.startswith(steps) for line in lines)
+    return [line.removeprefix(next(s for s in steps if line.startswith(s))) for line in lines]
+
+
+def test_what_costs_little_is_not_spoken_of() -> None:
+    assert costs_of(TALKERS) == []
+    assert costs_of(FLOWS.window("10m", "1s").aggregate(hi=max_("len"), early="5s")) != []
+    assert costs_of(FLOWS.window("9m", "1s").aggregate(hi=max_("len"), early="5s")) == []
+    assert costs_of(FLOWS.window("10s").distinct()) == []
+    assert costs_of(FLOWS.latest_by("src")) == []
+    assert costs_of(FLOWS.window("5s").join(FLOWS.latest_by("src"), on="src")) == []
+
+
+def test_many_open_windows_are_told_with_what_answers_less() -> None:
+    (sentence,) = costs_of(FLOWS.window("24h", "1s").group_by("src").aggregate(n=count()))
+    assert sentence == (
+        "each group has 86,400 windows open and is answered every 1 s for 1 d after its last row: "
+        "a longer slide answers less often"
+    )
+
+
+def test_rows_that_are_counted_in_each_of_their_windows_are_told() -> None:
+    q = FLOWS.window("2m", "1s").aggregate(n=count())
+    assert costs_of(q) == []
+    (sentence,) = costs_of(q, "wid")
+    assert sentence.startswith("wid counts each row in each of its 120 windows: ")
+
+
+def test_early_answers_that_each_row_revises_are_told() -> None:
+    (sentence,) = costs_of(FLOWS.window("2m", "1s").aggregate(n=count(), early=True))
+    assert sentence.startswith("each row revises up to 120 early answers, ")
+    (sentence,) = costs_of(FLOWS.window("5m", "1s").aggregate(n=count(), early="1m"))
+    assert sentence.startswith("each row revises up to 61 early answers, ")
+
+
+def test_a_join_that_wants_no_column_equal_is_told() -> None:
+    other = FLOWS.window("5s").select(a=col("src"))
+    (sentence,) = costs_of(FLOWS.window("5s").join(other, where=col("src") < col("a")))
+    assert sentence.startswith("each row is held against every row of the other side ")
+    assert sentence.endswith("on=")
+
+
+def test_functions_of_the_user_are_told_where_they_are_called() -> None:
+    q = FLOWS.map(score=function(twice, "len", returns="int32"))
+    (sentence,) = costs_of(q)
+    assert sentence.startswith("tests.engine.queries:twice(len) is called in Python for each frame")
+    kept = FLOWS.where(function(twice, "len", returns="bool"))
+    assert costs_of(kept)[0].startswith("tests.engine.queries:twice(len) is called in Python")
+    own = aggregate("len", spread, returns="int64")
+    (windowed,) = costs_of(FLOWS.window("10s", "1s").aggregate(own=own))
+    (alive,) = costs_of(FLOWS.window("10s").aggregate(own=own))
+    assert windowed.startswith("own calls your function with all values of each group, of each ")
+    assert alive.startswith("own calls your function with all values of each group, at each ")
+
+
+def test_rows_that_live_for_ever_are_told_where_each_one_is_held() -> None:
+    alive = FLOWS.window("all")
+    for q in (alive.distinct(), alive.top_k(3, by="len"), alive.aggregate(n=count())):
+        (sentence,) = costs_of(q)
+        assert sentence.startswith("rows live for ever, because of window")
+        assert "latest_by" in sentence
+    assert costs_of(FLOWS.window("all", "1s").aggregate(n=count())) == []
+
+
+def test_a_source_that_promises_nothing_by_itself_is_told_below_latest_by() -> None:
+    quiet = source("quiet", {"t": "int64", "k": "int64"}, time="t")
+    (sentence,) = costs_of(quiet.latest_by("k"))
+    assert sentence.startswith("every row is held until quiet promises that none before it comes: ")
