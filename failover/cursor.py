@@ -9,7 +9,7 @@ Opening asks for a reset, the table of all events with `ve >= since`; reading fe
 an offset of the merger's journal. There is one question at a time. It is repeated after silence,
 as it was: an answer that was on its way then counts, and a merger that is not there yet will be.
 A reset may come in parts, each asked for behind the one before; nobody hears of it before the last
-one is there, and a part of another table than the first begins anew.
+one is there, and where a part of another table comes it is asked for anew.
 A delivery counts only if it begins exactly where the cursor stands, so what is lost is fetched
 again, and what is repeated or late begins elsewhere. A new life of the merger has the same journal:
 offsets stay what they were. Another merger's mean nothing here.
@@ -154,20 +154,22 @@ class Cursor:
             and (self.since is None or event.since == self.since)
         )
 
-    @property
-    def gathered(self) -> int:
-        """Parts of a reset that are there."""
-        return len(self._parts)
-
-    def gather(self, event: Opened) -> Opened | None:
-        """Takes a part of a reset that it opens; the whole with the last one. What was there of
-        another table is dropped, and what is there already is not taken twice.
+    def gather(self, event: Opened) -> bool:
+        """Takes a part of a reset that it opens; whether it was news. A part of another table than
+        the first is: that table is gone, or this one was sent before it, and all is asked for anew.
         """
         held = self._parts
-        if event.part == 0 and (not held or not _same_table(held[0], event)):
-            held[:] = [event]
-        elif len(held) == event.part and _same_table(held[0], event):
+        if held and not _same_table(held[0], event):
+            held.clear()
+        elif len(held) != event.part:
+            return False  # it has come twice, or too early
+        if len(held) == event.part:
             held.append(event)
+        return True
+
+    def whole(self) -> Opened | None:
+        """The reset, once all parts are there."""
+        held = self._parts
         if not held or len(held) < held[0].parts:
             return None
         frames = [part.frame.with_stable(None) for part in held]

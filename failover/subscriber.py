@@ -211,10 +211,10 @@ class Subscriber:
         stream = self._streams[cursor.shard]
         if not stream.has_begun and stream.reset is not None:
             return []  # the other one's came first; it is asked again once all have begun
-        gathered = cursor.gathered
-        whole = cursor.gather(event)
+        is_news = cursor.gather(event)
+        whole = cursor.whole()
         if whole is None:  # one that came twice leads to no second question
-            return [] if cursor.gathered == gathered > 0 else [cursor.ask_on(now)]
+            return [cursor.ask_on(now)] if is_news else []
         if stream.has_begun:
             return self._join(stream, cursor, whole, now)
         try:

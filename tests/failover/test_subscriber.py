@@ -109,7 +109,7 @@ def test_a_reset_in_parts_is_handed_out_once_the_last_is_there_whatever_the_netw
 class MixesTables(Cursor):
     """Takes any part that has the next number."""
 
-    def gather(self, event: Opened) -> Opened | None:
+    def gather(self, event: Opened) -> bool:
         held = self._parts
         if held:
             event = replace(event, token=held[0].token, since=held[0].since)
@@ -132,6 +132,17 @@ def test_a_reset_that_is_cut_off_leaves_nothing_and_another_begins_anew(
     is_right = got == ["ins(D,1,7) ins(E,2,8) ins(F,3,9) stable(6)"]
     assert is_right == (cursor is Cursor)
     assert (machine.tokens == {"0": Token("m0.0", 2, 14, 6)}) == (cursor is Cursor)
+
+
+def test_who_gets_a_part_of_another_table_than_it_has_asks_from_its_begin() -> None:
+    machine = subscriber()
+    (question,) = opening(machine).values()
+    machine.on(in_parts(question, TEXTS, 10)[0], 0)
+    other = in_parts(question, TEXTS, 14, epoch=2)
+    assert asked(machine.on(other[1], 0)) == [("m0.0", question)]  # for ever of no use otherwise
+    got = [text for each in other for text in emitted(machine.on(each, 0))]
+    assert got == ["ins(A,1,7) ins(B,2,8) ins(C,3,9) stable(6)"]
+    assert machine.tokens == {"0": Token("m0.0", 2, 14, 6)}
 
 
 def test_from_the_begin_it_reads_without_a_reset() -> None:
