@@ -9,7 +9,7 @@ An answer that cannot be given (an integer sum beyond int64) goes aside with its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +39,16 @@ class Answers(NamedTuple):
         columns = zip(*(part.columns for part in parts), strict=True)
         windows = np.concatenate([part.windows for part in parts])
         return Answers(windows, [pa.concat_arrays(c) for c in columns])
+
+
+class Part(NamedTuple):
+    """Some of the answers that a stable makes; those of later parts are of the same windows or of
+    later ones.
+    """
+
+    answers: Answers
+    below: int
+    """All answers of windows below this one have been given."""
 
 
 class Grouping:
@@ -87,10 +97,11 @@ class Windowed(ABC):
         """
 
     @abstractmethod
-    def answer(self, complete: int) -> Answers | None:
+    def answer(self, complete: int) -> Iterator[Part]:
         """Answers all windows below `complete`, each once, and forgets what only they needed.
 
-        None where no row has come for any of them.
+        In parts of about `ANSWER_ROWS_MAX` rows at the most, to be read to their end; no part where
+        no row has come for any of them. The last part is below `complete`.
         """
 
     @abstractmethod

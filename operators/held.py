@@ -36,9 +36,10 @@ from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.hopping import EARLY_WINDOWS_MAX, answer_schema
 from gapless.operators.operator import Marks, Operator, Out, check_schema
-from gapless.operators.present_window import Pane, panes_of
+from gapless.operators.present_window import panes_of
 from gapless.operators.provisional import Told
 from gapless.operators.state import State, facts, read_facts
+from gapless.operators.two_stacks import Pane
 from gapless.operators.window_times import promised, ticks_of
 from gapless.operators.windows import Landmark
 from gapless.protocol.columns import take_rows

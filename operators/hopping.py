@@ -18,7 +18,7 @@ With `on=` a window reads a progressing column, not `_vs`, and is complete by th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.answers import Answers, Grouping, Windowed
 from gapless.operators.aside import Aside
 from gapless.operators.closed_groups import ClosedGroups
-from gapless.operators.operator import Marks, Operator, Out, check_schema
+from gapless.operators.operator import Marks, Operator, Out, check_schema, joined
 from gapless.operators.paned import Paned
 from gapless.operators.provisional import Told
 from gapless.operators.state import State, as_part, facts, part, read_facts
@@ -106,6 +106,10 @@ class HoppingAggregate(Operator):
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the rows in, then answers the windows that have become complete."""
+        return joined(self.schema, self.parts(source, frame, marks))
+
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
+        """The same; each part promises that the windows before its last are answered."""
         check_schema(frame, self._input)
         if len(frame):
             self._take_in(frame)
@@ -117,9 +121,20 @@ class HoppingAggregate(Operator):
                 stable = promised(marks, self._on)
         elif self._on is not None and stable != INF:
             stable = None
-        if stable is None:
-            return Out(self._frame(out, None))
-        return Out(self._frame(self._advance(stable, out), self._window.stable(stable)))
+        if stable is not None:
+            complete = self._window.complete_below(stable)
+            if complete > self._complete:
+                for part, below in self._answer(complete):
+                    if below < complete:
+                        said = self._window.stable(below * self._slide)
+                        yield Out(self._frame([*out, *part], said))
+                        out = []
+                    else:
+                        out += part
+            if self._early is not None and stable != INF:
+                horizon = INF if self._early == INF else (stable + self._early) // self._slide
+                out += self._look_ahead(horizon)
+        yield Out(self._frame(out, None if stable is None else self._window.stable(stable)))
 
     def _take_in(self, frame: Frame) -> None:
         if not frame.insert_only:
@@ -158,22 +173,16 @@ class HoppingAggregate(Operator):
 
     # -- answering ----------------------------------------------------------------------------
 
-    def _advance(self, stable: int, out: list[Frame]) -> list[Frame]:
-        """Answers what stable t completes, and provisionally what `early` asks for."""
-        complete = self._window.complete_below(stable)
-        if complete > self._complete:
-            answers = self._windowed.answer(complete)
-            self._complete = complete
-            if self._early is None:
-                if answers is not None:
-                    out.append(self._answered(answers))
-            else:
-                out += self._settle(answers)
-            self._closed.forget_before(complete)
-        if self._early is not None and stable != INF:
-            horizon = INF if self._early == INF else (stable + self._early) // self._slide
-            out += self._look_ahead(horizon)
-        return out
+    def _answer(self, complete: int) -> Iterator[tuple[list[Frame], int]]:
+        """Answers the windows below `complete`; of each part, below which that is done then."""
+        if self._early is None:
+            for answers, below in self._windowed.answer(complete):
+                yield [self._answered(answers)], below
+        else:
+            parts = [part.answers for part in self._windowed.answer(complete)]
+            yield self._settle(complete, Answers.joined(parts) if parts else None), complete
+        self._complete = complete
+        self._closed.forget_before(complete)
 
     def _answered(self, answers: Answers) -> Frame:
         windows, columns = answers
@@ -197,7 +206,7 @@ class HoppingAggregate(Operator):
 
     # -- provisional answers ------------------------------------------------------------------
 
-    def _settle(self, answers: Answers | None) -> list[Frame]:
+    def _settle(self, complete: int, answers: Answers | None) -> list[Frame]:
         """Final answers, beside what was told of their windows."""
         out = []
         if answers is not None:
@@ -208,7 +217,7 @@ class HoppingAggregate(Operator):
             for window, start, end in zip(numbers.tolist(), starts, ends, strict=True):
                 out += self._revise(window, batch.slice(start, end - start), final=True)
         for window in self._told.windows:  # of which no row is left
-            if window < self._complete:
+            if window < complete:
                 out += self._revise(window, self._none, final=True)
         return out
 

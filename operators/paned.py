@@ -10,8 +10,11 @@ two: pane-level (PLQ), over rows, and window-level (WLQ), over panes (section 6.
     complete panes -> PresentWindow  WLQ: they enter on the right and leave on the left
 
 What is differential (counts, integer sums) slides: the entering panes are added, the leaving ones
-subtracted. The rest recombines the panes of each window. Floating sums never slide: subtraction
-would leave rounding behind, so the answer would depend on what has passed by.
+subtracted. The rest is put together by two stacks. Floating sums never slide: subtraction would
+leave rounding behind, so the answer would depend on what has passed by.
+
+A stable may complete any number of windows: their answers come in parts. Windows between which no
+pane enters or leaves have the same answers, which are made once.
 
 Only incomplete panes need a place by group for each row that may come; a complete pane is a list
 of the groups that it has, without gaps.
@@ -27,12 +30,14 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.keys import Ids
-from gapless.operators.answers import Answers, Grouping, Windowed, results
+from gapless.operators.answers import Answers, Grouping, Part, Windowed, results
 from gapless.operators.cells import DENSE_CELLS_MIN, Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
+from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.present_window import PresentWindow, panes_of
 from gapless.operators.state import State
+from gapless.operators.two_stacks import Pane
 from gapless.operators.windows import Hopping
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
@@ -44,8 +49,11 @@ TOGETHER_WINDOWS_MIN = 2
 TOGETHER_CELLS_MAX = 2_000
 """Cells that are put into a window in the time that the calls for one window take, some 100 us."""
 
-TOGETHER_ALL_CELLS_MAX = 1 << 20
-"""Cells times their windows that are laid out at once: some hundred megabytes."""
+TOGETHER_ALL_CELLS_MAX = 1 << 17
+"""Cells times their windows that are laid out at once, those of panes that are held included: some
+ten megabytes, and fewer answers than that."""
+WINDOWS_OF_PART_MAX = 256
+"""Windows of few answers that are slid over for one part: some tens of milliseconds."""
 WINDOWS_AT_ONCE_MAX = 1_000_000
 """Windows answered in one push. Time that jumps further over a window that has rows makes more
 answers than anybody can read: some row is far in the future, or the slide far too small."""
@@ -63,7 +71,8 @@ class Paned(Windowed):
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
-        self._present = PresentWindow(grouping, self._groups)
+        self._present = PresentWindow(grouping, self._groups, self._span)
+        self._exact = not any(state.may_diverge for state in self._cells.states)
         self._windows = Cells(grouping)  # of answers that are put together at once; empty between
         self._window_states = grouping.states()  # the same, where ids are computed
         self._next = BEGIN  # the next window to answer; those below are answered or unwanted
@@ -81,55 +90,74 @@ class Paned(Windowed):
             groups = self._groups.of(rows)
             self._cells.add(panes, groups, self._groups.capacity, times, rows, ends)
 
-    def answer(self, complete: int) -> Answers | None:
+    def answer(self, complete: int) -> Iterator[Part]:
         """Slides over the windows that have a pane."""
         if complete <= self._next:
-            return None
+            return
         found = self._cells.between(BEGIN, complete * self._step)
         partials = self._cells.take(found) if len(found.ids) else []
         self._cells.forget(found)
         if self._many_small(found, complete):
-            return self._answer_together(found, partials, complete)
-        arriving = deque(panes_of(found, partials))
-        answers: list[Answers] = []
+            yield self._answer_together(found, partials, complete)
+            return
         gone: list[Ids] = []
-        window, present = self._next, self._present
+        part, rows, windows = [], 0, 0
+        for answers, below in self._slide(deque(panes_of(found, partials)), complete, gone):
+            part.append(answers)
+            rows, windows = rows + len(answers.windows), windows + 1
+            if rows >= ANSWER_ROWS_MAX or windows >= WINDOWS_OF_PART_MAX:
+                yield Part(Answers.joined(part), below)
+                part, rows, windows = [], 0, 0
+        self._next = complete
+        self._forget(gone)
+        if part:
+            yield Part(Answers.joined(part), complete)
+
+    def _slide(
+        self, arriving: deque[Pane], complete: int, gone: list[Ids]
+    ) -> Iterator[tuple[Answers, int]]:
+        """The answers, and below which window all are given; groups without panes are `gone`."""
+        window, present, answered = self._next, self._present, 0
         while window < complete and (present or arriving):
             if not present:
                 window = max(window, arriving[0].number // self._step)
             end = (window + 1) * self._step
-            while arriving and arriving[0].number < end:
-                present.enter(arriving.popleft())
-            gone += present.leave_below(end - self._span)
+            gone += present.slide(end, arriving)
+            until = window + 1
             if present:
-                if len(answers) == WINDOWS_AT_ONCE_MAX:
+                until = self._same_until(end, arriving, complete)
+                answered += until - window
+                if answered > WINDOWS_AT_ONCE_MAX:
                     raise MemoryLimit(
                         f"more than {WINDOWS_AT_ONCE_MAX:,} windows would be answered at once: is "
                         "some row far in the future? Else answer less often: a longer slide"
                     )
-                answers.append(present.results(window))
-            window += 1
-        self._next = complete
-        self._forget(gone)
-        return Answers.joined(answers) if answers else None
+                yield from present.results(range(window, until))
+            window = until
+
+    def _same_until(self, end: int, arriving: deque[Pane], complete: int) -> int:
+        """The first window after the one before pane `end` that may have other answers."""
+        another = self._present.same_until(end)  # the earliest end that makes it another
+        if arriving:
+            another = min(another, arriving[0].number + 1)
+        return min(complete, -(-another // self._step) - 1)
 
     def _many_small(self, found: Found, complete: int) -> bool:
         """Whether many windows of few cells are to be answered, so that calls cost more than cells.
 
         One window after the other costs so many calls a window, whatever is in it. All together
-        costs a few calls, and as often as a window overlaps others each cell.
+        costs a few calls, and as often as a window overlaps others each cell, held ones included.
+        It adds in another order: nothing for floats, whose bits would depend on what is pushed.
         """
-        if not len(found.ids):
+        if not len(found.ids) or not self._exact:
             return False
         first = max(self._next, int(found.places[0]) // self._step)
         windows = min(complete, (int(found.places[-1]) + self._span) // self._step) - first
-        cells = len(found.ids) * self._span // self._step
+        cells = (len(found.ids) + self._present.cell_count) * self._span // self._step
         small = cells < min(windows * TOGETHER_CELLS_MAX, TOGETHER_ALL_CELLS_MAX)
         return windows > TOGETHER_WINDOWS_MIN and small
 
-    def _answer_together(
-        self, found: Found, partials: list[pa.RecordBatch], complete: int
-    ) -> Answers | None:
+    def _answer_together(self, found: Found, partials: list[pa.RecordBatch], complete: int) -> Part:
         """Adds each pane to all of its windows."""
         held, held_partials = self._present.cells()
         places = np.concatenate((held.places, found.places))
@@ -144,7 +172,7 @@ class Paned(Windowed):
         kept = Found(places[stay], groups[stay], groups[stay])
         self._present.hold(kept, [partial[stay] for partial in partials])
         self._forget([groups])
-        return answers
+        return Part(answers, complete)
 
     def _put_together(self, panes: Found, partials: list[pa.RecordBatch], complete: int) -> Answers:
         """The answers of all windows below `complete` that these panes make up."""
@@ -223,16 +251,14 @@ class Paned(Windowed):
         end = (window + 1) * self._step
         first = end - self._span
         found = self._cells.between(first, end)
-        ahead = PresentWindow(self._grouping, self._groups)
-        for pane in (*self._present.panes(), *panes_of(found, self._cells.take(found))):
-            if first <= pane.number < end:
-                ahead.enter(pane)
-        return ahead.results(window, final=False)
+        panes = (*self._present.panes(), *panes_of(found, self._cells.take(found)))
+        within = [pane for pane in panes if first <= pane.number < end]
+        return PresentWindow(self._grouping, self._groups, self._span).provisional(window, within)
 
     def open_windows(self, limit: int) -> Sequence[int]:
         """Those that have a pane, complete or not."""
         incomplete = self._cells.between(BEGIN, INF).places
-        complete = np.array(self._present.numbers(), np.int64)
+        complete = np.array([pane.number for pane in self._present.panes()], np.int64)
         panes = np.unique(np.concatenate((complete, incomplete)))
         if not len(panes):
             return []
@@ -263,8 +289,7 @@ class Paned(Windowed):
     def restore(self, state: State) -> None:
         """Takes the cells back, and lets the complete panes enter."""
         places, groups, partials = read_cells("complete", state, self._cells.states, self._groups)
-        for pane in panes_of(Found(places, groups, groups), partials):
-            self._present.enter(pane)
+        self._present.hold(Found(places, groups, groups), partials)
         places, groups, partials = read_cells("incomplete", state, self._cells.states, self._groups)
         if len(places):
             self._cells.merge(places, groups, self._groups.capacity, partials)

@@ -3,7 +3,7 @@
     panes    p3 {A: 2, B: 1}   p4 {A: 5}   p5 {B: 4}        sub-aggregates of each pane's groups
     window   A: 7, B: 5                                     by group
     slide    p6 enters: added        p3 leaves: subtracted, where the function is differential;
-                                     the others are recombined from p4 p5 p6 when asked
+                                     the others are put together by two stacks (`two_stacks.py`)
 
 Panes enter in order and leave in order.
 """
@@ -11,8 +11,8 @@ Panes enter in order and leave in order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 import numpy as np
 import pyarrow as pa
@@ -22,36 +22,72 @@ from gapless.kernels.keys import Ids, Mask
 from gapless.operators.answers import Answers, Grouping, results
 from gapless.operators.cells import Found
 from gapless.operators.groups import Groups
+from gapless.operators.operator import ANSWER_ROWS_MAX
+from gapless.operators.two_stacks import Pane, TwoStacks
+from gapless.protocol.columns import take
 from gapless.protocol.errors import Bug
-
-
-class Pane(NamedTuple):
-    """A complete pane: what it has of each of its groups."""
-
-    number: int
-    groups: Ids
-    partials: list[pa.RecordBatch]
-    """Sub-aggregates, one batch a state."""
 
 
 class PresentWindow:
     """State by group, and the panes that it was put together from."""
 
-    def __init__(self, grouping: Grouping, groups: Groups) -> None:
+    def __init__(self, grouping: Grouping, groups: Groups, span: int) -> None:
+        """`span`: panes of a window."""
         self._grouping = grouping
         self._groups = groups
+        self._span = span
         self._counts = Column(0)  # by group: panes of the window that it is in
         self._states, _ = grouping.states()
         self._fitted = -1  # the capacity that they have room for
         self._slides = [state.differential for state in self._states]
+        others = [i for i, slides in enumerate(self._slides) if not slides]
+        self._stacks = TwoStacks(lambda: grouping.states()[0], others, span) if others else None
+        self._changed: list[Ids] = []  # groups of which the stacks have something new
         self._panes: deque[Pane] = deque()
         self._pane_bytes = 0
         self._widths = [_width(state.partial_schema) for state in self._states]
         self._held: tuple[Found, list[pa.RecordBatch]] | None = None  # panes that are yet to enter
 
-    def enter(self, pane: Pane) -> None:
-        """Adds a pane on the right."""
+    def slide(self, end: int, arriving: deque[Pane]) -> list[Ids]:
+        """Becomes the window before pane `end`: takes in what has arrived of it, and lets go of
+        what is too old; the groups that are in no pane of it any more.
+        """
+        stacks = self._stacks
+        turns = stacks is not None and stacks.begins_anew_at(end)
+        if stacks is not None and turns:
+            stacks.stop()
         self._let_in()
+        while arriving and arriving[0].number < end:
+            self._enter(arriving.popleft())
+        first, gone = end - self._span, []
+        while self._panes and self._panes[0].number < first:
+            gone.append(self._leave(self._panes.popleft()))
+        if stacks is None:
+            return gone
+        if not self._panes:
+            stacks.forget()
+            self._changed = []
+        elif turns:
+            stacks.turn(end, first, list(self._panes))
+            self._changed = [self._live()]
+        else:
+            self._changed += stacks.leave_below(first, self._panes_below)
+        return gone
+
+    def _panes_below(self, end: int) -> list[Pane]:
+        return list(takewhile(lambda pane: pane.number < end, self._panes))
+
+    def same_until(self, end: int) -> int:
+        """The first pane that no later window may end with, for the answers to be those of the one
+        before pane `end`, if none enters.
+        """
+        leaves = self._panes[0].number + self._span + 1
+        if self._stacks is None:
+            return leaves
+        return min(leaves, self._stacks.split_of(end) + self._span + 1)
+
+    def _enter(self, pane: Pane) -> None:
+        """Adds a pane on the right."""
         ids = pane.groups
         capacity = self._groups.capacity
         counts = self._counts.fit(capacity)
@@ -60,16 +96,11 @@ class PresentWindow:
         for state, slides, partial in zip(self._states, self._slides, pane.partials, strict=True):
             if slides:
                 state.merge(ids, partial)
+        if self._stacks is not None:
+            self._stacks.enter(pane)
+            self._changed.append(ids)
         self._panes.append(pane)
         self._pane_bytes += self._size(pane)
-
-    def leave_below(self, number: int) -> list[Ids]:
-        """Removes the panes below this one; the groups that are in no other pane of the window."""
-        self._let_in()
-        gone = []
-        while self._panes and self._panes[0].number < number:
-            gone.append(self._leave(self._panes.popleft()))
-        return gone
 
     def _leave(self, pane: Pane) -> Ids:
         counts = self._counts.values
@@ -93,13 +124,16 @@ class PresentWindow:
                 state.clear(ids)
             self._panes.clear()
             self._pane_bytes = 0
+            if self._stacks is not None:
+                self._stacks.forget()
+                self._changed = []
         self._held = (found, partials) if len(found.groups) else None
 
     def _let_in(self) -> None:
         if self._held is not None:
             held, self._held = self._held, None
             for pane in panes_of(*held):
-                self.enter(pane)
+                self._enter(pane)
 
     def cells(self) -> tuple[Found, list[pa.RecordBatch]]:
         """The panes as cells, in their order."""
@@ -127,6 +161,8 @@ class PresentWindow:
             self._fitted = capacity
             for state in self._states:
                 state.fit(capacity)
+            if self._stacks is not None:
+                self._stacks.fit(capacity)
 
     def has(self, groups: Ids) -> Mask:
         """Which groups are in it."""
@@ -138,18 +174,56 @@ class PresentWindow:
         found: Mask = there[groups]
         return found
 
-    def results(self, window: int, final: bool = True) -> Answers:
-        """The answers of all groups, as those of this window."""
-        self._let_in()
+    def results(self, windows: range) -> Iterator[tuple[Answers, int]]:
+        """The answers of all groups, as those of each of these windows, in parts; and below which
+        window all answers are then given.
+        """
         ids = self._live()
-        for i, state in enumerate(self._states):
-            if not self._slides[i]:
-                state.clear(ids)
-                for pane in self._panes:
-                    state.merge(pane.groups, pane.partials[i])
+        self._combine()
+        if len(ids) > ANSWER_ROWS_MAX:
+            for window in windows:
+                for at in range(0, len(ids), ANSWER_ROWS_MAX):
+                    last = at + ANSWER_ROWS_MAX >= len(ids)
+                    yield self._results(window, ids[at : at + ANSWER_ROWS_MAX]), window + last
+            return
+        several = max(1, ANSWER_ROWS_MAX // max(1, len(ids)))
+        for start in range(windows.start, windows.stop, several):
+            some = range(start, min(start + several, windows.stop))
+            yield self._results_of_all(some, ids), some.stop
+
+    def _results_of_all(self, windows: range, ids: Ids) -> Answers:
+        """The same answers as those of several windows."""
+        one = self._results(windows[0], ids)
+        if len(windows) == 1:
+            return one
+        if len(one.windows) < len(ids):  # what has no answer goes aside for each window
+            return Answers.joined([one, *(self._results(w, ids) for w in windows[1:])])
+        again = pa.array(np.tile(np.arange(len(ids)), len(windows)))
+        numbers = np.arange(windows.start, windows.stop).repeat(len(ids))
+        return Answers(numbers, [take(column, again) for column in one.columns])
+
+    def _results(self, window: int, ids: Ids) -> Answers:
         windows = np.full(len(ids), window, np.int64)
         groups = self._groups.columns(ids)
-        return results(self._grouping, windows, groups, self._states, ids, final)
+        return results(self._grouping, windows, groups, self._states, ids, final=True)
+
+    def provisional(self, window: int, panes: Sequence[Pane]) -> Answers:
+        """Of one that is empty yet: the answers of these panes, complete or not."""
+        for pane in panes:
+            self._enter(pane)
+            for state, slides, part in zip(self._states, self._slides, pane.partials, strict=True):
+                if not slides:
+                    state.merge(pane.groups, part)
+        ids = self._live()
+        windows, groups = np.full(len(ids), window, np.int64), self._groups.columns(ids)
+        return results(self._grouping, windows, groups, self._states, ids, final=False)
+
+    def _combine(self) -> None:
+        """Puts together what the stacks have of groups that have changed."""
+        if self._stacks is not None and self._changed:
+            groups = np.unique(np.concatenate(self._changed))
+            self._stacks.combine(self._states, groups[self._counts.values[groups] > 0])
+            self._changed = []
 
     def _live(self) -> Ids:
         ids: Ids = (self._counts.values > 0).nonzero()[0]
@@ -157,13 +231,14 @@ class PresentWindow:
 
     def panes(self) -> list[Pane]:
         """What it was put together from, in order."""
-        self._let_in()
-        return list(self._panes)
+        return list(self._panes) if self._held is None else panes_of(*self._held)
 
-    def numbers(self) -> list[int]:
-        """The numbers of those panes."""
-        self._let_in()
-        return [pane.number for pane in self._panes]
+    @property
+    def cell_count(self) -> int:
+        """Cells of those panes."""
+        if self._held is not None:
+            return len(self._held[0].groups)
+        return int(self._counts.values.sum())
 
     def __bool__(self) -> bool:
         """Whether a pane is in it."""
@@ -186,13 +261,16 @@ class PresentWindow:
         if self._held is not None:
             found, partials = self._held
             held += found.groups.nbytes + sum(p.nbytes for p in partials)
-        return self._counts.nbytes + held + self._pane_bytes
+        stacks = 0 if self._stacks is None else self._stacks.nbytes
+        return self._counts.nbytes + held + stacks + self._pane_bytes
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         for state in self._states:
             state.validate()
-        numbers = self.numbers()
+        if self._stacks is not None:
+            self._stacks.validate()
+        numbers = [pane.number for pane in self._panes]
         if numbers != sorted(set(numbers)):
             raise Bug(f"complete panes out of order: {numbers}")
         counts = np.zeros(len(self._counts.values), np.int64)

@@ -12,15 +12,16 @@ what speaks for it is that nothing has to be put together at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from gapless.operators.answers import Answers, Grouping, Windowed, results
+from gapless.operators.answers import Answers, Grouping, Part, Windowed, results
 from gapless.operators.cells import Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
+from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.pick import Picks
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping
@@ -89,15 +90,21 @@ class Wid(Windowed):
                     times, rows = times[left], self._picks.take(rows, left)
                 self._cells.add(first + later, groups, capacity, times, rows)
 
-    def answer(self, complete: int) -> Answers | None:
+    def answer(self, complete: int) -> Iterator[Part]:
         """The results of their cells."""
         found = self._cells.between(BEGIN, complete)
         self._next = max(self._next, complete)
         if not len(found.ids):
-            return None
-        answers = self._results(found, final=True)
+            return
+        for at in range(0, len(found.ids) - ANSWER_ROWS_MAX, ANSWER_ROWS_MAX):
+            cut = slice(at, at + ANSWER_ROWS_MAX)
+            some = Found(found.places[cut], found.groups[cut], found.ids[cut])
+            yield Part(self._results(some, final=True), int(found.places[cut.stop]))
+        cut = slice((len(found.ids) - 1) // ANSWER_ROWS_MAX * ANSWER_ROWS_MAX, None)
+        rest = Found(found.places[cut], found.groups[cut], found.ids[cut])
+        answers = self._results(rest, final=True)
         self._forget(found)
-        return answers
+        yield Part(answers, complete)
 
     def _results(self, found: Found, final: bool) -> Answers:
         groups, states = self._groups.columns(found.groups), self._cells.states

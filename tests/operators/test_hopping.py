@@ -422,8 +422,12 @@ def test_rows_are_laid_out_only_as_far_as_memory_allows(monkeypatch: pytest.Monk
 
 
 def _leaves_too_late(patch: pytest.MonkeyPatch) -> None:
-    leave = PresentWindow.leave_below
-    patch.setattr(PresentWindow, "leave_below", lambda self, number: leave(self, number - 1))
+    init = PresentWindow.__init__
+    patch.setattr(
+        PresentWindow,
+        "__init__",
+        lambda self, grouping, groups, span: init(self, grouping, groups, span + 1),
+    )
 
 
 def _completes_too_early(patch: pytest.MonkeyPatch) -> None:
