@@ -27,6 +27,7 @@ from gapless.actors.merger import MergerShell
 from gapless.actors.own_process import slay, started
 from gapless.actors.replica import ReplicaShell
 from gapless.actors.setup import JobDir, Setup
+from gapless.actors.wire import joined
 from gapless.failover.messages import Life
 from gapless.failover.starting import ReplicaStart
 from gapless.protocol.errors import GaplessError
@@ -88,10 +89,10 @@ class Host:
         self._began.set()
         return self.about()
 
-    def hear(self, data: bytes) -> None:
+    def hear(self, *pieces: bytes) -> None:
         """Takes messages for its life; who is none yet, or any more, drops them."""
         if self._shell is not None:
-            self._shell.hear(data)
+            self._shell.hear(joined(pieces))
 
     def meet(self, book: Book) -> None:
         """Takes a version of the address book."""

@@ -23,6 +23,21 @@ class NodeThreads:
         self._name = name
         self._of_each = of_each
         self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._waiting: set[str] = set()  # nodes of which it is asked once
+
+    def submit_once(self, node: str, work: Callable[..., Any], *given: Any) -> None:
+        """The same, unless it was asked before and still waits for a thread. For work that is the
+        same whenever it is done: a node that hangs would gather it for as long as it hangs.
+        """
+        if node in self._waiting:
+            return
+        self._waiting.add(node)
+
+        def begins() -> None:
+            self._waiting.discard(node)  # what is wanted from now on it may miss
+            work(*given)
+
+        self.submit(node, begins)
 
     def submit(self, node: str, work: Callable[..., Any], *given: Any) -> None:
         """Does something on a thread of a node, once one is free."""
@@ -35,5 +50,6 @@ class NodeThreads:
 
     def keep(self, nodes: Iterable[str]) -> None:
         """Lets the threads of all other nodes go, once they are done: those nodes are gone."""
+        self._waiting &= set(nodes)
         for node in self._pools.keys() - set(nodes):
             self._pools.pop(node).shutdown(wait=False)

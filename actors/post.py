@@ -16,7 +16,7 @@ from typing import Any
 import ray
 
 from gapless.actors.book import Book
-from gapless.actors.wire import Wire
+from gapless.actors.wire import Wire, slices
 from gapless.failover.messages import Life, Message
 
 CALLS_MAX = 4
@@ -26,6 +26,9 @@ BOX_MESSAGES_MAX = 256
 that matters is said again."""
 
 
+CALL_BYTES_MAX = 32 << 20
+"""Of one call, unless a single message is larger: half of what Ray puts into one, so that what has
+gathered for a slow process does not go by an object store (`wire.SLICE_BYTES`)."""
 UNKNOWN_MAX = 64
 """Messages to lives that the book does not have yet, kept for its next version: who has just begun
 may have asked us before we hear of it."""
@@ -99,7 +102,16 @@ class Post:
                 continue
             gathered, box.waiting = box.waiting, []
             del self._dirty[life]
-            box.calls.append(box.handle.hear.remote(self._wire.encode(gathered)))
+            for data in self._calls_of(gathered):
+                box.calls.append(box.handle.hear.remote(*slices(data)))
+
+    def _calls_of(self, gathered: list[Message]) -> list[bytes]:
+        """Messages as bytes, in their order, in as many calls as their size asks for."""
+        data = self._wire.encode(gathered)
+        if len(data) <= CALL_BYTES_MAX or len(gathered) == 1:
+            return [data]
+        half = len(gathered) // 2
+        return [*self._calls_of(gathered[:half]), *self._calls_of(gathered[half:])]
 
     def _may_come(self, to: str) -> bool:
         """Whether it is a life that is later than those of its slot in the book."""

@@ -336,7 +336,7 @@ class Root:
             return
         self._spares_put_off = 0
         for node in self._nodes:
-            self._sparing.submit(node, self._make_spares_of, node)
+            self._sparing.submit_once(node, self._make_spares_of, node)
         if self._wants_standby:
             self._wants_standby = False
             threading.Thread(target=self._keep_standby, name="standby", daemon=True).start()

@@ -37,6 +37,7 @@ from gapless.actors.root import Root
 from gapless.actors.setup import token
 from gapless.actors.views import JobView
 from gapless.actors.whereabouts import here
+from gapless.actors.wire import joined
 from gapless.failover.desired import Change
 from gapless.failover.job import Job
 from gapless.failover.job_files import Where
@@ -186,8 +187,9 @@ class RootActor:
 
     # -- the root's ---------------------------------------------------------------------------
 
-    def hear(self, data: bytes) -> None:
+    def hear(self, *pieces: bytes) -> None:
         """Takes messages."""
+        data = joined(pieces)
         with self._changed:
             root = self._root
             if root is None:

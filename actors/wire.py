@@ -20,7 +20,7 @@ import io
 import pickle
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gapless.protocol.envelope import Incarnation, decode_frame, encode_frame
@@ -29,6 +29,11 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.ipc_guard import ROWS_MAX
 from gapless.protocol.schema import StreamSchema
 
+SLICE_BYTES = 1 << 20
+"""Of a message, in one argument of a call. What is larger than some megabytes (`cluster.HEALTH`)
+goes by the object store, and there a raylet is asked: one that hangs would hold up whoever sends.
+Slices go in the call itself, as many as are 64 MB together, and cost no more than the whole.
+"""
 PIECE_BYTES = 32 << 20
 """A larger frame travels in pieces: half of what an envelope holds, as columns may be uneven."""
 ALARM_FACTOR = 10
@@ -67,6 +72,18 @@ class Wire:
         said = io.BytesIO(data)  # shares the bytes: nothing is copied
         said.seek(_CRC.size)
         return _Unpickler(said, self._schema).load()
+
+
+def slices(data: bytes) -> list[bytes]:
+    """A message as the arguments of a call; most have one."""
+    if len(data) <= SLICE_BYTES:
+        return [data]
+    return [data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES)]
+
+
+def joined(pieces: Sequence[bytes]) -> bytes:
+    """Their inverse."""
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class Intake:

@@ -59,8 +59,12 @@ TRIED_BY: Mapping[str, str] = {
     "test_a_key_that_cannot_be_is_refused",
     "journal.partition.PARTITIONS_MAX": "journal/test_partition.py::"
     "test_a_count_out_of_bounds_is_refused",
+    "journal.plausible.DOUBTED_MAX": "journal/test_plausible.py::"
+    "test_of_more_runs_than_are_kept_those_with_the_most_rows_stay",
     "journal.plausible.WITNESSES_MAX": "journal/test_plausible.py::"
     "test_the_widest_gap_asks_for_so_many_witnesses_and_no_more",
+    "journal.reasons.AHEAD_FEW": "journal/test_reasons.py::"
+    "test_where_most_rows_are_ahead_it_is_said_how_rare_ones_are_taken",
     "journal.reasons.COUNTED_ROWS_MAX": "journal/test_reasons.py::"
     "test_so_many_rows_are_counted_and_it_says_of_how_many",
     "journal.reasons.KINDS_MAX": "journal/test_reasons.py::"

@@ -47,6 +47,8 @@ REACHED_BY: Mapping[str, str] = {
     "test_of_a_pace_the_last_frames_alone_are_remembered",
     "actors.post.BOX_MESSAGES_MAX": "actors/test_bounds.py::"
     "test_what_a_stopped_process_is_sent_beyond_its_box_is_lost_and_counted",
+    "actors.post.CALL_BYTES_MAX": "actors/test_post.py::"
+    "test_what_gathers_goes_in_several_calls_where_it_is_too_large_for_one",
     "actors.post.CALLS_MAX": "actors/test_bounds.py::"
     "test_so_many_calls_are_under_way_and_what_gathers_behind_them_goes_as_one",
     "actors.post.UNKNOWN_MAX": "actors/test_post.py::"
@@ -87,6 +89,8 @@ REACHED_BY: Mapping[str, str] = {
     "test_the_clusters_that_are_looked_at_are_bounded",
     "actors.wire.ALARM_FACTOR": "actors/test_wire.py::"
     "test_what_is_damaged_is_dropped_and_few_of_many_are_told",
+    "actors.wire.SLICE_BYTES": "actors/test_post.py::"
+    "test_no_argument_of_a_call_is_so_large_that_it_would_go_by_an_object_store",
     "actors.wire.PIECE_BYTES": "actors/test_wire.py::"
     "test_a_frame_beyond_the_size_of_a_piece_arrives_whole",
     "sidecar.access.SECRET_CHARS_MAX": "sidecar/test_hidden_bounds.py::"

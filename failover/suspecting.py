@@ -2,7 +2,8 @@
 
     silent        no heartbeat for hang_ms, or as long as this life's have taken lately: hung, cut
                   off, or dead and nobody says so; who takes its state in has join_ms, and who says
-                  that it is busy busy_ms
+                  again and again that it is busy busy_ms: its heart beats beside its work, and
+                  where that is silent for hang_max_ms the process is stopped
     behind        the best of its shard moves on, and it has not advanced for lag_ms, or as long as
                   its steps have taken lately
     unattached    no merger has it as an input for lag_ms, though they have others
@@ -42,6 +43,8 @@ def patience_ms(known: Known, timing: Timing, *, strained: bool) -> int:
 
 def is_silent(known: Known, now: int, timing: Timing, *, strained: bool = False) -> bool:
     """Whether nothing has come from it for so long that it should be replaced."""
+    if known.busy and now - known.heard_at >= max(timing.join_ms, timing.hang_max_ms):
+        return True
     since = known.busy_at if known.busy else known.heard_at
     if known.state == "starting":
         since = known.began_at

@@ -63,7 +63,8 @@ class Timing:
     hang_max_ms: int = 15_000
     """A life without a heartbeat for that long is suspected however slow the machines are."""
     busy_ms: int = 30_000
-    """A life that says that it is busy may be silent, or say nothing else, for that long. So long
+    """A life that says that it is busy, again and again, may say nothing else for that long; one
+    that falls silent over it is taken for stopped after `hang_max_ms`. So long
     a joining replica waits for a snapshot that is coming, and for a file to be read.
     """
     replace_ms: int = 20_000

@@ -23,10 +23,11 @@ from gapless.journal import rejects
 from gapless.journal.commit import Change, Commits, fenced
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import claim, epoch_of, is_fenced
+from gapless.journal.head import Head
 from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout
 from gapless.journal.partition import partitions_of, split
-from gapless.journal.plausible import Plausible
+from gapless.journal.plausible import NO_DOUBTS, Doubts, Plausible, Run, doubted_after
 from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of, writer_of
 from gapless.journal.takeover import begin
@@ -52,6 +53,10 @@ class TaskResult:
     """The file with its rejected rows, if it has any."""
     rejected: int = 0
     late: int = 0
+    doubts: Doubts = NO_DOUBTS
+    """What it has found ahead, by its own rows."""
+    reach: int | None = None
+    """By which."""
 
 
 class TaskWriter:
@@ -71,11 +76,14 @@ class TaskWriter:
         sorts: bool = False,
         segment_bytes: int = SEGMENT_BYTES,
         reach: int | None = None,
+        doubted: Sequence[Run] = (),
     ) -> None:
         """`by_partition`: segments of one partition each, whose records promise for it alone.
 
         `reach`: how far ahead a row may be (plausible.py), of the rows of each `add`; None where
-        somebody has looked at all rows of the batch, or nobody is to.
+        somebody has looked at all rows of the batch, or nobody is to. `doubted` is what the journal
+        says of the batches before. A task sees its own rows alone: where a batch that lies behind a
+        gap is spread over many, it is rejected, and the next one is taken.
 
         `sorts`: the rows that are cut into records at once are put in the order of their time.
         """
@@ -86,7 +94,7 @@ class TaskWriter:
         self._durable = durable
         self._segment_bytes = segment_bytes
         self._watermark = watermark
-        self._plausible = Plausible(layout, reach)
+        self._plausible = Plausible(layout, reach, doubted)
         self._by_partition = by_partition
         self._sorts = sorts
         self._room = Room(disk)
@@ -148,6 +156,8 @@ class TaskWriter:
             self._rejects if has_rejects else "",
             self._rejected,
             self._late,
+            self._plausible.doubts,
+            self._plausible.reach,
         )
 
     def abandon(self) -> None:
@@ -282,6 +292,7 @@ def commit_batch(
             rows=tuple(rows),
             rejected=head.rejected + sum(result.rejected for result in results),
             queries=queries,
+            doubted=_doubted(head, results),
             at_ms=now_ms,
         )
         return Change(after, facts)
@@ -290,6 +301,14 @@ def commit_batch(
         return commits.add(epoch, token, change, durable=durable)
     except OSError as e:
         raise Room(commits.disk).refused(e) from None
+
+
+def _doubted(head: Head, results: Sequence[TaskResult]) -> tuple[Run, ...]:
+    """What is doubted behind a batch; a task that had no rows has nothing to say."""
+    if any(result.reach is None and result.tallies for result in results):
+        return ()  # somebody else has judged, and what is there is believed
+    judged = [result for result in results if result.reach is not None]
+    return doubted_after([r.doubts for r in judged], judged[0].reach) if judged else head.doubted
 
 
 def _check(commits: Commits, results: Sequence[TaskResult]) -> None:

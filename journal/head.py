@@ -25,6 +25,7 @@ from gapless.journal.epoch import EPOCH_MAX
 from gapless.journal.facts import FACTS, check, facts_batch
 from gapless.journal.layout import FORMAT, NOBODY, Layout
 from gapless.journal.partition import PARTITIONS_MAX
+from gapless.journal.plausible import DOUBTED_MAX, WITNESSES_MAX, Run
 from gapless.protocol.documents import BYTES_MAX, Document, Fields
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import (
@@ -77,6 +78,10 @@ class Head:
     queries: Mapping[str, int] = field(default_factory=dict)
     """By Spark query: the last batch that is in. The latest query is last."""
     bases: tuple[Base, ...] = ()
+    doubted: tuple[Run, ...] = ()
+    """Rows that were ahead of all others, and nothing that was believed after them: the next writer
+    goes on doubting where this one was.
+    """
     at_ms: int = 0
     """When, by the clock of whoever made it; for people."""
 
@@ -88,7 +93,7 @@ class Head:
 
 def encode(head: Head, facts: pa.RecordBatch) -> bytes:
     """A commit as bytes: the head, and the facts that come with it."""
-    document: Document = {
+    document: dict[str, Document] = {
         "format": FORMAT,
         "number": head.number,
         "epoch": head.epoch,
@@ -104,6 +109,8 @@ def encode(head: Head, facts: pa.RecordBatch) -> bytes:
         "at_ms": head.at_ms,
         "facts": facts.num_rows,
     }
+    if head.doubted:  # a release before does not know of it, and most heads have none
+        document["doubted"] = [list(run) for run in head.doubted]
     parts = [encode_document(document, NOBODY, head.number)]
     starts = range(0, facts.num_rows, ROWS_MAX)
     parts += [encode_rows(facts.slice(at, ROWS_MAX), FACTS, NOBODY, at) for at in starts]
@@ -147,6 +154,7 @@ def _head(document: Document, layout: Layout) -> tuple[Head, int]:
         rejected=fields.take_int("rejected", 0, INF),
         queries=dict(_pairs(fields)),
         bases=tuple(_bases(fields)),
+        doubted=tuple(_doubted(fields)),
         at_ms=fields.take_int("at_ms", -INF, INF),
     )
     rows = fields.take_int("facts", 0, INF)
@@ -181,3 +189,18 @@ def _bases(fields: Fields) -> list[Base]:
             case _:
                 raise DecodeError("commit.bases", repr(base), "[commit, segment, bytes]")
     return bases
+
+
+def _doubted(fields: Fields) -> list[Run]:
+    runs = []
+    for run in fields.take("doubted", list, []):
+        match run:
+            case [int(least), int(largest), int(rows)] if (
+                BEGIN <= least <= largest <= INF and 0 < rows <= WITNESSES_MAX
+            ):
+                runs.append(Run(least, largest, rows))
+            case _:
+                raise DecodeError("commit.doubted", repr(run), "[least, largest, rows]")
+    if len(runs) > DOUBTED_MAX:
+        raise DecodeError("commit.doubted", f"{len(runs)} runs", f"<= {DOUBTED_MAX}")
+    return runs

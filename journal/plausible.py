@@ -9,7 +9,9 @@ the newest that the journal has. A wider gap is crossed where the rows beyond it
 others of the batch, and those next behind the gap are as many as the gap is times the reach,
 `WITNESSES_MAX` at most: three rows for a weekend where the reach is a day. What is rejected until
 then counts, as long as nothing that is believed comes between: so a program that appends row by row
-comes across, too. Where fewer rows lie beyond the gap than before it, it has to be no longer than
+comes across, too. What is doubted is kept with the journal's commits (`Head.doubted`), so programs
+that append a row each come across as well, and Spark's micro-batches, each in tasks of its own.
+Where fewer rows lie beyond the gap than before it, it has to be no longer than
 the time that the believed rows of the batch span, too: a month of files crosses its last weekend,
 and a few seconds of rows follow no wrong clock.
 
@@ -35,6 +37,10 @@ WITNESSES_MAX = 1_000
 """Rows in a row that are asked for the widest gap. More than a device with a wrong clock sends
 while no other says anything; few enough that a journal which began with a row of 1970 is lost
 for so many rows, and not for good."""
+DOUBTED_MAX = 16
+"""Runs of doubted rows that are kept, those with the most rows, and of these the earliest: rows
+behind a gap are of one run soon, and clocks that are wrong each in its own way are few.
+"""
 DAY_TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 """A day, which is the reach if nobody says another, of a column that is a timestamp."""
 
@@ -129,17 +135,52 @@ def believed(runs: Sequence[Run], newest: int | None, reach: int) -> int:
     return top
 
 
+class Doubts(NamedTuple):
+    """Rows that were ahead, and nothing that was believed between them."""
+
+    runs: tuple[Run, ...] = ()
+    """Of whoever judges."""
+    before: tuple[Run, ...] = ()
+    """Of those who wrote before."""
+    has_believed: bool = False
+    """Whether whoever judges has believed any row: then what was doubted before says nothing."""
+
+    @property
+    def all(self) -> tuple[Run, ...]:
+        """For whoever writes next."""
+        return (*self.before, *self.runs)
+
+
+NO_DOUBTS = Doubts()
+
+
+def doubted_after(doubts: Sequence[Doubts], reach: int | None) -> tuple[Run, ...]:
+    """What is doubted once all these have judged, side by side, each with the same before it."""
+    if reach is None or not doubts:
+        return ()
+    runs = [run for each in doubts for run in each.runs]
+    if not any(each.has_believed for each in doubts):
+        runs += doubts[0].before
+    return _kept(runs, reach)
+
+
+def _kept(runs: Sequence[Run], reach: int) -> tuple[Run, ...]:
+    """Joined where they meet, and bounded."""
+    joined = runs_of_buckets(runs, reach)
+    most = sorted(joined, key=lambda run: (-run.rows, run.least))[:DOUBTED_MAX]
+    return tuple(sorted(run._replace(rows=min(run.rows, WITNESSES_MAX)) for run in most))
+
+
 class Plausible:
     """Judges the batches of one writer, one after another."""
 
-    def __init__(self, layout: Layout, reach: int | None) -> None:
+    def __init__(self, layout: Layout, reach: int | None, before: Sequence[Run] = ()) -> None:
+        """`before`: what the journal's last commit says was doubted."""
         self.layout = layout
         self.reach = reach
         """See `reach_of`."""
-        self.doubted: Times = np.empty(0, np.int64)
-        """Times that were ahead, and nothing that was believed between them. Whoever does not
-        write a batch that was judged puts back what it was.
-        """
+        self.doubts = Doubts(before=tuple(before))
+        """Whoever does not write a batch that was judged puts back what it was."""
 
     def top(self, times: Times, watermark: int) -> int:
         """The largest time that is believed of a batch whose times are these, of rows that have
@@ -150,15 +191,22 @@ class Plausible:
             return TIME_MAX
         if newest is not None and int(times.max()) <= newest + self.reach:
             return self._believes_all()
-        runs = runs_of(np.concatenate([self.doubted, times]), self.reach)
-        top = believed(runs, newest, self.reach)
+        own = runs_of(times, self.reach)
+        top = believed(runs_of_buckets([*self.doubts.all, *own], self.reach), newest, self.reach)
         ahead = times[times > top]
         if not len(ahead):
             return self._believes_all()
-        known = self.doubted if len(ahead) == len(times) else self.doubted[:0]
-        self.doubted = np.concatenate([known, ahead])[-WITNESSES_MAX:]
+        runs = runs_of(ahead, self.reach)
+        if len(ahead) == len(times):
+            runs += self.doubts.runs
+            self.doubts = self.doubts._replace(runs=_kept(runs, self.reach))
+        else:
+            self.doubts = Doubts(_kept(runs, self.reach), has_believed=True)
         return top
 
     def _believes_all(self) -> int:
-        self.doubted = self.doubted[:0]
+        self.doubts = _BELIEVED
         return TIME_MAX
+
+
+_BELIEVED = Doubts(has_believed=True)

@@ -22,6 +22,13 @@ KINDS_MAX = 10
 COUNTED_ROWS_MAX = 1_000_000
 """Lines that are read for it: some seconds. Where there are more, the count says of how many."""
 KIND_CHARS_MAX = 80
+AHEAD_FEW = 10
+"""Rows that are ahead are those of a wrong clock; where they are more, and most of what was
+rejected, it may be the bound that is wrong."""
+RARER_THAN_THAT = (
+    "    most of them lie farther beyond all others than --ahead allows, a day if nothing is said: "
+    "where rows come more rarely, as weekly figures do, say --ahead 14d, or --ahead none"
+)
 _MISFIT = re.compile(r"([^:]*): .* is no (.*)", re.DOTALL)
 _DAMAGED = "a line that does not read"
 
@@ -50,6 +57,9 @@ def text(reasons: dict[str, int], rejected: int) -> str:
     seen = sum(reasons.values())
     if seen < rejected:
         lines.append(f"    of the first {seen:,} rows that were rejected")
+    ahead = reasons.get("ahead", 0)
+    if ahead >= AHEAD_FEW and 2 * ahead > seen:
+        lines.append(RARER_THAN_THAT)
     return "\n".join(lines)
 
 

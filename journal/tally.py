@@ -130,5 +130,6 @@ def sealed(head: Head, tally: Tally) -> tuple[Head, list[Fact]]:
         stable=stable,
         batches=head.batches + tally.batches,
         rejected=head.rejected + tally.rejected,
+        doubted=() if tally.parts else head.doubted,
     )
     return after, facts

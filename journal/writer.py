@@ -33,7 +33,7 @@ from gapless.journal.head import BASES_MAX, Base
 from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout, establish
 from gapless.journal.partition import partitions_of, split
-from gapless.journal.plausible import Plausible, reach_of
+from gapless.journal.plausible import Plausible, doubted_after, reach_of
 from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES, records_of, span, times_of, writer_of
 from gapless.journal.takeover import take_over
@@ -92,7 +92,7 @@ class Writer:
             raise Misuse(f"segment_bytes {segment_bytes}: 1 at least")
         self.layout = layout
         given = None if isinstance(ahead, str) else ahead
-        self._plausible = Plausible(layout, reach_of(layout, given, is_off=ahead is None))
+        self._reach = reach_of(layout, given, is_off=ahead is None)
         self._durable = (durability or ("process" if layout.has_rows else "machine")) == "machine"
         self._disk = disk
         self._token = token
@@ -108,6 +108,7 @@ class Writer:
         self.epoch = take_over(
             self._commits, who, token, now_ms(), durable=self._durable, accept_loss=accept_loss
         )
+        self._plausible = Plausible(layout, self._reach, self._commits.head.doubted)
         self.stable = self._commits.head.stable
         """Promised of all rows to come."""
         self._since_base = self._bytes_behind_base()
@@ -160,7 +161,7 @@ class Writer:
         that is not taken; `rejected` are rows of the batch that somebody else has found bad.
         """
         self._check_usable()
-        number, late, doubted = self.batches, 0, self._plausible.doubted
+        number, late, doubts = self.batches, 0, self._plausible.doubts
         lines, left_out = rejects.lines(number, rejected) if rejected else b"", len(rejected)
         times: tuple[int, int] | None = None
         if isinstance(rows, Frame):
@@ -179,7 +180,7 @@ class Writer:
         try:
             self._write(parts, stable if stable > self.stable else None, lines)
         except BaseException:
-            self._plausible.doubted = doubted  # of a batch that is not in nothing is remembered
+            self._plausible.doubts = doubts  # of a batch that is not in nothing is remembered
             raise
         for p, _, part in parts:
             self._tally.part(p).merge(part)
@@ -350,7 +351,9 @@ class Writer:
         number = commits.head.number + 1
         fresh = tuple(base._replace(commit=number) for base in bases)
         kept = (*commits.head.bases, *fresh)[-BASES_MAX:]
-        return Change(replace(head, live=head.live + 1, bases=kept, at_ms=self._now_ms()), facts)
+        doubted = doubted_after([self._plausible.doubts], self._reach)
+        after = replace(head, live=head.live + 1, bases=kept, doubted=doubted, at_ms=self._now_ms())
+        return Change(after, facts)
 
     def _commit(self, change: Callable[[Commits], Change]) -> None:
         if not is_claimed(self._disk, self.epoch, self._token):  # else we damaged what is not ours

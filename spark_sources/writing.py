@@ -42,6 +42,7 @@ from gapless.journal.batch import (
 from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout, establish, layout_of
+from gapless.journal.plausible import Run
 from gapless.protocol.errors import Bug, Misuse, SchemaError
 from gapless.spark_sources.options import WriteOptions
 from gapless.spark_sources.spark_types import check_writable, spark_type
@@ -73,6 +74,8 @@ class Turn(NamedTuple):
     watermark: int
     query: str | None
     batch: int
+    doubted: tuple[Run, ...] = ()
+    """Rows of batches before that were ahead."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Sink:
             raise Misuse(f"{commits.disk} has ended: nothing can be added to it")
         durable = self.options.durable
         epoch = writing_epoch(commits, who, token, _now_ms(), process=_fresh(), durable=durable)
-        return Turn(epoch, commits.head.stable, query, batch)
+        return Turn(epoch, commits.head.stable, query, batch, commits.head.doubted)
 
     def write(self, batches: Iterator[pa.RecordBatch], turn: Turn | None) -> TaskWritten:
         """Writes one task's rows; where it raises, nothing of them is left."""
@@ -141,6 +144,7 @@ class Sink:
             by_partition=self.options.by_partition is not None,
             sorts=self.options.sorts,
             reach=self.options.reach(self.layout),
+            doubted=turn.doubted,
         )
         try:
             rows = TaskRows(self.layout, self.options, self.schema.names, writer)

@@ -159,7 +159,7 @@ def test_spares_are_put_off_while_lives_begin_but_not_for_ever(
     it._wants_standby = False
     it.machine = SimpleNamespace(state=lambda: SimpleNamespace(slots=[slot]))
     it._pump = SimpleNamespace(later=lambda *_: None)
-    it._sparing = SimpleNamespace(submit=lambda node, *_: made.append(node))
+    it._sparing = SimpleNamespace(submit_once=lambda node, *_: made.append(node))
     for _ in range(SPARES_PUT_OFF_MAX):
         it._make_spares()
     assert not made

@@ -122,6 +122,49 @@ def test_threads_of_a_node_that_is_gone_end_once_they_are_done(again: threading.
     threads.keep([])
 
 
+def test_of_a_node_that_hangs_spares_are_asked_once_more_however_often_they_are_wanted(
+    again: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Root, "_retires", lambda _: False)
+    asked: list[str] = []
+    hangs, well = threading.Event(), threading.Semaphore(0)
+
+    class Spares:
+        def make_spares(self, node: str) -> bool:
+            asked.append(node)
+            if node == HUNG:
+                hangs.set()
+                again.wait(WAIT_S)
+            else:
+                well.release()
+            return True
+
+    it: Any = object.__new__(Root)
+    it._hosts, it._sparing, it._nodes = Spares(), NodeThreads("spare", 1), {HUNG: "", WELL: ""}
+    it.machine, it._spares_put_off, it._wants_standby = Nobody(), 0, False
+    it._make_spares()
+    assert hangs.wait(WAIT_S)
+    for _ in range(50):
+        assert well.acquire(timeout=WAIT_S)
+        it._make_spares()
+    assert well.acquire(timeout=WAIT_S)
+    again.set()
+    done = threading.Event()
+    it._sparing.submit(HUNG, done.set)
+    assert done.wait(WAIT_S)
+    assert asked.count(WELL) == 51
+    assert asked.count(HUNG) <= 2
+
+
+class Nobody:
+    """A supervisor that nobody begins under."""
+
+    def state(self) -> Any:
+        return Nobody()
+
+    slots = ()
+
+
 class Cluster:
     """In the place of Ray's: makes spares unless it is disturbed."""
 

@@ -2,13 +2,19 @@
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from gapless.actors import post as posts
+from gapless.actors import wire
 from gapless.actors.book import Book, Entry
-from gapless.actors.post import UNKNOWN_MAX, Post
-from gapless.actors.wire import Wire
-from gapless.failover.messages import Life, SnapshotReply
+from gapless.actors.cluster import HEALTH
+from gapless.actors.post import CALL_BYTES_MAX, UNKNOWN_MAX, Post
+from gapless.actors.wire import SLICE_BYTES, Wire, joined
+from gapless.failover.messages import Data, Life, Message, Session, SnapshotReply
 from gapless.protocol.envelope import Incarnation
+from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 SCHEMA = StreamSchema({"src": "int32"})
@@ -24,8 +30,11 @@ class Calls:
         self.heard: list[Any] = []
         self.hear = self
 
-    def remote(self, data: bytes) -> object:
-        self.heard += Wire(SCHEMA).decode(data)
+        self.slices: list[list[bytes]] = []
+
+    def remote(self, *slices: bytes) -> object:
+        self.slices.append(list(slices))
+        self.heard += Wire(SCHEMA).decode(joined(slices))
         return object()
 
 
@@ -88,3 +97,44 @@ def test_an_older_version_of_the_book_changes_nothing() -> None:
     post.send("r0.1", SAID)
     post.flush()
     assert calls.heard == [SAID]
+
+
+def frames(count: int, rows: int) -> list[Message]:
+    times = np.arange(rows, dtype=np.int64)
+    column = pa.array(np.arange(rows, dtype=np.int32))
+    frame = Frame.from_columns(SCHEMA, times, times + 1, [column])
+    return [Data(Session(FIRST, "m0.0", 1), n + 1, frame) for n in range(count)]
+
+
+def test_no_argument_of_a_call_is_so_large_that_it_would_go_by_an_object_store() -> None:
+    """Of which a raylet has to be asked, and one that hangs holds up whoever asks it."""
+    assert HEALTH["max_direct_call_object_size"] > SLICE_BYTES
+    assert HEALTH["task_rpc_inlined_bytes_limit"] > CALL_BYTES_MAX
+    calls = Calls()
+    post = post_with({FIRST: calls})
+    said = frames(2, 250_000)
+    for message in said:
+        post.send(str(FIRST), message)
+    post.flush()
+    sizes = [len(piece) for pieces in calls.slices for piece in pieces]
+    assert sum(sizes) > 3 * HEALTH["max_direct_call_object_size"]
+    assert max(sizes) <= SLICE_BYTES
+    assert calls.heard == said
+
+
+def test_what_gathers_goes_in_several_calls_where_it_is_too_large_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(posts, "CALL_BYTES_MAX", 20_000)
+    monkeypatch.setattr(wire, "SLICE_BYTES", 1_000)
+    calls = Calls()
+    post = post_with({FIRST: calls})
+    said = frames(9, 200)
+    for message in said:
+        post.send(str(FIRST), message)
+    post.flush()
+    whole = [sum(map(len, pieces)) for pieces in calls.slices]
+    assert len(whole) > 1
+    assert max(whole) <= 20_000
+    assert max(len(piece) for pieces in calls.slices for piece in pieces) <= 1_000
+    assert calls.heard == said, "in the order in which they were sent"

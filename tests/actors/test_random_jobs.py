@@ -121,7 +121,8 @@ class Struck:
             case "kill replica" | "kill merger":
                 letter = action.split()[1][0]
                 slots = [s.slot for s in self.job.status().state.slots if s.slot[0] == letter]
-                self.job.kill(self.rng.choice(slots))
+                with suppress(gl.Misuse):  # of a slot that goes meanwhile, as the job was scaled
+                    self.job.kill(self.rng.choice(slots))
             case "kill reader":
                 self.reader.kill()
                 self.reader.start()
@@ -148,6 +149,7 @@ class Struck:
         self.cut_at = self.batches * BATCH_TIME + self.rng.randint(0, 2 * BATCH_TIME)
         self.job.cutover(self.drawn.changed.query, at=self.cut_at)
         until(lambda: self.job.status().desired.plans != before, "the query is another")
+        until(lambda: self.job.status().state.cutover == "", "the old one has gone")
 
     @property
     def answer(self) -> Table:

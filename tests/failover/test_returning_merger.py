@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 import pytest
 
+from gapless.failover import assigning
 from gapless.failover.assigning import DOUBLINGS_MAX
 from gapless.failover.effects import SourceRead, Start, Tick
 from gapless.failover.executor import Executor
 from gapless.failover.messages import Ack, Assign, Attach, Session
 from gapless.failover.replica import Replica
+from gapless.failover.slots import Shard
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Misuse
@@ -197,3 +201,33 @@ def test_a_session_that_was_promised_what_is_skipped_is_over_and_the_next_joins_
 def test_an_assignment_awaits_nobody_whom_it_does_not_name() -> None:
     with pytest.raises(Misuse, match="awaited"):
         Assign(1, 1, (FIRST,), (SECOND,))
+
+
+# -- a broken one -----------------------------------------------------------------------------
+
+
+def awaits_whoever_reports(
+    shard: Shard, now: int, timing: Timing, may_unassign: Callable[[Collection[str], str], bool]
+) -> assigning.Assignment:
+    """And takes away only who is silent."""
+    assigned = {*shard.assigned, *(slot.name for slot in assigning.returned(shard, now))}
+    for slot in assigning.absent(shard, now, timing):
+        if may_unassign(assigned, slot.name):
+            assigned.discard(slot.name)
+    names = tuple(name for name in shard.mergers if name in assigned)
+    return assigning.Assignment(names, names)
+
+
+@pytest.mark.parametrize(
+    "promise",
+    [
+        test_a_merger_that_is_back_is_sent_to_at_once_and_awaited_once_a_replica_may_act_there,
+        test_a_merger_that_lives_and_does_not_move_is_unassigned_with_an_alarm_and_tried_again,
+    ],
+)
+def test_a_supervisor_that_waits_for_whoever_reports_is_caught(
+    promise: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assigning, "assignment", awaits_whoever_reports)
+    with pytest.raises(AssertionError):
+        promise()

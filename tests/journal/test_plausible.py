@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.journal.layout import Layout
+from gapless.chaos.storage import SimulatedDisk
+from gapless.journal.batch import TaskWriter, commit_batch, writing_epoch
+from gapless.journal.commit import Commits
+from gapless.journal.facts import facts_batch
+from gapless.journal.head import Head, decode, encode
+from gapless.journal.layout import Layout, establish
 from gapless.journal.plausible import (
     DAY_TICKS,
+    DOUBTED_MAX,
     TIME_MAX,
     WITNESSES_MAX,
     Plausible,
@@ -26,7 +34,7 @@ from gapless.journal.plausible import (
 from gapless.journal.reader import Reader
 from gapless.journal.writer import Writer
 from gapless.protocol.elements import BEGIN
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import DecodeError, Misuse
 from gapless.protocol.schema import StreamSchema
 from tests.journal.journals import Row, batch, layout, memory, read_all, writer
 
@@ -82,6 +90,66 @@ def test_after_a_gap_of_three_reaches_the_third_row_is_believed_also_row_by_row(
     assert [out.append(batch(dated(1_300 + n))).rows for n in range(4)] == [0, 0, 1, 1]
 
 
+def test_the_third_row_is_believed_also_where_each_comes_with_a_program_of_its_own() -> None:
+    disk, taken = memory(), []
+    for n, t in enumerate([1_000, 1_300, 1_301, 1_302, 1_303]):
+        out = writer(disk, f"w{n}", ahead=REACH)
+        taken.append(out.append(batch(dated(t))).rows)
+        out.close()
+    assert taken == [1, 0, 0, 1, 1]
+
+
+def micro_batch(disk: SimulatedDisk, number: int, *tasks: list[Row]) -> int:
+    """Writes a batch in several tasks; how many rows were taken."""
+    commits = Commits(disk, layout())
+    epoch = writing_epoch(commits, "run", "run", 7, process="p", durable=False)
+    head, results = commits.head, []
+    for n, rows in enumerate(tasks):
+        task = TaskWriter(
+            disk,
+            layout(),
+            epoch,
+            f"{number}.{n}",
+            head.stable,
+            batch=number,
+            durable=False,
+            reach=REACH,
+            doubted=head.doubted,
+        )
+        if rows:
+            task.add(batch(rows))
+        results.append(task.finish())
+    commit_batch(
+        commits, epoch, f"c{number}", results, query="q", batch=number, now_ms=7, durable=False
+    )
+    return sum(map(len, tasks)) - sum(result.rejected for result in results)
+
+
+def test_rows_behind_a_gap_are_believed_where_each_comes_with_a_task_of_its_own() -> None:
+    disk = memory()
+    establish(disk, layout(), "p")
+    times = [1_000, 1_300, 1_301, 1_302, 1_303]
+    taken = [micro_batch(disk, n, dated(t), []) for n, t in enumerate(times)]
+    assert taken == [1, 0, 0, 1, 1]
+
+
+def test_of_a_batch_that_is_spread_over_tasks_a_gap_costs_the_rows_of_one_batch() -> None:
+    disk = memory()
+    establish(disk, layout(), "p")
+    micro_batch(disk, 0, dated(1_000))
+    assert micro_batch(disk, 1, *(dated(1_300 + n) for n in range(5))) == 0
+    assert micro_batch(disk, 2, *(dated(1_310 + n) for n in range(5))) == 5
+    assert Commits(disk, layout()).head.doubted == ()
+
+
+def test_a_wrong_clock_in_one_task_is_not_believed_as_long_as_another_is_right() -> None:
+    disk = memory()
+    establish(disk, layout(), "p")
+    micro_batch(disk, 0, dated(1_000))
+    for n in range(20):
+        assert micro_batch(disk, n + 1, dated(1_001 + n), dated(FAR + n)) == 1
+
+
 def test_a_row_in_the_middle_of_a_gap_does_not_hold_up_those_behind_it() -> None:
     out = writer(memory(), ahead=REACH)
     out.append(batch(dated(1_000)))
@@ -103,13 +171,27 @@ def test_the_widest_gap_asks_for_so_many_witnesses_and_no_more() -> None:
     assert believed([Run(FAR, FAR, WITNESSES_MAX)], 0, 1) == FAR
 
 
-def test_doubts_are_kept_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_witnesses_are_kept_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gapless.journal.plausible.WITNESSES_MAX", 4)
     judge = Plausible(layout(), 1)
     for n in range(3):
         assert judge.top(np.array([FAR + n], np.int64), 0) < FAR
-        assert len(judge.doubted) == n + 1
+        assert judge.doubts.all == (Run(FAR, FAR + n, n + 1),)
     assert judge.top(np.array([FAR + 3], np.int64), 0) == TIME_MAX
+
+
+def test_of_more_runs_than_are_kept_those_with_the_most_rows_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gapless.journal.plausible.DOUBTED_MAX", 3)
+    judge = Plausible(layout(), 1)
+    for n in range(9):
+        judge.top(np.array([10_000, FAR * (9 - n)], np.int64), 0)
+    assert judge.doubts.all == (
+        Run(10_000, 10_000, 9),
+        Run(FAR, FAR, 1),
+        Run(2 * FAR, 2 * FAR, 1),
+    )
 
 
 @pytest.mark.parametrize("newest", [None, 0])
@@ -200,3 +282,26 @@ def test_a_journal_of_timestamps_has_it_by_itself() -> None:
 
 def _stamps(schema: StreamSchema, times: list[int]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(times, pa.timestamp("ms"))], schema=schema.payload)
+
+
+HEAD = Head(number=1, full=1, rows=(0, 0, 0), first=(0, 0, 0))
+
+
+def test_what_is_doubted_reads_back_and_a_head_without_it_is_that_of_an_earlier_release() -> None:
+    doubted = (Run(-3, 9, 2), Run(FAR, FAR, WITNESSES_MAX))
+    for head in (HEAD, replace(HEAD, doubted=doubted)):
+        assert decode(encode(head, facts_batch([])), layout())[0] == head
+    assert b"doubted" not in encode(HEAD, facts_batch([]))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [Run(9, 3, 1), Run(3, 9, 0), Run(3, 9, WITNESSES_MAX + 1), (1, 2), ("a", 2, 3)],
+    ids=str,
+)
+def test_doubts_that_cannot_be_are_refused(wrong: Any) -> None:
+    with pytest.raises(DecodeError, match="doubted"):
+        decode(encode(replace(HEAD, doubted=(wrong,)), facts_batch([])), layout())
+    many = tuple(Run(n, n, 1) for n in range(DOUBTED_MAX + 1))
+    with pytest.raises(DecodeError, match="17 runs"):
+        decode(encode(replace(HEAD, doubted=many), facts_batch([])), layout())

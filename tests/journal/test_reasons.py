@@ -59,3 +59,10 @@ def test_a_long_reason_is_cut() -> None:
 def test_counts_stand_below_each_other_for_people() -> None:
     assert text({"late": 1_200, "len < 0": 7}, 1_207) == "    1,200  late\n        7  len < 0"
     assert text({}, 0) == ""
+
+
+def test_where_most_rows_are_ahead_it_is_said_how_rare_ones_are_taken() -> None:
+    assert "--ahead 14d" in text({"ahead": 30, "late": 29}, 59)
+    assert "--ahead" not in text({"late": 30, "ahead": 30}, 60)
+    assert "--ahead" not in text({"ahead": 9, "late": 1}, 10), "some wrong clocks"
+    assert "--ahead" not in text({}, 0)
