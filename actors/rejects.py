@@ -4,9 +4,10 @@
                             "origin": "r0.1/1.4, plan talkers: map risk=score(len, n)",
                             "row": {"_vs": 17, "len": 8, "n": 0, ...}}
 
-Of a query with `on_error("aside")`. All replicas of a shard set the same rows aside, so each slot
-has a file of its own, and any of them has all. A life that reads rows again, as it began with a
-checkpoint, sets the same rows aside again: a line may be there twice.
+Of a query with `on_error("aside")`. All replicas of a shard set the same rows aside, and each slot
+has a file of its own, of the rows that its lives have read. The file of a slot that was never struck
+has all; a life that began with the state of a peer has not read what came before it, and one that
+began with a checkpoint reads rows again: a line may be there twice.
 
 A file is for people, so it is bounded, and so is what waits to be written: beyond that rows are
 counted only, and that is said.

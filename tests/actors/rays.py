@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -25,6 +25,7 @@ import psutil
 import pyarrow as pa
 import pytest
 import ray
+from ray.exceptions import RayActorError
 
 import gapless as gl
 from gapless.actors.cluster import HEALTH
@@ -257,9 +258,10 @@ def processes_of(name: str) -> list[psutil.Process]:
     """The processes of a job, spares and the root included."""
     found = []
     for each in named(f"{name}/"):
-        handle: Any = ray.get_actor(each, namespace="gapless")
-        about: Any = ray.get(handle.about.remote(), timeout=WAIT_S)
-        found.append(psutil.Process(about.pid))
+        with suppress(RayActorError, ValueError, psutil.NoSuchProcess):  # it dies just now
+            handle: Any = ray.get_actor(each, namespace="gapless")
+            about: Any = ray.get(handle.about.remote(), timeout=WAIT_S)
+            found.append(psutil.Process(about.pid))
     return found
 
 

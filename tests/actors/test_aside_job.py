@@ -93,8 +93,9 @@ def test_rows_that_cannot_be_processed_are_the_same_in_each_replica_and_cost_no_
         end(job)
         written = bad_rows(feed.batches)
         assert kept(tmp_path / "job/rejects/r0.0.jsonl") == written, "each once"
-        of_both_lives = set(kept(tmp_path / "job/rejects/r0.1.jsonl"))
-        assert of_both_lives == set(written), "a row that was read again may be there twice"
+        struck = kept(tmp_path / "job/rejects/r0.1.jsonl")
+        assert set(struck) <= set(written), "not what lies before the state that a life began with"
+        assert max(map(int, struck)) == max(map(int, written))
 
 
 def at_end(feed: Feed) -> int:
