@@ -5,7 +5,7 @@
                             "row": {"_vs": 17, "len": 8, "n": 0, ...}}
 
 Of a query with `on_error("aside")`. All replicas of a shard set the same rows aside, and each slot
-has a file of its own, of the rows that its lives have read. The file of a slot that was never struck
+has a file of its own, of rows that its lives have read. The file of a slot that was never struck
 has all; a life that began with the state of a peer has not read what came before it, and one that
 began with a checkpoint reads rows again: a line may be there twice.
 
