@@ -18,6 +18,7 @@ from gapless.protocol.casts import exact, misfit
 from gapless.protocol.columns import without_views
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.frame import Mask
+from gapless.protocol.lists import normal_type
 
 _is = pa.types
 
@@ -97,8 +98,11 @@ def _kinds(t: pa.DataType) -> Iterator[str]:
 
 
 def _castable(got: pa.DataType, wanted: pa.DataType) -> bool:
+    got = normal_type(got)
     if got == wanted or _is.is_null(got):
         return True
+    if _is.is_list(got) and _is.is_list(wanted):
+        return _castable(got.value_type, wanted.value_type)
     kind = set(_kinds(got))
     if _is.is_integer(got) and (_is.is_floating(wanted) or _is.is_decimal(wanted)):
         return True

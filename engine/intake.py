@@ -36,6 +36,7 @@ from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame, Mask, Times
+from gapless.protocol.nulls import null_rows
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import VS
 
@@ -86,7 +87,9 @@ class Intake:
         self._time = source.schema.payload.get_field_index(source.time)
         self._conform = Conform(source.schema.payload, self._where)
         self._required = source.schema.required
-        self._needed = tuple(dict.fromkeys((self._time, *self._required)))  # no nulls in these
+        required = dict(source.schema.required_fields)
+        required[self._time] = source.schema.payload.field(self._time).with_nullable(False)
+        self._needed = tuple(sorted(required.items(), key=lambda each: each[0] != self._time))
         self._counts = source.schema.payload.field(self._time).type == _INT64
         self._verdict = verdict_of(source.lateness)
         # Groups that close early come out before others: a plan must know (`Properties.ordered`).
@@ -178,11 +181,12 @@ class Intake:
     def _usable(self, raw: pa.RecordBatch) -> list[pa.Array]:
         """The columns of the rows that have a time, and a value that fits wherever one must be."""
         columns, problems = self._conform(raw)
-        for place in self._needed:
-            if columns[place].null_count:
-                missing = columns[place].is_null().to_numpy(zero_copy_only=False)
-                no_time = ": no time" if place == self._time else ""
-                problems.append((f"{self._schema.names[place]} is null{no_time}", missing))
+        for place, field in self._needed:
+            if columns[place].null_count or pa.types.is_nested(field.type):
+                missing = null_rows(field, columns[place]).to_numpy(zero_copy_only=False)
+                if missing.any():
+                    no_time = ": no time" if place == self._time else ""
+                    problems.append((f"{field.name} is null{no_time}", missing))
         if not problems:
             return columns
         left = np.ones(raw.num_rows, np.bool_)

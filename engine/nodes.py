@@ -293,7 +293,7 @@ class TopK(_Node):
             raise Misuse(f"top_k {self.k!r}: a number of rows, 1 to {K_MAX}")
         check_columns("top_k within", self.within, self.input.schema.names)
         t = type_of("top_k by", self.by, self.input.schema.payload)
-        if pa.types.is_null(t) or pa.types.is_struct(t) or pa.types.is_interval(t):
+        if pa.types.is_null(t) or pa.types.is_nested(t) or pa.types.is_interval(t):
             raise ExpressionError(f"top_k by {self.by}: is {t}, whose values have no order")
         self._is(self.input.schema, self.input)
 

@@ -83,6 +83,7 @@ ROWS: tuple[tuple[StreamSchema, tuple[Any, ...]], ...] = (
         ),
         ((True, "A"), 5, (1, 2, 3)),
     ),
+    (StreamSchema({"p": "list<list<string>>", "q": "list<int16>"}), ((None, ("A", None)), (1,))),
 )
 EXPRESSIONS = (
     (col("a") > 0) & ~col("p").is_null() | (col("b") % 7 == 2),

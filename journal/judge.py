@@ -22,6 +22,7 @@ from gapless.journal.segment import span
 from gapless.protocol.columns import take, take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Mask
+from gapless.protocol.nulls import null_rows
 
 _LATE, _AHEAD = "late:", "ahead:"
 
@@ -51,8 +52,8 @@ def parted(
     bad: list[tuple[pa.Array, str]] = []
     for i, field in layout.schema.required_fields:
         column = batch.column(i)
-        if column.null_count or pa.types.is_struct(field.type):
-            bad.append((_has_null(column, field), f"{field.name} is null"))
+        if column.null_count or pa.types.is_nested(field.type):
+            bad.append((null_rows(field, column), f"{field.name} is null"))
     time = batch.column(layout.time)
     if time.null_count:
         bad.append((time.is_null(), f"{layout.time} is null: no time"))
@@ -96,16 +97,6 @@ def _split(batch: pa.RecordBatch, bad: list[tuple[pa.Array, str]]) -> Parted:
     reasons = take(why, pa.array(rejected)).to_pylist()
     kept = take_rows(batch, ~rejected)
     return Parted(kept, take_rows(batch, rejected), reasons, ~rejected, None)
-
-
-def _has_null(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The rows in which a field that is never null is, at whatever level."""
-    bad = pc.and_(column.is_null(), not field.nullable)
-    if pa.types.is_struct(field.type):
-        for i, child in enumerate(field.type):
-            inside = _has_null(column.field(i), child)
-            bad = pc.or_(bad, pc.and_(column.is_valid(), inside))
-    return bad
 
 
 def _text(t: int, kind: pa.DataType) -> str:

@@ -22,8 +22,9 @@ import pyarrow as pa
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-STRUCT_LEVELS_MAX = 32
-"""Levels of structs in a key: readers of a schema recurse, and a schema may come from outside."""
+NESTING_MAX = 32
+"""Levels of structs and lists in a key: readers of a schema recurse, and a schema may come from
+outside."""
 
 _is = pa.types
 _LEAVES: tuple[Callable[[pa.DataType], bool], ...] = (
@@ -46,17 +47,21 @@ def _is_leaf(t: pa.DataType) -> bool:
     return any(accepts(t) for accepts in _LEAVES)
 
 
-def check_type(name: str, t: pa.DataType, level: int = 0) -> None:
+def check_type(name: str, t: pa.DataType, level: int = 0, in_list: bool = False) -> None:
     """Raises `TypeError` unless a column of type `t` may be part of a key."""
+    if level > NESTING_MAX:
+        raise TypeError(f"column {name!r}: types nest deeper than {NESTING_MAX} levels")
+    if in_list and (_is.is_dictionary(t) or _is.is_string_view(t) or _is.is_binary_view(t)):
+        raise TypeError(f"column {name!r}: {t} is not supported in a list; plain values are")
     if _is.is_struct(t):
-        if level >= STRUCT_LEVELS_MAX:
-            raise TypeError(f"column {name!r}: structs nest deeper than {STRUCT_LEVELS_MAX} levels")
         for field in t:
-            check_type(f"{name}.{field.name}", field.type, level + 1)
+            check_type(f"{name}.{field.name}", field.type, level + 1, in_list)
+    elif _is.is_list(t):
+        check_type(f"{name}.{t.value_field.name}", t.value_type, level + 1, in_list=True)
     elif not _is_leaf(t.value_type if _is.is_dictionary(t) else t):
         raise TypeError(
             f"column {name!r}: type {t} is not supported in a key (fixed width, bool, decimal, "
-            "string, binary, dictionaries of these and structs of all of them are)"
+            "string, binary, dictionaries of these, lists and structs of all of them are)"
         )
 
 
@@ -72,6 +77,8 @@ def _essence(t: pa.DataType) -> object:
     """A type without the nullability and the metadata of its fields, to be compared."""
     if _is.is_struct(t):
         return [(field.name, _essence(field.type)) for field in t]
+    if _is.is_list(t):
+        return ["item", _essence(t.value_type)]
     return t
 
 

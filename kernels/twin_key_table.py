@@ -141,7 +141,7 @@ class KeyTable:
         with self._lock:
             n = sys.getsizeof(self._ids) + sys.getsizeof(self._rows) + sys.getsizeof(self._free)
             for row in self._ids:
-                return n + len(self._ids) * (sys.getsizeof(row) + sum(map(sys.getsizeof, row)))
+                return n + len(self._ids) * _size(row)
             return n
 
     @property
@@ -160,3 +160,8 @@ class KeyTable:
             free = {key_id for key_id, row in enumerate(self._rows) if row is None}
             if not free <= set(self._free):
                 raise RuntimeError("twin key table: a free id would never be used again")
+
+
+def _size(value: Any) -> int:
+    inside = sum(map(_size, value)) if isinstance(value, tuple) else 0
+    return sys.getsizeof(value) + inside

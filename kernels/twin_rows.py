@@ -3,12 +3,13 @@
 The twin's counterpart of the native kernel's row layout. Canonical values: integers for integers
 and for the bits of floats (one NaN, one zero), bytes for everything else that has bytes, a tuple
 for a struct, None for a null. None of them depends on Python's own idea of equality of floats,
-decimals or timestamps.
+decimals or timestamps. A list is a tuple of its elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,8 @@ def to_values(array: pa.Array, name: str) -> list[Any]:
             return list(rows)
         valid = array.is_valid().to_pylist()
         return [row if ok else None for row, ok in zip(rows, valid, strict=True)]
+    if _is.is_list(t):
+        return _lists(array, name)
     if _is.is_floating(t):
         array = _one_nan_one_zero(array)
     elif _bare(t) != t:
@@ -80,6 +83,12 @@ def to_values(array: pa.Array, name: str) -> list[Any]:
         values: list[Any] = array.to_numpy().tolist()
         return values
     return list(array.to_pylist())
+
+
+def _lists(array: pa.ListArray, name: str) -> list[Any]:
+    elements = iter(to_values(array.flatten(), f"{name}.{array.type.value_field.name}"))
+    lengths = array.value_lengths().to_pylist()
+    return [None if n is None else tuple(islice(elements, n)) for n in lengths]
 
 
 def _look_up(array: pa.DictionaryArray, name: str) -> list[Any]:
@@ -112,6 +121,11 @@ def _array(values: Sequence[Any], t: pa.DataType) -> pa.Array:
             for i, field in enumerate(t)
         ]
         return pa.StructArray.from_arrays(children, fields=list(t), mask=missing)
+    if _is.is_list(t):
+        elements = _array([v for row in values if row is not None for v in row], t.value_type)
+        ends = np.cumsum([0, *(len(row or ()) for row in values)]).astype(np.int32)
+        missing = pa.array([row is None for row in values], pa.bool_())
+        return pa.ListArray.from_arrays(pa.array(ends), elements, type=t, mask=missing)
     bare = _bare(t)
     array = pa.array(values, bare)
     return array if bare == t else array.view(t)

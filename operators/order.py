@@ -9,12 +9,13 @@ compared column by column, as Arrow sorts them:
     strings, binary            by their bytes
     dictionaries               by their values
     structs                    field by field; a null struct comes last, as every null does
+    lists                      element by element; one that goes on comes after what it begins with
     intervals                  by months, then days, then nanoseconds
 
 Arrow sorts record batches of most of these; the rest (half floats, view layouts, dictionaries,
-intervals, structs, and small decimals, which pyarrow 26 takes but puts in a wrong order) are first
-turned into columns that it sorts in the order above. Payloads that
-compare as equal here are equal by the product's rule, and the other way round: the order is total.
+intervals, structs, lists, and small decimals, which pyarrow 26 takes but puts in a wrong order) are
+first turned into columns that it sorts in the order above. Payloads that compare as equal here are
+equal by the product's rule, and the other way round: the order is total.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.kernels import KeyTable
 from gapless.protocol.columns import has_views, take, without_views
 from gapless.protocol.frame import Times
+from gapless.protocol.lists import elements, lengths
 
 _INTERVAL = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
 """How Arrow lays out a month_day_nano_interval."""
+_RANK = np.dtype(">u4")
+"""More than a column has elements."""
 
 
 def by_time_and_payload(vs: Times, ve: Times, payload: pa.RecordBatch) -> npt.NDArray[np.uint64]:
@@ -54,6 +59,8 @@ def _sortable(column: pa.Array) -> Iterator[pa.Array]:
             yield column.is_null()
         for field in column.flatten():
             yield from _sortable(field)
+    elif pa.types.is_list(t):
+        yield _ranked(column)
     elif pa.types.is_interval(t):
         yield from _interval_parts(column)
     elif pa.types.is_float16(t):
@@ -64,6 +71,21 @@ def _sortable(column: pa.Array) -> Iterator[pa.Array]:
         yield column.cast(without_views(t))
     else:
         yield column
+
+
+def _ranked(column: pa.Array) -> pa.Array:
+    """Lists as bytes in their order: of each element its rank among all, the highest byte first."""
+    inside = pa.RecordBatch.from_arrays([elements(column)], ["item"])
+    known = KeyTable(inside.schema)
+    ids, _ = known.intern(inside)
+    every = known.rows(np.arange(len(known)))
+    nothing = np.zeros(len(known), np.int64)
+    ranks = np.empty(len(known), _RANK)
+    ranks[by_time_and_payload(nothing, nothing, every)] = np.arange(len(known))
+    ends = np.concatenate([[0], np.cumsum(lengths(column))]) * _RANK.itemsize
+    valid = column.is_valid().buffers()[1] if column.null_count else None
+    buffers = [valid, pa.py_buffer(ends), pa.py_buffer(ranks[ids])]
+    return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
 
 
 def _interval_parts(column: pa.Array) -> Iterator[pa.Array]:

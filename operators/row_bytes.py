@@ -6,8 +6,8 @@
     2       "a long text"        23          }  37
     3       "abc"                15             15
 
-Of columns of one width that is a number, of texts it is their lengths. Of all others (lists,
-structs, views) it is the mean of the batch that a row came with.
+Of columns of one width that is a number, of texts it is their lengths, of lists what their elements
+take. Of all others (structs, views) it is the mean of the batch that a row came with.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.kernels.keys import Ids
+from gapless.protocol.lists import elements, lengths
 
 OFFSET_BYTES = 4
 """What a value of a column of no one width takes beside itself."""
@@ -63,7 +64,20 @@ def _beside_offsets(column: pa.Array) -> Ids | int:
     if _has_length(column.type):
         lengths: Ids = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
         return lengths
-    return int(column.nbytes) // len(column)
+    if pa.types.is_list(column.type):
+        return _of_lists(column)
+    return int(column.nbytes) // len(column) if len(column) else 0
+
+
+def _of_lists(column: pa.ListArray) -> Ids:
+    counts, width = lengths(column), _width(column.type.value_type)
+    if width is not None:
+        return counts * width
+    inside = elements(column)
+    each = np.broadcast_to(OFFSET_BYTES + _beside_offsets(inside), len(inside))
+    upto, ends = np.concatenate([[0], np.cumsum(each)]), np.cumsum(counts)
+    found: Ids = upto[ends] - upto[ends - counts]
+    return found
 
 
 def _width(t: pa.DataType) -> int | None:

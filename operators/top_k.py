@@ -56,7 +56,7 @@ class TopK(PerSnapshot):
         if not 1 <= k <= K_MAX:
             raise Misuse(f"top {k}: from 1 to {K_MAX} rows")
         ranked = by.type(schema.payload)
-        if pa.types.is_struct(ranked) or pa.types.is_interval(ranked):
+        if pa.types.is_nested(ranked) or pa.types.is_interval(ranked):
             raise SchemaError(f"top_k by {by}: values of type {ranked} have no largest")
         super().__init__(schema, within)
         self._k = k

@@ -4,6 +4,7 @@
     timestamp[us] .000500       timestamp[ms]      does not fit: nothing is cut
     double 0.1, 1e300           float              the nearest float, and 1e300 does not fit
     decimal 2.505               decimal(10, 2)     does not fit
+    list [7, 70000]             list<int16>        does not fit, as one of its elements
 
 A value that does not fit is null in the result, and true in the mask beside it. The one thing that
 is rounded is a float, which becomes the nearest of a narrower width; but none becomes infinite.
@@ -25,6 +26,7 @@ import pyarrow.compute as pc
 
 from gapless.protocol.columns import without_views
 from gapless.protocol.errors import SchemaError
+from gapless.protocol.lists import elements, lengths, list_of, normal
 
 Mask = npt.NDArray[np.bool_]
 
@@ -48,6 +50,9 @@ class Made(NamedTuple):
     """True for each row whose value does not fit: it is null in the column. None: all fit."""
 
 
+_Make = Callable[[pa.Array, pa.DataType], tuple[pa.Array, Mask | None]]
+
+
 def misfit(name: str, t: pa.DataType, shown: str = "the value") -> str:
     """Why a row is none, one of whose values does not become its column's type: the same words
     wherever rows come in.
@@ -61,9 +66,12 @@ def exact(column: pa.Array, t: pa.DataType) -> Made:
     Raises `SchemaError` where the types are not of one kind, or the values are more than the
     indices of a dictionary can count.
     """
+    column = normal(column)  # not by a cast: Arrow makes other lists of slices of some layouts
     given = column.type
     if given == t:
         return Made(column, None)
+    if _is.is_list(given) and _is.is_list(t):
+        return by_elements(column, t, exact)
     if _is.is_null(given):
         return Made(pa.nulls(len(column), t), None)
     if _is.is_dictionary(given):
@@ -77,6 +85,21 @@ def exact(column: pa.Array, t: pa.DataType) -> Made:
         if is_given(given) and is_wanted(t):
             return _without(column, t, find(column, t))
     return _cast(column, t)
+
+
+def by_elements(column: pa.ListArray, t: pa.ListType, make: _Make) -> Made:
+    """Lists whose elements `make` gives their new type; one misfits where one of its elements does.
+
+    So Arrow casts no list: its cast of a slice looks at all that the slice's parent has.
+    """
+    inside, wrong = make(elements(column), t.value_type)
+    counts = lengths(column)
+    missing, misfits = column.is_null(), None
+    if wrong is not None:
+        misfits = np.zeros(len(column), np.bool_)
+        misfits[np.repeat(np.arange(len(column)), counts)[wrong]] = True
+        missing = pc.or_(missing, pa.array(misfits))
+    return Made(list_of(inside, counts, t, missing), misfits)
 
 
 def decoded(column: pa.DictionaryArray) -> pa.Array:

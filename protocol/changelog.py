@@ -32,7 +32,8 @@ import pyarrow.compute as pc
 from gapless.protocol.columns import has_views, take_rows, without_views
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import ChangeError, FrameError, Misuse, SchemaError
-from gapless.protocol.frame import Frame, Mask, Times, check_nulls
+from gapless.protocol.frame import Frame, Mask, Times
+from gapless.protocol.nulls import check_nulls
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.values import payload_tuples
 

@@ -1,6 +1,7 @@
 """What Arrow cannot do, or does wastefully, with columns of some types that a payload may have.
 
 - `take` and `filter` do not know the view layouts (string_view, binary_view), nor structs of them.
+  In lists there are none (`lists.py`).
 - Arrow writes a sliced column without its parent's bytes, but not one in a view layout (its data
   buffers go whole) nor a dictionary (all its values go). `compact` leaves what the rows need.
 """

@@ -43,8 +43,9 @@ from gapless.protocol import documents
 from gapless.protocol.columns import compact
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import DecodeError, FrameError, Misuse, SchemaError, Truncated
-from gapless.protocol.frame import Frame, check_nulls
+from gapless.protocol.frame import Frame
 from gapless.protocol.ipc_guard import ROWS_MAX, STREAM_END, BatchReader
+from gapless.protocol.nulls import check_nulls
 from gapless.protocol.schema import StreamSchema
 
 MAGIC = b"GAPL"

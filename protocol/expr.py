@@ -45,6 +45,7 @@ from gapless.protocol.functions import (
     option_text,
     option_to_plain,
 )
+from gapless.protocol.lists import normal
 from gapless.protocol.plain import (
     PLAIN,
     column,
@@ -115,11 +116,11 @@ class Expr:
             value = self._value(batch)
             if isinstance(value, pa.Scalar):
                 value = pa.repeat(value, batch.num_rows)
+            return normal(value)
         except ExpressionError:
             raise
         except ARROW_ERRORS as e:
             raise ExpressionError(f"{self}: {e}") from None
-        return value
 
     def type(self, schema: pa.Schema) -> pa.DataType:
         """The type of its answers over batches of `schema`; raises where it does not fit them."""
@@ -485,7 +486,7 @@ def _scalar(value: Any, t: pa.DataType) -> pa.Scalar:
         t = t.value_type
     if isinstance(value, pa.Scalar):
         return value.cast(t)
-    if pa.types.is_struct(t) and isinstance(value, tuple):
+    if pa.types.is_nested(t) and isinstance(value, tuple):
         return from_values([value], t)[0]
     return pa.scalar(value, t)
 

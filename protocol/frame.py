@@ -36,6 +36,7 @@ from gapless.protocol.elements import (
     format_time,
 )
 from gapless.protocol.errors import FrameError, SchemaError
+from gapless.protocol.nulls import check_nulls
 from gapless.protocol.schema import TIME_COLUMNS, UNIT_KEY, StreamSchema
 from gapless.protocol.values import from_values, payload_tuples
 
@@ -61,8 +62,7 @@ class Frame:
     ) -> None:
         if schema is None:
             schema = StreamSchema.of_batch(batch.schema)
-        else:
-            batch = _with_schema(batch, schema)
+        batch = _with_schema(batch, schema)
         if stable is not None:
             stable = check_stable(stable)
         self._fill(batch, stable, schema)
@@ -423,17 +423,6 @@ def _with_schema(batch: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
     if unit != schema.time_unit.encode():
         raise SchemaError(f"time unit: expected {schema.time_unit}, got {unit.decode()}")
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema.arrow)
-
-
-def check_nulls(field: pa.Field, column: pa.Array) -> None:
-    """Raises `FrameError` where a field that is not nullable holds a null, also inside structs."""
-    if not field.nullable and column.null_count:
-        raise FrameError(f"column {field.name}: nulls in a column that is not nullable")
-    if pa.types.is_struct(field.type):
-        present = column.is_valid() if column.null_count else None
-        for i, child in enumerate(field.type):
-            values = column.field(i)
-            check_nulls(child, values if present is None else take(values, present))
 
 
 def _schema_difference(got: pa.Schema, wanted: pa.Schema) -> str:

@@ -26,6 +26,7 @@ from gapless.protocol.columns import without_views
 from gapless.protocol.comparisons import COMPARES, compared, is_exact
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import DecodeError, ExpressionError
+from gapless.protocol.lists import normal, own
 from gapless.protocol.plain import (
     PLAIN,
     column,
@@ -143,6 +144,8 @@ def evaluate(function: str, values: Sequence[Any], built: Any) -> Any:
         return pc.divide_checked(*(pc.cast(v, pa.float64(), safe=False) for v in values))
     if function == "floor_divide":
         return _floor_divide(*values)
+    if function == "cast":
+        values = [own(normal(values[0]))] if isinstance(values[0], pa.Array) else values
     if function in _LOOKS_UP:
         if isinstance(built, _Untyped):
             return built.look_up(function, values[0])

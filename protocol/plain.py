@@ -4,7 +4,7 @@
     decimal128(5, 2)           b"..."                          any other: an Arrow schema message
     7, 1.5, "A", b"A", None    as they are
     Decimal("1.50")            {"decimal": "1.50"}
-    (1, "A")                   {"struct": [1, "A"]}            a struct, an interval
+    (1, "A")                   {"struct": [1, "A"]}            a struct, a list, an interval
 
 Values are canonical ones (see `values`): timestamps are ticks, dictionaries are decoded. Reading
 takes bytes from anybody: each failure is a `DecodeError`.

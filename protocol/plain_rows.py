@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.protocol.columns import without_views
+from gapless.protocol.lists import elements
 from gapless.protocol.values import to_values
 
 NO_FORM = (OverflowError, ValueError, LookupError, pa.ArrowException)
@@ -38,6 +39,8 @@ def plain_column(column: pa.Array) -> list[Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, list):
+        return list(map(_plain, value))
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
@@ -51,6 +54,9 @@ def _shown(value: pa.Array) -> Any:
     if pa.types.is_struct(t):
         fields = zip(t, value.flatten(), strict=True)
         return str({field.name: _shown(child) for field, child in fields})
+    if pa.types.is_list(t):
+        inside = elements(value)
+        return [_shown(inside.slice(i, 1)) for i in range(len(inside))]
     if pa.types.is_dictionary(t):
         return _shown(value.dictionary.slice(value.indices[0].as_py(), 1))
     if pa.types.is_temporal(t):

@@ -24,11 +24,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.protocol.columns import without_views
+from gapless.protocol.columns import take, without_views
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import DecodeError, FrameError, Misuse
 from gapless.protocol.frame import Mask
+from gapless.protocol.lists import elements, lengths
 from gapless.protocol.plain import value_from_plain, value_to_plain
 from gapless.protocol.values import canonical_float, from_values, ticks_type
 
@@ -160,6 +161,8 @@ def _equals(column: pa.Array, name: str, value: Any) -> Mask:
         for i, field in enumerate(t):
             mask &= _equals(column.field(i), f"{name}.{field.name}", value[i])
         return mask
+    if pa.types.is_list(t):
+        return _is_list(column, name, value)
     try:
         wanted = from_values([value], t)
     except FrameError as e:
@@ -173,6 +176,21 @@ def _equals(column: pa.Array, name: str, value: Any) -> Mask:
         column, wanted = (a.view(pa.binary(16)) for a in (column, wanted))
     plain = without_views(column.type)
     return _as_mask(pc.equal(column.cast(plain), wanted.cast(plain)[0]))
+
+
+def _is_list(column: pa.Array, name: str, value: Any) -> Mask:
+    """True where a list has these elements: the nth of all that may still be it, then the next."""
+    if not isinstance(value, tuple):
+        raise Misuse(f"punctuation: {name} is {column.type}, not {value!r}")
+    counts, inside = lengths(column), elements(column)
+    starts = np.cumsum(counts) - counts
+    rows = (_as_mask(column.is_valid()) & (counts == len(value))).nonzero()[0]
+    for place, item in enumerate(value):
+        nth = take(inside, pa.array(starts[rows] + place))
+        rows = rows[_equals(nth, f"{name}.item", item)]
+    mask = np.zeros(len(column), np.bool_)
+    mask[rows] = True
+    return mask
 
 
 def _as_mask(answers: pa.Array) -> Mask:

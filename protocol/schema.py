@@ -5,8 +5,9 @@ more, in front: `_vs`, `_ve` and `_was`, int64 and never null (a nullable int64 
 float64 in numpy, which has no room for INF).
 
 Payload types are those whose equality is exact and whose bytes decide it: fixed width, bool,
-decimal, string and binary in every layout, dictionaries of those, structs of all of these. Lists,
-maps and unions are refused here, when the schema is made, with a sentence that says so.
+decimal, string and binary in every layout, dictionaries of those, lists and structs of all of
+these. Maps and unions are refused here, when the schema is made, with a sentence that says so. Of a
+list's layouts a schema has one: `large_list<string>` is `list<string>` in it (`lists.py`).
 
 The fingerprint names a schema in journals and on the wire: the same fields, types and unit give
 the same sixteen bytes in every process.
@@ -15,7 +16,7 @@ the same sixteen bytes in every process.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from gapless.protocol.columns import can_shrink, has_views
 from gapless.protocol.errors import SchemaError
+from gapless.protocol.lists import is_list, normal_type
 from gapless.protocol.type_text import type_of_text
 from gapless.protocol.values import from_values
 
@@ -36,7 +38,7 @@ DICTIONARY_INDEX_BITS_MIN = 32
 """Bits of a dictionary's index: each frame may have its own dictionary, what is gathered from many
 of them has all their values, and would not fit narrow indices at some unlucky moment."""
 NESTING_MAX = 16
-"""Levels of structs inside structs."""
+"""Levels of structs and lists inside structs and lists."""
 FIXED_BYTES_MAX = 1 << 16
 """Bytes of one fixed-size binary value: each row takes them, null or not."""
 _DIGITS_MAX = {32: 9, 64: 18, 128: 38, 256: 76}
@@ -65,10 +67,11 @@ class StreamSchema:
         if time_unit not in TIME_UNITS:
             raise SchemaError(f"time unit {time_unit!r}: use one of {', '.join(TIME_UNITS)}")
         try:
+            payload = pa.schema([_normal(field) for field in payload])
             _check_fields(payload)
         except UnicodeDecodeError as e:  # Arrow takes any bytes that a file has for a name
             raise SchemaError(f"a name or time zone in the payload is no UTF-8 text: {e}") from None
-        self._payload = pa.schema([field.remove_metadata() for field in payload])
+        self._payload = payload
         self._time_unit = time_unit
 
     @property
@@ -181,8 +184,14 @@ def _check_fields(payload: pa.Schema) -> None:
         check_type(field.name, field.type)
 
 
+def _normal(field: pa.Field) -> pa.Field:
+    return field.with_type(normal_type(field.type)).remove_metadata()
+
+
 def _has_required(field: pa.Field) -> bool:
-    inner = field.type if pa.types.is_struct(field.type) else ()
+    inner: Iterable[pa.Field] = field.type if pa.types.is_struct(field.type) else ()
+    if pa.types.is_list(field.type):
+        inner = (field.type.value_field,)
     return not field.nullable or any(map(_has_required, inner))
 
 
@@ -191,6 +200,8 @@ def _described(field: pa.Field) -> tuple[Any, ...]:
     t = field.type
     if pa.types.is_struct(t):
         return field.name, field.nullable, "struct", *map(_described, t)
+    if pa.types.is_list(t):
+        return field.name, field.nullable, "list", _described(t.value_field)
     return field.name, field.nullable, str(t)
 
 
@@ -207,7 +218,7 @@ def check_type(name: str, t: pa.DataType, depth: int = 0) -> None:
     """Raises `SchemaError` unless columns of type `t` may stand in a payload."""
     types = pa.types
     if depth > NESTING_MAX:
-        raise SchemaError(f"column {name!r}: structs nest deeper than {NESTING_MAX} levels")
+        raise SchemaError(f"column {name!r}: types nest deeper than {NESTING_MAX} levels")
     if types.is_struct(t):
         if t.num_fields == 0:
             raise SchemaError(f"column {name!r}: a struct without fields")
@@ -215,8 +226,12 @@ def check_type(name: str, t: pa.DataType, depth: int = 0) -> None:
             raise SchemaError(f"column {name!r}: a struct whose fields share a name")
         for field in t:
             check_type(f"{name}.{field.name}", field.type, depth + 1)
+    elif is_list(t):
+        check_type(f"{name}.item", t.value_type, depth + 1)  # first, for it bounds what is below
+        if not normal_type(t).equals(t):
+            raise SchemaError(f"column {name!r}: {t} is not supported; use {normal_type(t)}")
     elif types.is_dictionary(t):
-        if types.is_dictionary(t.value_type) or types.is_struct(t.value_type):
+        if types.is_dictionary(t.value_type) or types.is_nested(t.value_type):
             raise SchemaError(f"column {name!r}: {t} is not supported; decode the dictionary")
         if t.index_type.bit_width < DICTIONARY_INDEX_BITS_MIN:
             raise SchemaError(
@@ -253,5 +268,5 @@ def _check_leaf(name: str, t: pa.DataType) -> None:
     ):
         raise SchemaError(
             f"column {name!r}: type {t} is not supported in a payload "
-            "(fixed width, bool, decimal, string, binary, dictionary, struct are)"
+            "(fixed width, bool, decimal, string, binary, dictionary, list, struct are)"
         )

@@ -3,7 +3,8 @@
     ins(A,6,20) adj(A,6,20,30) stable(11)      insert, adjust (vs, was, ve), stable
     ins((A,1),6,inf) stable(inf)               two payload columns; no end; the end of the stream
 
-A payload of one column stands bare, several stand in parentheses, a struct in braces: `{1,x}`.
+A payload of one column stands bare, several stand in parentheses, a struct's fields or a list's
+elements in braces: `{1,x}`, `{}`.
 Values by column type:
 
     string      A   "with, space"   null         a word, or a JSON string
@@ -182,6 +183,8 @@ class _Parser:
             return self._value(t.value_type)
         if types.is_struct(t):
             return self._values("{", [field.type for field in t], "}")
+        if types.is_list(t):
+            return self._list(t.value_type)
         if types.is_interval(t):
             return self._values("{", [pa.int32(), pa.int32(), pa.int64()], "}")
         if types.is_string(t) or types.is_large_string(t) or types.is_string_view(t):
@@ -195,6 +198,16 @@ class _Parser:
         if types.is_integer(t) or types.is_temporal(t):
             return self._integer("an integer")
         return self._scalar("bytes", lambda w: bytes.fromhex(w[2:-1]), "bytes: x'00ff'")
+
+    def _list(self, t: pa.DataType) -> tuple[Any, ...]:
+        self._mark("{")
+        values: list[Any] = []
+        while self._kind != "mark" or self._token != "}":
+            if values:
+                self._mark(",")
+            values.append(self._value(t))
+        self._mark("}")
+        return tuple(values)
 
     def _string(self) -> str:
         if self._kind == "word":

@@ -4,9 +4,9 @@ Used where a person or a slow twin looks at rows one by one: elements, the text 
 
 Canonical means: two payloads are equal under the product's rule exactly when their Python tuples
 are equal and hash alike. So every NaN is the one object `math.nan` (tuples compare by identity
-first), -0.0 becomes 0.0, a struct is a tuple of its fields, a dictionary is decoded, and dates,
-times, timestamps and durations are integer counts of their unit, because Python's own types lose
-nanoseconds and time zones.
+first), -0.0 becomes 0.0, a struct is a tuple of its fields, a list one of its elements, a
+dictionary is decoded, and dates, times, timestamps and durations are integer counts of their unit,
+because Python's own types lose nanoseconds and time zones.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from gapless.protocol.errors import FrameError
+from gapless.protocol.lists import elements, list_of
 
 
 def canonical_float(x: float) -> float:
@@ -48,6 +50,10 @@ def to_values(array: pa.Array) -> list[Any]:
         if array.null_count == 0:
             return list(rows)
         return [v if ok else None for v, ok in zip(rows, array.is_valid().to_pylist(), strict=True)]
+    if pa.types.is_list(t):
+        items = iter(to_values(elements(array)))
+        lengths = array.value_lengths().to_pylist()
+        return [None if n is None else tuple(islice(items, n)) for n in lengths]
     if pa.types.is_floating(t):
         return [None if x is None else canonical_float(float(x)) for x in array.to_pylist()]
     return list(array.to_pylist())
@@ -89,9 +95,20 @@ def _from_values(values: Sequence[Any], t: pa.DataType) -> pa.Array:
         ]
         missing = pa.array([v is None for v in values], pa.bool_())
         return pa.StructArray.from_arrays(children, fields=list(t), mask=missing)
+    if pa.types.is_list(t):
+        return _lists(values, t)
     if pa.types.is_float16(t):
         return pa.array([None if v is None else np.float16(v) for v in values], t)
     return pa.array(values, t)
+
+
+def _lists(values: Sequence[Any], t: pa.DataType) -> pa.Array:
+    for v in values:
+        if v is not None and not isinstance(v, list | tuple):  # a text has a length, too
+            raise TypeError(f"a list is a list or a tuple, not {v!r:.40}")
+    inside = _from_values([item for v in values for item in v or ()], t.value_type)
+    counts = np.array([len(v or ()) for v in values], np.int64)
+    return list_of(inside, counts, t, pa.array([v is None for v in values], pa.bool_()))
 
 
 def payload_tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:

@@ -9,15 +9,16 @@
 One msgpack map, a list a column, as many values in each as there are rows. Times are integers in
 the stream's unit. A payload value is written as its Arrow type says: integers and floats as such,
 bool, string as str, binary as bin, timestamps, dates and durations as an integer of their unit,
-decimals as their text, a struct as the list of its fields' values, an interval as that of its
-months, days and nanoseconds. nil is null. docs/sidecar.md has it byte by byte.
+decimals as their text, a list as a list, a struct as that of its fields' values, an interval as
+that of its months, days and nanoseconds. nil is null. docs/sidecar.md has it byte by byte.
 
-It is read by columns: Python looks at single values only of decimals, structs and intervals.
+It is read by columns: Python looks at single values only of decimals, structs, lists and intervals.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import msgpack
@@ -28,6 +29,7 @@ from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DecodeError, FrameError
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.ipc_guard import ROWS_MAX
+from gapless.protocol.lists import list_of
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.values import from_values, ticks_type, to_values
 
@@ -132,13 +134,7 @@ def _column(columns: dict[str, Any], field: pa.Field, rows: int) -> pa.Array:
         raise DecodeError(f"column {name!r}", f"{len(listed)} values", rows)
     t = field.type
     try:
-        if _is_simple(t):
-            ticks = ticks_type(t)
-            _check_kinds(listed, t)
-            array = pa.array(listed, t) if ticks is None else pa.array(listed, ticks).view(t)
-            array.validate(full=True)  # a time of day within the day, a date64 of whole days, ...
-            return array
-        return from_values([_read(v, t) for v in listed], t, name)
+        return _array(listed, t)
     except _MISFITS as e:
         raise DecodeError(f"column {name!r}", f"does not fit {t}: {e}") from None
 
@@ -155,12 +151,29 @@ _MISFITS = (
 """What making a column of a stranger's values may raise."""
 
 
+def _array(listed: list[Any], t: pa.DataType) -> pa.Array:
+    if pa.types.is_list(t):
+        wrong = set(map(type, listed)) - {list, type(None)}
+        if wrong:
+            raise ValueError(f"a value is a {wrong.pop().__name__}, and no list")
+        counts = np.fromiter((len(v or ()) for v in listed), np.int64, len(listed))
+        inside = _array(list(chain.from_iterable(v or () for v in listed)), t.value_type)
+        return list_of(inside, counts, t, pa.array([v is None for v in listed], pa.bool_()))
+    if not _is_simple(t):
+        return from_values([_read(v, t) for v in listed], t)
+    ticks = ticks_type(t)
+    _check_kinds(listed, t)
+    array = pa.array(listed, t) if ticks is None else pa.array(listed, ticks).view(t)
+    array.validate(full=True)  # a time of day within the day, a date64 of whole days, ...
+    return array
+
+
 def _is_simple(t: pa.DataType) -> bool:
     """Whether a list of msgpack values is what Arrow makes a column of by itself."""
     types = pa.types
     return not (
         types.is_decimal(t)
-        or types.is_struct(t)
+        or types.is_nested(t)
         or types.is_dictionary(t)
         or types.is_float16(t)
         or types.is_interval(t)
@@ -200,6 +213,10 @@ def _read(value: Any, t: pa.DataType) -> Any:
         if not isinstance(value, list) or len(value) != t.num_fields:
             raise ValueError(f"{value!r:.40} is no list of {t.num_fields} values")
         return tuple(_read(v, field.type) for v, field in zip(value, t, strict=True))
+    if pa.types.is_list(t):
+        if not isinstance(value, list):
+            raise ValueError(f"{value!r:.40} is no list")
+        return tuple(_read(v, t.value_type) for v in value)
     if pa.types.is_interval(t):
         if not isinstance(value, list) or list(map(type, value)) != [int] * 3:
             raise ValueError(f"{value!r:.40} is no list of months, days and nanoseconds")
@@ -219,4 +236,6 @@ def _write(value: Any, t: pa.DataType) -> Any:
         return str(value)
     if pa.types.is_struct(t):
         return [_write(v, field.type) for v, field in zip(value, t, strict=True)]
+    if pa.types.is_list(t):
+        return [_write(v, t.value_type) for v in value]
     return value

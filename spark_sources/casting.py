@@ -198,12 +198,31 @@ def _is_binary(t: pa.DataType) -> bool:
     return spark_type("", t).typeName() == "binary"
 
 
+def _list(column: Column, given: pa.DataType, wanted: pa.DataType) -> Cast:
+    """Element by element; a list misfits where one of its elements does."""
+
+    def item(value: Column) -> Cast:
+        return cast("item", value, given.value_type, wanted.value_type)
+
+    value = F.transform(column, lambda each: item(each).value)
+    if item(F.lit(None)).misfits is None:
+        return Cast(value, None)
+
+    def misfits(each: Column) -> Column:
+        found = item(each).misfits
+        return F.lit(False) if found is None else F.coalesce(found, F.lit(False))
+
+    bad = F.exists(column, misfits)
+    return Cast(F.when(~bad, value), bad)
+
+
 _FORMS: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool], _Form]] = [
     (_is_text, _is_text, _as_text),
     (_is_text, pa.types.is_dictionary, lambda c, g, w: cast("", c, g, w.value_type)),
     (_is_text, pa.types.is_decimal, _text_decimal),
     (_is_text, pa.types.is_date, _text_date),
     (_is_text, pa.types.is_timestamp, _text_time),
+    (pa.types.is_list, pa.types.is_list, _list),
     (_is_text, _is_scalar, _plain),
     (_is_number, _is_number, _number),
     (_is_number, pa.types.is_boolean, _number),

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.protocol.casts import by_elements
 from gapless.protocol.errors import BadData
 from gapless.spark_sources.spark_types import PER_SECOND
 
@@ -40,6 +41,8 @@ def conformed(array: pa.Array, t: pa.DataType) -> Conformed:
         return Conformed(array, None)
     if pa.types.is_struct(t):
         return _struct(array, t)
+    if pa.types.is_list(t):
+        return Conformed(*by_elements(array, t, conformed))
     if pa.types.is_dictionary(t):
         values, bad = conformed(array, t.value_type)
         encoded = values.dictionary_encode()

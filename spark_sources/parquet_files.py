@@ -6,7 +6,7 @@ Spark reads some of Arrow's types as others. What a journal gets, if nobody says
     dictionary<string>, large_string      string
     timestamp[ns]                         timestamp[us]: Spark has no nanoseconds
     INT96, as older writers have it       timestamp[us, tz=UTC]
-    lists, maps, durations, time32        nothing: name the other columns in a schema
+    maps, durations, time32               nothing: name the other columns in a schema
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from gapless.protocol.errors import BadData, Misuse
+from gapless.protocol.lists import is_list
 
 NANOS = b"gapless.nanos"
 """Marks a column that Spark reads as a count of nanoseconds."""
@@ -108,15 +109,18 @@ def _type(t: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_struct(t):
         return pa.struct([pa.field(each.name, _type(each.type), each.nullable) for each in t])
+    if is_list(t):
+        return pa.list_(pa.field("item", _type(t.value_type), t.value_field.nullable))
     return t
 
 
 def unreadable(t: pa.DataType) -> bool:
     """Whether Spark does not read such a column, or not as what it is."""
-    if pa.types.is_struct(t):
+    if pa.types.is_struct(t) or is_list(t):
+        inside = list(t) if pa.types.is_struct(t) else [t.value_field]
         return any(
             unreadable(each.type) or (pa.types.is_timestamp(each.type) and each.type.unit == "ns")
-            for each in t
+            for each in inside
         )
     return bool(
         pa.types.is_duration(t)

@@ -240,7 +240,7 @@ def _shown(column: Column, field: pa.Field) -> Column:
     """JSON's own kinds as they are, all else as text."""
     t = field.type
     plain = pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_boolean(t)
-    return column if plain or pa.types.is_struct(t) else column.cast("string")
+    return column if plain or pa.types.is_nested(t) else column.cast("string")
 
 
 def _with_reject(frame: DataFrame, job: Job, required: list[str]) -> DataFrame:

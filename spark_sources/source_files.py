@@ -226,6 +226,8 @@ def suggestion(path: str, format_: Format) -> str:
 def _suggested(t: pa.DataType) -> str:
     if pa.types.is_timestamp(t):
         return "timestamp[ms]" if t.tz is None else "timestamp[ms, tz=UTC]"
+    if pa.types.is_list(t):
+        return f"list<{_suggested(t.value_type)}>"
     if pa.types.is_null(t) or pa.types.is_nested(t):
         return "string"
     return str(t)

@@ -12,7 +12,7 @@
     timestamp with a zone           timestamp: an instant; Spark counts microseconds, the journal
     timestamp without               timestamp_ntz      its own unit (conform.py)
     duration                        interval day to second
-    dictionary, struct              what its values have; struct
+    dictionary, struct, list        what its values have; struct; array
 
 A journal that Spark makes without being told the columns gets the Arrow types that Spark itself
 sends: integers as they are, timestamps in microseconds. Being told is the `columns` option: a list
@@ -33,6 +33,7 @@ from pyspark.sql import types as st
 from gapless.journal.layout import Layout
 from gapless.protocol import plain, type_text
 from gapless.protocol.errors import DecodeError, SchemaError
+from gapless.protocol.lists import is_list
 from gapless.protocol.schema import TIME_COLUMNS
 
 SPARK_DIGITS_MAX = 38
@@ -87,6 +88,8 @@ def spark_type(name: str, t: pa.DataType) -> st.DataType:
     if pa.types.is_struct(t):
         fields = [(f.name, spark_type(f"{name}.{f.name}", f.type), f.nullable) for f in t]
         return st.StructType([st.StructField(*field) for field in fields])
+    if is_list(t):
+        return st.ArrayType(spark_type(f"{name}.item", t.value_type), t.value_field.nullable)
     if pa.types.is_dictionary(t):
         return spark_type(name, t.value_type)
     if pa.types.is_timestamp(t):
@@ -126,13 +129,16 @@ def arrow_type(name: str, t: st.DataType) -> pa.DataType:
         return pa.struct(
             [pa.field(f.name, arrow_type(f"{name}.{f.name}", f.dataType), f.nullable) for f in t]
         )
+    if isinstance(t, st.ArrayType):
+        item = arrow_type(f"{name}.item", t.elementType)
+        return pa.list_(pa.field("item", item, t.containsNull))
     for arrow, spark in _SIMPLE:
         if type(spark) is type(t):
             return arrow
     raise SchemaError(
         f"column {name!r}: {t.simpleString()} is nothing that a stream can carry (bool, numbers, "
-        "decimal, string, binary, dates and times, structs of these are); select it away, or make "
-        "it a string"
+        "decimal, string, binary, dates and times, lists and structs of these are); select it "
+        "away, or make it a string"
     )
 
 
@@ -156,6 +162,8 @@ def check_writable(name: str, given: st.DataType, t: pa.DataType) -> None:
             )
         for field, inner in zip(given, t, strict=True):
             check_writable(f"{name}.{field.name}", field.dataType, inner.type)
+    elif isinstance(given, st.ArrayType) and pa.types.is_list(t):
+        check_writable(f"{name}.item", given.elementType, t.value_type)
     elif not _means_the_same(given, wanted, t):
         raise SchemaError(
             f"column {name!r} is {given.simpleString()}, and the journal has {t}: cast it to "

@@ -5,14 +5,11 @@
 #include <stdexcept>
 #include <string>
 
+#include "lists.hpp"
+#include "values.hpp"
+
 namespace gapless {
 namespace {
-
-[[noreturn]] void bad(const Node& node, const std::string& problem) {
-  throw std::invalid_argument("column '" + node.path + "': " + problem);
-}
-
-bool bit(const uint8_t* bits, size_t at) { return bits[at / 8] >> (at % 8) & 1; }
 
 bool any_zero(const uint8_t* bits, size_t first, size_t count) {
   size_t i = 0;
@@ -23,31 +20,6 @@ bool any_zero(const uint8_t* bits, size_t first, size_t count) {
   for (; i < count; ++i)
     if (!bit(bits, first + i)) return true;
   return false;
-}
-
-const uint8_t* buffer(const ArrowArray& array, int64_t i) {
-  return static_cast<const uint8_t*>(array.buffers[i]);
-}
-
-// The validity bitmap, or null where the array says that nothing is null.
-const uint8_t* validity_of(const ArrowArray& array) {
-  return array.null_count == 0 ? nullptr : buffer(array, 0);
-}
-
-uint16_t canonical(uint16_t half) {
-  const unsigned magnitude = half & 0x7fffu;
-  if (magnitude > 0x7c00u) return 0x7e00u;
-  return magnitude == 0 ? uint16_t{0} : half;
-}
-uint32_t canonical(uint32_t single) {
-  const uint32_t magnitude = single & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return 0x7fc00000u;
-  return magnitude == 0 ? 0 : single;
-}
-uint64_t canonical(uint64_t number) {
-  const uint64_t magnitude = number & 0x7fffffffffffffffu;
-  if (magnitude > 0x7ff0000000000000u) return 0x7ff8000000000000u;
-  return magnitude == 0 ? 0 : number;
 }
 
 template <size_t N>
@@ -90,16 +62,6 @@ size_t index_at(const Node& node, const uint8_t* indices, size_t at, size_t size
     bad(node, "dictionary index " + std::to_string(index) + " of a dictionary of " +
                   std::to_string(size));
   return static_cast<size_t>(index);
-}
-
-template <class Offset>
-Span text_at(const Node& node, const ArrowArray& array, size_t at) {
-  const uint8_t* offsets = buffer(array, 1);
-  const auto begin = load<Offset>(offsets + at * sizeof(Offset));
-  const auto end = load<Offset>(offsets + (at + 1) * sizeof(Offset));
-  if (begin < 0 || end < begin) bad(node, "string offsets that run backwards");
-  if (static_cast<uint64_t>(end - begin) > UINT32_MAX) bad(node, "a value of more than 4 GB");
-  return {buffer(array, 2) + begin, static_cast<uint32_t>(end - begin)};
 }
 
 // 4-byte length, then either up to 12 bytes, or 4 of them, the number of a buffer and an offset.
@@ -180,6 +142,7 @@ void Batch::open(size_t index, const ArrowArray& array, size_t first) {
   any_null_ |= column.masked;
   if (column.masked) column.mask.resize(std::min(rows_, BLOCK_ROWS));
   if (is_dictionary) column.positions.resize(std::min(rows_, BLOCK_ROWS));
+  if (node.kind == Kind::list) check_list(node, array);
   if (node.kind != Kind::structure) return;
   size_t child = 0;
   for (size_t below = index + 1; below < layout_.nodes.size(); ++below) {
@@ -199,7 +162,9 @@ void Batch::encode(size_t begin, size_t count, size_t key_words, Block& out,
     if (column.masked) fill_mask(column, begin, count);
     if (column.indices != nullptr) look_up(column, begin, count);
     if (column.masked) write_nulls(column, node, count, key_words, out);
-    if (column.node->is_variable())
+    if (column.node->kind == Kind::list)
+      write_lists(column, begin, count, key_words, out);
+    else if (column.node->is_variable())
       write_spans(column, begin, count, key_words, out);
     else if (column.node->kind != Kind::structure)
       write_values(column, begin, count, key_words, out);
@@ -293,6 +258,28 @@ void Batch::write_spans(const Column& column, size_t begin, size_t count, size_t
     if (!column.masked || column.mask[i])
       *span = span_at(node, *column.values,
                       column.indices != nullptr ? column.positions[i] : column.first + begin + i);
+    std::memcpy(length, &span->size, sizeof span->size);
+    span += layout_.variables();
+    length += key_words * 8;
+  }
+}
+
+void Batch::write_lists(Column& column, size_t begin, size_t count, size_t key_words,
+                        Block& out) {
+  const Node& node = *column.node;
+  auto* length = reinterpret_cast<uint8_t*>(out.words.get()) + node.offset;
+  size_t starts[BLOCK_ROWS + 1];
+  column.lists.clear();
+  for (size_t i = 0; i < count; ++i) {
+    starts[i] = column.lists.size();
+    if (!column.masked || column.mask[i])
+      encode_list(node, *column.values, column.first + begin + i, column.lists);
+    if (column.lists.size() - starts[i] > UINT32_MAX) bad(node, "a value of more than 4 GB");
+  }
+  starts[count] = column.lists.size();  // only now are they where they stay
+  Span* span = out.spans.get() + node.variable;
+  for (size_t i = 0; i < count; ++i) {
+    *span = {column.lists.data() + starts[i], static_cast<uint32_t>(starts[i + 1] - starts[i])};
     std::memcpy(length, &span->size, sizeof span->size);
     span += layout_.variables();
     length += key_words * 8;

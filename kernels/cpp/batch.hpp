@@ -6,7 +6,7 @@
 //
 // The offsets of plain strings are trusted as far as memory goes, for the C data interface does
 // not say how long a buffer is: a batch from outside is validated before it gets here. Dictionary
-// indices, views and lengths, which can be checked, are.
+// indices, views, lengths and where lists end, which can be checked, are.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ namespace gapless {
 // Rows that are encoded, hashed and looked up together: they and their slots fit the L1 cache.
 constexpr size_t BLOCK_ROWS = 256;
 
-// One block of encoded rows.
+// One block of encoded rows; its spans hold until the batch encodes the next one.
 struct Block {
   size_t rows = 0;
   std::unique_ptr<uint64_t[]> words;  // row i starts at i * key_words
@@ -58,6 +58,7 @@ class Batch {
     bool masked;                 // some row is null here or in a struct above
     std::vector<uint8_t> mask;   // this block's rows: 1 where not null here or above
     std::vector<size_t> positions;  // this block's positions in the dictionary
+    std::vector<uint8_t> lists;     // this block's lists as bytes, which spans point to
   };
 
   void open(size_t node, const ArrowArray& array, size_t first);
@@ -67,6 +68,7 @@ class Batch {
   void write_values(const Column& column, size_t begin, size_t count, size_t key_words,
                     Block& out);
   void write_spans(const Column& column, size_t begin, size_t count, size_t key_words, Block& out);
+  void write_lists(Column& column, size_t begin, size_t count, size_t key_words, Block& out);
   void hash(size_t key_words, Block& out) const;
 
   const Layout& layout_;

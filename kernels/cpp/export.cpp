@@ -5,29 +5,18 @@
 #include <stdexcept>
 
 #include "hash.hpp"
+#include "lists.hpp"
+#include "owned.hpp"
 
 namespace gapless {
 namespace {
-
-using Buffer = std::unique_ptr<uint8_t[]>;
-
-// What an exported array owns. Children are released here unless a consumer has moved them out.
-struct Owned {
-  std::vector<Buffer> buffers;
-  std::vector<const void*> pointers;
-  std::vector<std::unique_ptr<ArrowArray>> children;
-  std::vector<ArrowArray*> child_pointers;
-
-  ~Owned() {
-    for (auto& child : children)
-      if (child->release != nullptr) child->release(child.get());
-  }
-};
 
 void release(ArrowArray* array) {
   delete static_cast<Owned*>(array->private_data);
   array->release = nullptr;
 }
+
+}  // namespace
 
 void hand_over(std::unique_ptr<Owned> owned, size_t rows, size_t nulls, ArrowArray& out) {
   for (const Buffer& b : owned->buffers) owned->pointers.push_back(b.get());
@@ -43,8 +32,7 @@ void hand_over(std::unique_ptr<Owned> owned, size_t rows, size_t nulls, ArrowArr
   out.private_data = owned.release();
 }
 
-// A buffer of zeros; never null, since some readers take null for "no buffer".
-Buffer zeros(size_t bytes) { return std::make_unique<uint8_t[]>(bytes + 1); }
+namespace {
 
 class Exporter {
  public:
@@ -76,6 +64,7 @@ class Exporter {
       case Kind::text64: texts<int64_t>(node, *owned); break;
       case Kind::view: views(node, *owned); break;
       case Kind::wide: wide(node, *owned); break;
+      case Kind::list: lists(node, *owned); break;
       default: values(node, *owned);
     }
     hand_over(std::move(owned), ids_.size(), nulls, out);
@@ -185,6 +174,24 @@ class Exporter {
     owned.buffers.push_back(std::move(views));
     owned.buffers.push_back(std::move(bytes));
     owned.buffers.push_back(std::move(sizes));
+  }
+
+  void lists(const Node& node, Owned& owned) const {
+    Buffer offsets = zeros((ids_.size() + 1) * sizeof(int32_t));
+    Elements elements(node.items[0]);
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      const Span value = span(node, i);  // empty under a null
+      if (value.size > 0) elements.append_list(value.data);
+      if (elements.size() > INT32_MAX)
+        throw std::length_error("column '" + node.path +
+                                "': more than 2 billion elements; ask for fewer rows at once");
+      const auto offset = static_cast<int32_t>(elements.size());
+      std::memcpy(&offsets[(i + 1) * sizeof offset], &offset, sizeof offset);
+    }
+    owned.buffers.push_back(std::move(offsets));
+    auto child = std::make_unique<ArrowArray>();
+    elements.hand_over(*child);
+    owned.children.push_back(std::move(child));
   }
 
   static void append(const Span& value, Buffer& bytes, size_t& end) {

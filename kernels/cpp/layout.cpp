@@ -55,7 +55,22 @@ Parsed parse_format(const std::string& path, std::string_view format) {
   if (is("U") || is("Z")) return {Kind::text64, 0};
   if (is("vu") || is("vz")) return {Kind::view, 0};
   if (is("+s")) return {Kind::structure, 0};
+  if (is("+l")) return {Kind::list, 0};
   refuse(path, format);
+}
+
+// What is in a list: nodes below nodes, since each of its rows may have any number of them.
+Node item_of(const ArrowSchema& schema, const std::string& path) {
+  const Parsed parsed = parse_format(path, schema.format);
+  if (schema.dictionary != nullptr || parsed.kind == Kind::view) refuse(path, schema.format);
+  Node node{};
+  node.kind = parsed.kind;
+  node.parent = NO_NODE;
+  node.width = parsed.width;
+  node.path = path;
+  for (int64_t i = 0; i < schema.n_children; ++i)
+    node.items.push_back(item_of(*schema.children[i], path + "." + schema.children[i]->name));
+  return node;
 }
 
 void add_node(std::vector<Node>& nodes, const ArrowSchema& schema, int parent,
@@ -70,11 +85,13 @@ void add_node(std::vector<Node>& nodes, const ArrowSchema& schema, int parent,
     node.dictionary_bits = 8 << (at / 2);
     node.dictionary_signed = at % 2 == 0;
     format = schema.dictionary->format;
-    if (schema.dictionary->dictionary != nullptr || format == "+s") refuse(path, format);
+    if (schema.dictionary->dictionary != nullptr || format.front() == '+') refuse(path, format);
   }
   const Parsed parsed = parse_format(path, format);
   node.kind = parsed.kind;
   node.width = parsed.width;
+  if (parsed.kind == Kind::list)
+    node.items.push_back(item_of(*schema.children[0], path + "." + schema.children[0]->name));
   const int self = static_cast<int>(nodes.size());
   nodes.push_back(std::move(node));
   if (parsed.kind != Kind::structure) return;
@@ -119,9 +136,15 @@ Layout::Layout(const ArrowSchema& schema) {
   padded = end != data_words * 8;
 }
 
+size_t Node::nbytes() const {
+  size_t n = sizeof(Node) + path.capacity();
+  for (const Node& item : items) n += item.nbytes();
+  return n;
+}
+
 size_t Layout::nbytes() const {
-  size_t n = nodes.capacity() * sizeof(Node) + length_offsets.capacity() * sizeof(uint32_t);
-  for (const Node& node : nodes) n += node.path.capacity();
+  size_t n = length_offsets.capacity() * sizeof(uint32_t);
+  for (const Node& node : nodes) n += node.nbytes();
   return n;
 }
 

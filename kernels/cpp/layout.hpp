@@ -10,7 +10,8 @@
 // wider than WIDE_BYTES_MIN, lie one behind another in the arena of their page.
 //
 // A schema is a flat list of nodes in pre-order: a struct comes before its fields. A dictionary
-// column is laid out as its values.
+// column is laid out as its values. A list is a value of variable length, whose bytes are its
+// elements one behind another (see lists.hpp), so what is in it has no nodes of its own here.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,7 @@ enum class Kind : uint8_t {
   view,       // Arrow's string view and binary view
   wide,       // fixed-size binary that lives in the arena
   structure,
+  list,       // 32-bit offsets and elements; its bytes lie in the arena
 };
 
 constexpr int NO_NODE = -1;
@@ -45,11 +47,14 @@ struct Node {
   uint32_t width;          // bytes of the Arrow value
   uint32_t offset;         // byte in the row: of the value, or of its 4-byte length
   uint32_t variable;       // which of the row's variable values this is
-  std::string path;        // a.b for field b of column a
+  std::string path;        // a.b for field b of column a, a.item for what is in a list
+  std::vector<Node> items;  // of a list: its element; of a struct in a list: its fields
 
   bool is_variable() const {
-    return kind == Kind::text32 || kind == Kind::text64 || kind == Kind::view || kind == Kind::wide;
+    return kind == Kind::text32 || kind == Kind::text64 || kind == Kind::view ||
+           kind == Kind::wide || kind == Kind::list;
   }
+  size_t nbytes() const;
 };
 
 struct Layout {

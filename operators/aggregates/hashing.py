@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from gapless.operators.aggregates.inputs import NumberColumn, has_numbers
 from gapless.protocol.columns import without_views
+from gapless.protocol.lists import elements, lengths
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -55,6 +56,8 @@ def hash_column(column: pa.Array) -> Hashes:
         hashes = np.zeros(len(column), np.uint64)
         for child in column.flatten():
             hashes = splitmix64(hashes * _P + hash_column(child))
+    elif _is.is_list(t):
+        hashes = _of_lists(column)
     elif has_numbers(t):
         hashes = _of_numbers(column)
     else:
@@ -89,6 +92,14 @@ def _of_numbers(column: pa.Array) -> Hashes:
     return hashes
 
 
+def _of_lists(column: pa.Array) -> Hashes:
+    """As of bytes, with the hashes of the elements in the place of bytes."""
+    counts = lengths(column)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    sums = _polynomials(hash_column(elements(column)), ends)
+    return splitmix64(sums ^ (counts.astype(np.uint64) * _GAMMA))
+
+
 # -- bytes ----------------------------------------------------------------------------------------
 
 
@@ -118,7 +129,7 @@ def _bytes_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.i
     return np.frombuffer(data or b"", np.uint8), starts
 
 
-def _polynomials(data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> Hashes:
+def _polynomials(data: npt.NDArray[np.uint8] | Hashes, ends: npt.NDArray[np.int64]) -> Hashes:
     """Of each string, given where it begins, and where the last ends: sum of (byte + 1) * P^i."""
     sizes = np.diff(ends)
     total = int(ends[-1] - ends[0])

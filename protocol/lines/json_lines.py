@@ -100,6 +100,10 @@ def _is_value(value: Any, t: pa.DataType) -> bool:
             return False
         inside = ((value.get(f.name), f.type) for f in t)
         return all(each is None or _is_value(each, kind) for each, kind in inside)
+    if pa.types.is_list(t):
+        if not isinstance(value, list):
+            return False
+        return all(each is None or _is_value(each, t.value_type) for each in value)
     if pa.types.is_boolean(t) or isinstance(value, bool):
         return pa.types.is_boolean(t) and isinstance(value, bool)
     if not isinstance(value, str):

@@ -6,7 +6,7 @@
     timestamp, date, binary ...  string       by the rule of texts (protocol/text_fields.py)
     duration                     int64        counts of its unit
     decimal                      the widest   exactly
-    struct                       a struct of those
+    struct, list                 a struct, a list of those
 
 A kind of JSON stays a kind: a quoted number is a text, and no number.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from gapless.protocol.casts import Made, Mask, encoded, exact
+from gapless.protocol.casts import Made, Mask, by_elements, encoded, exact
 from gapless.protocol.text_fields import read
 
 _is = pa.types
@@ -29,6 +29,8 @@ def read_type(t: pa.DataType) -> pa.DataType:
     """
     if _is.is_struct(t):
         return pa.struct([pa.field(f.name, read_type(f.type)) for f in t])
+    if _is.is_list(t):
+        return pa.list_(read_type(t.value_type))
     if _is.is_dictionary(t):
         return read_type(t.value_type)
     if _is.is_integer(t) or _is.is_boolean(t):
@@ -49,6 +51,8 @@ def made(column: pa.Array, t: pa.DataType) -> Made:
         return Made(column, None)
     if _is.is_struct(t):
         return _struct(column, t)
+    if _is.is_list(t):
+        return by_elements(column, t, made)
     if _is.is_dictionary(t):
         values, misfits = made(column, t.value_type)
         return Made(encoded(values, t), misfits)

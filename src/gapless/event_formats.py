@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from gapless.parquet_sink import GROUP_ROWS
 from gapless.protocol.errors import BadData, Misuse
+from gapless.protocol.lists import elements, lengths, list_of
 
 TEXT_YEARS_MAX = 30_000
 """From 1970, of a time in a text: near 32,767 Arrow's own texts end, and it writes an excuse for a
@@ -137,6 +138,8 @@ class Text(Encoder):
 def _check_times(field: pa.Field, column: pa.Array) -> None:
     """Raises `BadData` where a time has no text."""
     t = field.type
+    while pa.types.is_list(t):
+        column, t = elements(column), t.value_type
     if pa.types.is_timestamp(t):
         ticks, limit = column.view(pa.int64()), _YEAR_SECONDS * _TICKS[t.unit]
     elif pa.types.is_date32(t):
@@ -211,6 +214,8 @@ def _json(column: pa.Array, field: pa.Field) -> pa.Array:
         text = pc.binary_join_element_wise('"', column.cast(pa.string()), '"', "")
     elif pa.types.is_struct(t):
         text = _json_struct(column, t)
+    elif pa.types.is_list(t):
+        text = _json_list(column, t)
     else:
         raise Misuse(
             f"column {field.name!r}: JSON lines have no form for {t}: take Parquet or Arrow"
@@ -224,6 +229,13 @@ def _json_struct(column: pa.StructArray, t: pa.StructType) -> pa.Array:
         name = _quoted(pa.array([field.name]))[0].as_py()
         parts += [f"{',' if i else '{'}{name}:", _json(inner, field)]
     text = pc.binary_join_element_wise(*parts, "}", "")
+    return pc.if_else(column.is_valid(), text, None)
+
+
+def _json_list(column: pa.ListArray, t: pa.ListType) -> pa.Array:
+    items = _json(elements(column), t.value_field).cast(pa.string())
+    texts = list_of(items, lengths(column), pa.list_(pa.string()))
+    text = pc.binary_join_element_wise("[", pc.binary_join(texts, ","), "]", "")
     return pc.if_else(column.is_valid(), text, None)
 
 

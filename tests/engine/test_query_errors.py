@@ -126,9 +126,9 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         "name the columns that tests.engine.queries:twice is called with",
     ),
     "a function that returns lists": (
-        lambda: function(twice, "len", returns=pa.list_(pa.int64())),
+        lambda: function(twice, "len", returns=pa.list_view(pa.int64())),
         SchemaError,
-        "not supported in a payload",
+        "is not supported; use list<item: int64>",
     ),
     "a function that returns what nobody knows": (
         lambda: function(twice, "len", returns="int65"),

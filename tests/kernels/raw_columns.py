@@ -54,16 +54,26 @@ _is = pa.types
 
 
 def key_types(fields_min: int = 0) -> st.SearchStrategy[pa.DataType]:
-    """Every kind of type that a key may have, structs to two levels."""
+    """Every kind of type that a key may have, structs and lists to two levels."""
     leaves = st.sampled_from(LEAF_TYPES)
     flat = leaves | st.builds(pa.dictionary, st.sampled_from(INDEX_TYPES), leaves, st.booleans())
+    in_lists = st.sampled_from([t for t in LEAF_TYPES if not is_view(t)])
 
     def structs(of: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
         return st.lists(of, min_size=fields_min, max_size=3).map(
             lambda types: pa.struct([(f"f{i}", t) for i, t in enumerate(types)])
         )
 
-    return flat | structs(flat | structs(flat))
+    def lists(of: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+        return of.map(pa.list_)
+
+    nested = lists(in_lists | structs(in_lists) | lists(in_lists | structs(in_lists)))
+    return flat | nested | structs(flat | nested | structs(flat))
+
+
+def is_view(t: pa.DataType) -> bool:
+    """Whether it is a view layout, which the elements of a list may not have."""
+    return bool(_is.is_string_view(t) or _is.is_binary_view(t))
 
 
 def schemas(fields_min: int = 0) -> st.SearchStrategy[pa.Schema]:
@@ -121,6 +131,8 @@ def _from_buffers(rng: np.random.Generator, t: pa.DataType, rows: int) -> pa.Arr
     if _is.is_struct(t):
         children = [raw_column(rng, field.type, rows) for field in t]
         return pa.Array.from_buffers(t, rows, [validity], children=children)
+    if _is.is_list(t):
+        return _lists(rng, t, rows, validity)
     if _is.is_boolean(t):
         bits = rng.bytes((rows + 7) // 8)
         return pa.Array.from_buffers(t, rows, [validity, _buffer(rng, bits)])
@@ -133,6 +145,17 @@ def _from_buffers(rng: np.random.Generator, t: pa.DataType, rows: int) -> pa.Arr
     offsets = ends.astype(np.int64 if wide else np.int32).tobytes()
     body = _buffer(rng, lead + b"".join(data))
     return pa.Array.from_buffers(t, rows, [validity, _buffer(rng, offsets), body])
+
+
+def _lists(
+    rng: np.random.Generator, t: pa.ListType, rows: int, validity: pa.Buffer | None
+) -> pa.Array:
+    """Few short lists that meet; elements before the first, behind the last, and under nulls."""
+    lead, behind = int(rng.integers(0, 4)), int(rng.integers(0, 3))
+    ends = lead + np.cumsum([0, *rng.integers(0, int(rng.choice([1, 3, 5])), rows)])
+    elements = raw_column(rng, t.value_type, int(ends[-1]) + behind)
+    offsets = _buffer(rng, ends.astype(np.int32).tobytes())
+    return pa.Array.from_buffers(t, rows, [validity, offsets], children=[elements])
 
 
 def _fixed(rng: np.random.Generator, t: pa.DataType, rows: int) -> bytes:

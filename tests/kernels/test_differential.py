@@ -16,6 +16,13 @@ from tests.kernels.raw_columns import raw_batch, schemas
 
 FLOATS = pa.schema([("a", pa.float64()), ("b", pa.float16())])
 STRUCTS = pa.schema([("s", pa.struct([("x", pa.int8()), ("y", pa.string())]))])
+LISTS = pa.schema(
+    [
+        ("floats", pa.list_(pa.float64())),
+        ("deep", pa.struct([("l", pa.list_(pa.list_(STRUCTS.field(0).type)))])),
+        ("bits", pa.list_(pa.bool_())),
+    ]
+)
 
 
 def compare(fast: Any, slow: Any, schema: pa.Schema, seed: int, turns: int = 8) -> None:
@@ -58,6 +65,8 @@ def assert_same_rows(x: pa.RecordBatch, y: pa.RecordBatch) -> None:
 @given(schema=schemas(), seed=st.integers(0, 2**32 - 1))
 @example(schema=FLOATS, seed=0)
 @example(schema=STRUCTS, seed=0)
+@example(schema=LISTS, seed=0)
+@example(schema=LISTS, seed=1)
 def test_differential_key_table(native: Kernel, twin: Kernel, schema: pa.Schema, seed: int) -> None:
     compare(native.KeyTable(schema), twin.KeyTable(schema), schema, seed)
 
@@ -78,6 +87,25 @@ class _SeesNoNulls(twin_key_table.KeyTable):
         return super().intern(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
 
 
+class _NullListsAreEmpty(twin_key_table.KeyTable):
+    """A planted fault: a null list is one without elements."""
+
+    def intern(self, batch: pa.RecordBatch) -> Any:
+        columns = [c.fill_null([]) if pa.types.is_list(c.type) else c for c in batch.columns]
+        return super().intern(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+
+
+class _ListsAreBags(twin_key_table.KeyTable):
+    """A planted fault: lists with the same elements are equal, in whatever order."""
+
+    def intern(self, batch: pa.RecordBatch) -> Any:
+        lists = [sorted(row or [], key=repr) for row in batch.column(0).to_pylist()]
+        column = pa.array(
+            lists, batch.column(0).type, mask=~batch.column(0).is_valid().to_numpy(False)
+        )
+        return super().intern(batch.set_column(0, batch.schema.field(0), column))
+
+
 class _NeverSeenTwice(twin_key_table.KeyTable):
     """A planted fault: says of every row that it is new."""
 
@@ -89,6 +117,13 @@ class _NeverSeenTwice(twin_key_table.KeyTable):
 @pytest.mark.parametrize("broken", [_FirstFreeLast, _SeesNoNulls, _NeverSeenTwice])
 def test_a_planted_fault_is_found(native: Kernel, broken: Any) -> None:
     schema = pa.schema([("a", pa.float32()), ("b", pa.int16())])
+    with pytest.raises((AssertionError, ValueError)):
+        compare(native.KeyTable(schema), broken(schema), schema, seed=0, turns=100)
+
+
+@pytest.mark.parametrize("broken", [_NullListsAreEmpty, _ListsAreBags])
+def test_a_planted_fault_of_lists_is_found(native: Kernel, broken: Any) -> None:
+    schema = pa.schema([("a", pa.list_(pa.int16()))])
     with pytest.raises((AssertionError, ValueError)):
         compare(native.KeyTable(schema), broken(schema), schema, seed=0, turns=100)
 

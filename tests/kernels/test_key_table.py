@@ -351,7 +351,7 @@ def test_text_need_not_be_valid(kernel: Kernel) -> None:
     "t",
     [
         pa.null(),
-        pa.list_(pa.int64()),
+        pa.large_list(pa.int64()),
         pa.map_(pa.string(), pa.int8()),
         pa.run_end_encoded(pa.int32(), pa.int64()),
         pa.dense_union([pa.field("u", pa.int8())]),
@@ -369,10 +369,21 @@ def test_other_types_are_refused_by_name(kernel: Kernel, t: pa.DataType) -> None
         kernel.KeyTable(pa.schema([("s", pa.struct([("bad", t)]))]))
 
 
-def test_structs_without_end_are_refused(kernel: Kernel) -> None:
+@pytest.mark.parametrize(
+    "t", [pa.string_view(), pa.struct([("x", pa.dictionary(pa.int8(), pa.string()))])], ids=str
+)
+def test_in_a_list_values_are_plain(kernel: Kernel, t: pa.DataType) -> None:
+    with pytest.raises(TypeError, match=r"column 'bad\.item.*': .* is not supported in a list"):
+        kernel.KeyTable(pa.schema([("bad", pa.list_(t))]))
+
+
+@pytest.mark.parametrize("nest", [lambda t: pa.struct([("x", t)]), pa.list_])
+def test_types_without_end_are_refused(
+    kernel: Kernel, nest: Callable[[pa.DataType], pa.DataType]
+) -> None:
     t = pa.int8()
     for _ in range(40):
-        t = pa.struct([("x", t)])
+        t = nest(t)
     with pytest.raises(TypeError, match="nest deeper than 32 levels"):
         kernel.KeyTable(pa.schema([("a", t)]))
 

@@ -4,6 +4,7 @@ After every push both must have put out the same elements, be stable at the same
 same inputs and have counted the same divergences.
 """
 
+import math
 import random
 from collections import Counter
 
@@ -15,7 +16,7 @@ from gapless.merge.choose import CaseName
 from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import Policy
 from gapless.merge.reference import ReferenceMerge
-from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert, Stable
+from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert, Payload, Stable
 from gapless.protocol.errors import SchemaError, StreamViolation
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -28,15 +29,26 @@ SEEDS = 200 if LONG else 6
 """Runs of each case under each policy."""
 
 OTHER_SCHEMA = StreamSchema({"q": "int8"})
+LIST_SCHEMA = StreamSchema(
+    {"l": "list<list<double>>", "s": "list<struct<x: string, y: list<int8>>>"}
+)
+LISTS: dict[object, Payload] = {
+    "A": (None, ((None, ()), ("a", None))),
+    "B": ((), (("a", None), (None, ()))),
+    "C": (((math.nan, None), None, ()), (None,)),
+}
+"""What the letters of tables are where payloads are lists: alike, but not the same."""
+LISTS_EVERY = 3
+"""Of so many seeds one is run with lists."""
 
 
 class Pair:
     """A fast merger and its twin, driven alike."""
 
-    def __init__(self, case: CaseName, policy: Policy) -> None:
-        self.fast = LMerge(DEFAULT_SCHEMA, case, policy)
-        self.slow = ReferenceMerge(DEFAULT_SCHEMA, case, policy)
-        self.output = Tdb(DEFAULT_SCHEMA)
+    def __init__(self, case: CaseName, policy: Policy, schema: StreamSchema) -> None:
+        self.fast = LMerge(schema, case, policy)
+        self.slow = ReferenceMerge(schema, case, policy)
+        self.output = Tdb(schema)
         self.trace: list[str] = []
 
     def attach(self, join_at: int) -> int:
@@ -89,7 +101,11 @@ def run(case: CaseName, policy: Policy, seed: int) -> Pair:
     rng = random.Random(f"differential {seed}")
     key = case in ("r0", "r3") or (case != "r4" and rng.random() < 0.5)
     table = draw_table(rng, case, key)
-    pair = Pair(case, policy)
+    lists = seed % LISTS_EVERY == LISTS_EVERY - 1
+    if lists:
+        events = [Event(LISTS[e.payload[0]], e.vs, e.ve) for e in table.events]
+        table = Tdb(LIST_SCHEMA, events)
+    pair = Pair(case, policy, table.schema)
     left: dict[int, list[Frame]] = {}
 
     def join(join_at: int) -> None:
@@ -110,7 +126,7 @@ def run(case: CaseName, policy: Policy, seed: int) -> Pair:
             elif chance < 0.10:
                 pair.feedback(number)
             elif chance < 0.13:
-                pair.push(number, junk(rng))
+                pair.push(number, junk(rng, lists))
             elif left[number]:
                 pair.push(number, left[number].pop())
             else:
@@ -134,13 +150,14 @@ def mistaken(rng: random.Random, table: Tdb) -> Tdb:
     return Tdb(table.schema, events)
 
 
-def junk(rng: random.Random) -> Frame:
+def junk(rng: random.Random, lists: bool = False) -> Frame:
     """What no telling says: anything, now and then in another schema."""
     if rng.random() < 0.1:
         return Frame.empty(OTHER_SCHEMA, 5)
     elements: list[Element] = []
     for _ in range(rng.randint(0, 3)):
-        payload, vs = (rng.choice("ABC"),), rng.randrange(40)
+        letter, vs = rng.choice("ABC"), rng.randrange(40)
+        payload = LISTS[letter] if lists else (letter,)
         ve = vs + rng.randint(1, 20)
         if rng.random() < 0.6:
             elements.append(Insert(payload, vs, ve))
@@ -148,7 +165,7 @@ def junk(rng: random.Random) -> Frame:
             elements.append(Adjust(payload, vs, ve, vs + rng.randint(0, 20)))
     if rng.random() < 0.5:
         elements.append(Stable(rng.randrange(60)))
-    return Frame.from_elements(DEFAULT_SCHEMA, elements)
+    return Frame.from_elements(LIST_SCHEMA if lists else DEFAULT_SCHEMA, elements)
 
 
 @pytest.mark.parametrize(("case", "policy"), EVERY_POLICY, ids=POLICY_NAMES)

@@ -1,6 +1,6 @@
 """Hypothesis strategies for what streams are made of, each covering all that the product accepts.
 
-    payload_types()        every supported Arrow type: leaves, dictionaries, structs of them
+    payload_types()        every supported Arrow type: leaves, dictionaries, structs, lists
     values(t)              canonical Python values of a type, as `gapless.protocol.values` has them
     arrays(t)              Arrow columns of it, now and then a slice of a longer one
     schemas()              a `StreamSchema` of a few columns
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from gapless.protocol.columns import without_views
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Frame
@@ -72,9 +73,21 @@ def struct_types(fields: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa
     return st.lists(field, min_size=1, max_size=3, unique_by=lambda f: f.name).map(pa.struct)
 
 
+def list_types() -> st.SearchStrategy[pa.DataType]:
+    """Lists of plain leaves, of structs with lists in them, of lists; of nullable items or not."""
+    plain = st.sampled_from([t for t in LEAF_TYPES if without_views(t) == t])
+
+    def lists(of: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+        return st.builds(
+            lambda t, nullable: pa.list_(pa.field("item", t, nullable)), of, st.booleans()
+        )
+
+    return lists(plain | struct_types(plain | lists(plain)) | lists(plain))
+
+
 def payload_types() -> st.SearchStrategy[pa.DataType]:
-    """Every type that a payload column may have, structs to two levels."""
-    flat = st.sampled_from(LEAF_TYPES) | dictionary_types()
+    """Every type that a payload column may have, structs and lists to two levels."""
+    flat = st.sampled_from(LEAF_TYPES) | dictionary_types() | list_types()
     return flat | struct_types(flat | struct_types(flat))
 
 
@@ -90,6 +103,9 @@ def _values(t: pa.DataType) -> st.SearchStrategy[Any]:
         return _values(t.value_type)
     if types.is_struct(t):
         return st.tuples(*(values(field.type, field.nullable) for field in t))
+    if types.is_list(t):
+        item = values(t.value_type, t.value_field.nullable)
+        return st.lists(item, max_size=3).map(tuple)
     if types.is_boolean(t):
         return st.booleans()
     if types.is_integer(t):

@@ -169,7 +169,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "call('cast', A, type='int8')": lambda: call("cast", A, type="int8"),
     "A.cast('int7')": lambda: A.cast("int7"),
     "A.is_in([1, 'x'])": lambda: A.is_in([1, "x"]),
-    "lit([1])": lambda: lit([1]),
+    "lit(map)": lambda: lit(pa.scalar([(1, 2)], pa.map_(pa.int8(), pa.int8()))),
     "lit(object())": lambda: lit(object()),
     "lit(2**70)": lambda: lit(2**70),
     "lit('x', 'int8')": lambda: lit("x", "int8"),

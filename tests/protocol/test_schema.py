@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -96,8 +97,8 @@ def test_a_leaf_type_may_stand_alone_in_a_dictionary_and_in_a_struct(t: pa.DataT
 @pytest.mark.parametrize(
     "t",
     [
-        pa.list_(pa.int8()),
-        pa.list_(pa.int8(), 2),
+        pa.list_(pa.null()),
+        pa.list_(pa.map_(pa.string(), pa.int8())),
         pa.map_(pa.string(), pa.int8()),
         pa.null(),
         pa.dense_union([pa.field("x", pa.int8())]),
@@ -107,9 +108,10 @@ def test_a_leaf_type_may_stand_alone_in_a_dictionary_and_in_a_struct(t: pa.DataT
         pa.binary(0),
         pa.binary(FIXED_BYTES_MAX + 1),
         pa.struct([]),
-        pa.struct([("x", pa.list_(pa.int8()))]),
+        pa.struct([("x", pa.list_(pa.null()))]),
         pa.struct([("x", pa.int8()), ("x", pa.int8())]),
         pa.dictionary(pa.int32(), pa.struct([("x", pa.int8())])),
+        pa.dictionary(pa.int32(), pa.list_(pa.int8())),
         pa.dictionary(pa.int16(), pa.string()),
         pa.uuid(),
     ],
@@ -120,17 +122,48 @@ def test_a_type_without_exact_equality_is_refused_with_the_columns_name(t: pa.Da
         StreamSchema({"speed": t})
 
 
-def _nested(levels: int) -> pa.DataType:
-    t = pa.int8()
-    for _ in range(levels):
-        t = pa.struct([("x", t)])
-    return t
+@pytest.mark.parametrize("nest", [lambda t: pa.struct([("x", t)]), pa.list_, pa.list_view])
+def test_types_nest_to_a_bound(nest: Callable[[pa.DataType], pa.DataType]) -> None:
+    def nested(levels: int) -> pa.DataType:
+        t = pa.int8()
+        for _ in range(levels):
+            t = nest(t)
+        return t
+
+    StreamSchema({"x": nested(NESTING_MAX)})
+    for levels in (NESTING_MAX + 1, 200):
+        with pytest.raises(SchemaError, match=str(NESTING_MAX)):
+            StreamSchema({"x": nested(levels)})
 
 
-def test_structs_nest_to_a_bound() -> None:
-    StreamSchema({"x": _nested(NESTING_MAX)})
-    with pytest.raises(SchemaError, match=str(NESTING_MAX)):
-        StreamSchema({"x": _nested(NESTING_MAX + 1)})
+@pytest.mark.parametrize(
+    "t",
+    [
+        pa.list_(pa.string(), 2),
+        pa.list_(pa.field("element", pa.string())),
+        pa.list_(pa.field("item", pa.string(), metadata={"k": "v"})),
+        pa.large_list(pa.string()),
+        pa.list_view(pa.string()),
+        pa.large_list_view(pa.field("l", pa.dictionary(pa.int8(), pa.string()))),
+    ],
+    ids=str,
+)
+def test_a_list_of_any_layout_is_one_in_a_schema(t: pa.DataType) -> None:
+    wanted = pa.schema(
+        [("a", pa.list_(pa.string())), ("b", pa.struct([("c", pa.list_(pa.string()))]))]
+    )
+    schema = StreamSchema({"a": t, "b": pa.struct([("c", t)])})
+    assert schema.payload.equals(wanted, check_metadata=True)
+    assert schema.fingerprint == StreamSchema(wanted).fingerprint
+    assert hash(schema) == hash(StreamSchema(wanted))
+
+
+def test_what_a_list_may_hold_is_part_of_the_schema() -> None:
+    nullable = StreamSchema({"a": pa.list_(pa.string())})
+    never = StreamSchema({"a": pa.list_(pa.field("item", pa.string(), nullable=False))})
+    assert (nullable.required, never.required) == ((), (0,))
+    assert nullable.fingerprint != never.fingerprint
+    assert nullable.fingerprint != StreamSchema({"a": pa.list_(pa.binary())}).fingerprint
 
 
 @pytest.mark.parametrize(

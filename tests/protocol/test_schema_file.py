@@ -84,7 +84,7 @@ def test_a_column_may_refuse_nulls_and_a_table_is_a_struct() -> None:
         ('{"a": {}}', "json", SchemaError, "without fields"),
         ('{"a": "decimal128(50, 2)"}', "json", SchemaError, "'a'"),
         ('{"_a": "int32"}', "json", SchemaError, "do not start with _"),
-        ('{"a": "list<int32>"}', "json", SchemaError, "'a': type list<.*> is not supported"),
+        ('{"a": "map<int32, int8>"}', "json", SchemaError, "'a': type map<.*> is not supported"),
         ("", "yaml", ParseError, "toml, json"),
     ],
 )  # fmt: skip

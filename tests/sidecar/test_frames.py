@@ -33,6 +33,8 @@ WIDE = StreamSchema(
             pa.field("tag", pa.dictionary(pa.int32(), pa.string())),
             pa.field("small", pa.float16()),
             pa.field("pause", pa.month_day_nano_interval()),
+            pa.field("tags", pa.list_(pa.string())),
+            pa.field("deep", pa.list_(pa.list_(pa.struct([("d", pa.decimal128(9, 2))])))),
         ]
     )
 )
@@ -75,6 +77,8 @@ def test_every_type_comes_back(encoding: pb.Encoding) -> None:
             "a",
             0.5,
             (1, 2, 3),
+            ("a", None),
+            ((), None, ((Decimal("1.50"),), None)),
         ),
         (None,) * len(WIDE.names),
     ]
@@ -139,6 +143,14 @@ def test_an_interval_that_is_none_is_refused(pause: Any) -> None:
     schema = StreamSchema({"pause": pa.month_day_nano_interval()})
     body = msgpack.packb({"vs": [6], "ve": [20], "columns": {"pause": [pause]}})
     with pytest.raises(DecodeError):
+        msgpack_frames.decode(body, schema)
+
+
+@pytest.mark.parametrize("tags", [["ab"], [["a", 5]], [[b"a"]], [{"a": 1}], [["a", ["b"]]], [5]])
+def test_a_list_that_is_none_is_refused(tags: Any) -> None:
+    schema = StreamSchema({"tags": "list<string>"})
+    body = msgpack.packb({"vs": [6], "ve": [20], "columns": {"tags": tags}})
+    with pytest.raises(DecodeError, match="column 'tags'"):
         msgpack_frames.decode(body, schema)
 
 

@@ -38,6 +38,13 @@ def values_of(t: pa.DataType, rng: random.Random, nulls: float = 0.2) -> pa.Arra
         fields = [pa.field(f.name, f.type) for f in t]
         loose = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
         return pa.StructArray.from_arrays(loose.flatten(), fields=list(t), mask=mask)
+    if pa.types.is_list(t):
+        nulls_in = nulls if t.value_field.nullable else 0
+        ends = np.cumsum([0, *(rng.randrange(3) for _ in range(count))])
+        items = [values_of(t.value_type, rng, nulls_in) for _ in range(3)]
+        mask = pa.array([rng.random() < nulls for _ in range(count)])
+        offsets, inside = pa.array(ends, pa.int32()), pa.concat_arrays(items)
+        return pa.ListArray.from_arrays(offsets, inside, type=t, mask=mask).slice(7)
     if pa.types.is_dictionary(t):
         plain = values_of(t.value_type, rng, nulls).dictionary_encode()
         indices = plain.indices.cast(t.index_type)

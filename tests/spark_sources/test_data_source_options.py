@@ -36,6 +36,9 @@ TYPES = [
     *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
     pa.dictionary(pa.int32(), pa.string()),
     pa.dictionary(pa.int64(), pa.decimal128(9, 2), ordered=True),
+    pa.list_(pa.string()),
+    pa.list_(pa.field("item", pa.uint16(), nullable=False)),
+    pa.list_(pa.struct([("a", pa.list_(pa.timestamp("s"))), ("b", pa.int8())])),
     pa.struct([pa.field("a", pa.int8(), False), ("b c", pa.struct([("d", pa.timestamp("s"))]))]),
 ]
 
@@ -89,7 +92,7 @@ def test_a_type_that_spark_has_not_is_refused(t: pa.DataType) -> None:
 @pytest.mark.parametrize(
     "t",
     [
-        st.ArrayType(st.IntegerType()),
+        st.ArrayType(st.NullType()),
         st.MapType(st.StringType(), st.StringType()),
         st.NullType(),
         st.YearMonthIntervalType(),

@@ -110,7 +110,7 @@ def test_text_needs_a_schema_and_the_error_suggests_one(tmp_path: Path) -> None:
     path = tmp_path / "f.jsonl"
     path.write_text('{"ts": "2024-05-01T12:00:00", "src": 7, "list": [1]}\n')
     assert suggestion(str(path), "jsonl") == (
-        'ts = "timestamp[ms]"\nsrc = "int64"\nlist = "string"\n'
+        'ts = "timestamp[ms]"\nsrc = "int64"\nlist = "list<int64>"\n'
     )
     path.write_text("{")
     assert 'ts = "timestamp[ms]"' in refused(path, tmp_path / "j"), "else an example"
@@ -162,7 +162,7 @@ def test_options_that_mean_nothing_are_refused(
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        (pa.array([[1], [2]]), "list"),
+        (pa.array([[1], [2]], pa.list_(pa.duration("ms"))), "list"),
         (pa.array([1, 2], pa.duration("ms")), "duration"),
         (pa.array([1, 2], pa.time32("ms")), "time32"),
     ],

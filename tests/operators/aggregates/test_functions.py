@@ -205,7 +205,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "precision 3": lambda: count_distinct("len", "hll", 3),
     "precision 17": lambda: count_distinct("len", "hll", 17),
     "no function": lambda: aggregate("len", 7, "int64"),  # type: ignore[arg-type]  # it is refused
-    "a list": lambda: aggregate("len", width, pa.list_(pa.int8())),
+    "a list": lambda: aggregate("len", width, pa.list_view(pa.int8())),
     "no type's name": lambda: aggregate("len", width, "integer"),
     "no type": lambda: aggregate("len", width, None),
 }
