@@ -9,7 +9,9 @@ NAME ?= --all
 WORKERS ?= 3
 SECONDS ?= 60
 
-SOME = --numprocesses $(WORKERS) --dist loadfile -m "not cluster"
+# Of `test`: what is marked `slow` waits for `check`.
+MARKS = not cluster and not slow
+SOME = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10 -m "$(MARKS)"
 # In processes of their own: one that has used gRPC must not fork, as whoever starts Spark does.
 OF_GRPC := tests/sidecar tests/bench/test_sidecar_bench.py
 
@@ -31,14 +33,15 @@ help: ## list these commands
 
 install: $(VENV)/.gapless ## make .venv and install Gapless into it, editable
 
-test: install ## run all tests (HYPOTHESIS_PROFILE=long tries more examples)
+test: install ## run the tests, without the slow ones (HYPOTHESIS_PROFILE=long tries more examples)
 	@$(BIN)/pytest $(SOME) $(OF_GRPC)
 	@$(BIN)/pytest $(SOME) $(OF_GRPC:%=--ignore=%)
 
 test-cluster: install ## run the slow tests on real Ray clusters: nodes lost, processes stopped, disks full
 	@$(BIN)/pytest -m cluster
 
-check: lint types layering sanitize wheel-smoke test ## all that must hold before a change is merged
+check: MARKS = not cluster
+check: lint types layering sanitize wheel-smoke test ## all that must hold before a change is merged: the slow tests, too
 
 lint: install ## look for mistakes and for style
 	@$(BIN)/ruff check

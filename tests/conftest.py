@@ -28,10 +28,14 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 LIFTING_MARKS = ("ray", "spark")
 
@@ -191,6 +195,37 @@ def pytest_configure() -> None:
     from gapless.protocol import frame  # only now: see above
 
     frame.CHECKS_MADE = True
+
+
+# -- several workers ------------------------------------------------------------------------------
+
+OF_ONE_WORKER = ("tests/spark_sources/",)
+"""Folders whose files share what is dear to start: one worker has all of them."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    """Each file is one worker's, and some folders are: a module's fixtures are made once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            folders = (folder for folder in OF_ONE_WORKER if nodeid.startswith(folder))
+            return next(folders, nodeid.split("::", 1)[0])
+
+    return ByRoom(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with what takes longest, so that none is left alone with it at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_later_if_shorter)
+
+
+def _later_if_shorter(item: pytest.Item) -> int:
+    if item.get_closest_marker("spark"):
+        return 0
+    return 1 if item.get_closest_marker("ray") else 2
 
 
 def _has_java() -> bool:

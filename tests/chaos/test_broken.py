@@ -50,7 +50,14 @@ at the next write: what it says in between is what is wrong, and is said only wh
 between the two."""
 
 
-@pytest.mark.parametrize("name", BROKEN_BUILDS)
+SLOW = {"reuses offsets"}
+"""Seen after some hundred schedules."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in BROKEN_BUILDS],
+)
 def test_a_planted_fault_is_caught_by_who_should_see_it(name: str) -> None:
     """On a seed that production passes."""
     workload, first = SEEN_IN.get(name, (None, 0))

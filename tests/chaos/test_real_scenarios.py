@@ -20,7 +20,14 @@ IN_COMPANY = "pauses"
 """What is not judged here, by its name in the outcome."""
 
 
-@pytest.mark.parametrize("name", ["kill-replica", "kill-merger", "stop-replica"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kill-replica",
+        pytest.param("kill-merger", marks=pytest.mark.slow),
+        pytest.param("stop-replica", marks=pytest.mark.slow),
+    ],
+)
 def test_a_real_fault_costs_no_row_and_the_job_is_whole_again(name: str, tmp_path: Path) -> None:
     said: list[str] = []
     outcome = run_apart(Wanted(name, str(tmp_path / name)), said.append)

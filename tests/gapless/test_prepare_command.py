@@ -113,6 +113,7 @@ SEGMENTS_OF_A_TASK = "segments/*.*.*"
 """Segments that a task has begun, and no commit names yet."""
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_killed_in_the_middle_it_leaves_nothing_and_the_next_run_has_each_row_once(
     flows: Path, tmp_path: Path, gapless: Gapless
@@ -157,6 +158,7 @@ def test_interrupted_it_ends_spark_and_leaves_no_journal(flows: Path, tmp_path: 
     assert not list((tmp_path / "tmp").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_stream_ends_with_sigterm_and_says_what_it_has_done(flows: Path, tmp_path: Path) -> None:
     folder, out = tmp_path / "in", tmp_path / "j"

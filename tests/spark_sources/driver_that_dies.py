@@ -7,12 +7,12 @@ from __future__ import annotations
 import sys
 
 from tests.spark_sources.dying_sources import DyingDriver
-from tests.spark_sources.sparks import started, stream
+from tests.spark_sources.sparks import running_spark, session_of, stream
 
 
 def main(given: str, journal: str, checkpoint: str) -> None:
     """Ends with an error, as its JVM is killed."""
-    with started() as spark:
+    with running_spark() as shared, session_of(shared) as spark:
         spark.dataSource.register(DyingDriver)
         stream(spark, given, journal, checkpoint, DyingDriver.name()).awaitTermination()
 

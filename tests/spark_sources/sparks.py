@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,33 +26,72 @@ ATTEMPTS = 2
 """Of a task. Locally Spark would try once."""
 
 
+SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": ZONE,
+    "spark.sql.timeType.enabled": "true",
+}
+"""Of every session, unless a file of tests asks for another."""
+
+
 @contextmanager
-def started(**settings: str) -> Iterator[SparkSession]:
-    """A session whose workers run this Python and can import these tests."""
+def running_spark() -> Iterator[SparkSession]:
+    """Spark, once for all files of this folder: its workers run this Python and import these tests.
+
+    A JVM takes ten seconds of CPU until it is warm, a session none.
+    """
     builder = (
         SparkSession.builder.master(f"local[2,{ATTEMPTS}]")
         .config("spark.driver.memory", "1g")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", ZONE)
-        .config("spark.sql.timeType.enabled", "true")
         .config("spark.executorEnv.PYTHONPATH", os.fspath(ROOT))
     )
-    for name, value in settings.items():
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    register(session)
     yield session
     session.stop()
     _end_jvm()
+
+
+@contextmanager
+def session_of(spark: SparkSession, **settings: str) -> Iterator[SparkSession]:
+    """A session with settings, tables and data sources of its own, active while it is used.
+
+    The settings are also those of the sessions that `prepare` makes beside it, as they are Spark's.
+    """
+    shared = spark.sparkContext._jsc.sc().conf()
+    was = {name: shared.get(name) for name in settings if shared.contains(name)}
+    for name, value in settings.items():
+        shared.set(name, value)
+    session = spark.newSession()
+    for name, value in settings.items():
+        session.conf.set(name, value)  # it begins with those that Spark was started with
+    before = SparkSession._instantiatedSession
+    SparkSession._instantiatedSession = SparkSession._activeSession = session
+    of_jvm: Any = session._jvm
+    of_jvm.SparkSession.setActiveSession(session._jsparkSession)
+    of_jvm.SparkSession.setDefaultSession(session._jsparkSession)
+    register(session)  # Spark looks in the active one whether there is such a source
+    try:
+        yield session
+    finally:
+        for query in session.streams.active:
+            query.stop()
+        SparkSession._instantiatedSession = SparkSession._activeSession = before
+        for name in settings:
+            if name in was:
+                shared.set(name, was[name])
+            else:
+                shared.remove(name)
 
 
 def _end_jvm() -> None:

@@ -27,11 +27,11 @@ NEW = {"time": "ts", "key": "src", "partitions": "3", "lateness": "5s"}
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
+def spark(shared_spark: SparkSession) -> Iterator[SparkSession]:
     from tests.spark_sources import dying_sources
-    from tests.spark_sources.sparks import started
+    from tests.spark_sources.sparks import session_of
 
-    with started() as session:
+    with session_of(shared_spark) as session:
         for source in (
             dying_sources.DyingTasks,
             dying_sources.DyingBeforeCommit,

@@ -25,10 +25,10 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    from tests.spark_sources.sparks import started
+def spark(shared_spark: SparkSession) -> Iterator[SparkSession]:
+    from tests.spark_sources.sparks import session_of
 
-    with started() as session:
+    with session_of(shared_spark) as session:
         yield session
 
 
@@ -124,6 +124,7 @@ def test_a_stream_is_followed_batch_by_batch_and_goes_on_after_a_restart(stream:
     stream.check_once()
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_between_writing_and_commit_has_every_row_once(
     stream: Stream,
 ) -> None:

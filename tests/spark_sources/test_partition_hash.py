@@ -197,16 +197,16 @@ KEYS = {name: (name,) for name in KINDS} | {
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
+def spark(shared_spark: SparkSession) -> Iterator[SparkSession]:
     """With generated code, which is what `prepare` runs."""
-    from tests.spark_sources.sparks import started
+    from tests.spark_sources.sparks import session_of
 
     settings = {
         "spark.sql.codegen.wholeStage": "true",
         "spark.sql.codegen.factoryMode": "FALLBACK",
         "spark.sql.timestampType": "TIMESTAMP_NTZ",
     }
-    with started(**settings) as session:
+    with session_of(shared_spark, **settings) as session:
         yield session
 
 

@@ -30,10 +30,10 @@ Prepare = Callable[..., "Prepared"]
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    from tests.spark_sources.sparks import started
+def spark(shared_spark: SparkSession) -> Iterator[SparkSession]:
+    from tests.spark_sources.sparks import session_of
 
-    with started() as session:
+    with session_of(shared_spark) as session:
         yield session
 
 

@@ -43,15 +43,15 @@ TOML = 'ts = "timestamp[ms]"\nsrc = "int32"\nname = "string"\n'
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    from tests.spark_sources.sparks import started
+def spark(shared_spark: SparkSession) -> Iterator[SparkSession]:
+    from tests.spark_sources.sparks import session_of
 
     settings = {
         "spark.sql.files.maxPartitionBytes": str(SPLIT_BYTES),
         "spark.sql.files.openCostInBytes": "10",
         "spark.sql.files.minPartitionNum": "3",
     }
-    with started(**settings) as session:
+    with session_of(shared_spark, **settings) as session:
         yield session
 
 
