@@ -81,7 +81,7 @@ def parted(
 def ahead_of(top: int, reach: int, kind: pa.DataType) -> str:
     """Why a row is rejected that is ahead of the newest time that is believed."""
     far, newest = reach_text(reach, kind), _text(top, kind)
-    return f"{_AHEAD} more than {far} beyond all others, the newest is {newest}"
+    return f"{_AHEAD} more than {far} beyond all others (see --ahead), the newest is {newest}"
 
 
 def watermark_after(largest: int, layout: Layout, watermark: int) -> int:
