@@ -9,13 +9,13 @@ An answer that cannot be given (an integer sum beyond int64) goes aside with its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels.keys import Ids
+from gapless.kernels.keys import Ids, Mask
 from gapless.operators.aggregates.counts import Count, CountAccumulator
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.operators.aside import Aside
@@ -49,6 +49,16 @@ class Part(NamedTuple):
     answers: Answers
     below: int
     """All answers of windows below this one have been given."""
+
+
+class Look(NamedTuple):
+    """Provisional answers that may be others than before."""
+
+    windows: Times
+    """With the groups, what was looked at; each pair once."""
+    groups: list[pa.Array]
+    answers: Answers
+    """Of those pairs, as far as they have an answer."""
 
 
 class Grouping:
@@ -105,12 +115,21 @@ class Windowed(ABC):
         """
 
     @abstractmethod
-    def provisional(self, window: int) -> Answers:
-        """What is known now of a window that has not been answered."""
+    def look(self, limit: int) -> Iterator[Look]:
+        """The provisional answers of windows below `limit` that have not been answered: of those
+        looked at before as far as they have new rows, of the others all. In parts, by window; for
+        one that was made to be looked at.
+        """
 
     @abstractmethod
-    def open_windows(self, limit: int) -> Sequence[int]:
-        """The windows below `limit` that have rows and have not been answered, ascending."""
+    def of_groups(self, limit: int, chosen: Callable[[pa.RecordBatch], Mask]) -> Iterator[Answers]:
+        """What is known now of the windows below `limit` that have not been answered, and of the
+        groups that are chosen. In parts, by window.
+        """
+
+    @abstractmethod
+    def has_open(self, limit: int) -> bool:
+        """Whether a window below `limit` has rows and has not been answered."""
 
     @abstractmethod
     def skip_to(self, window: int) -> None:

@@ -43,13 +43,13 @@ class ClosedGroups:
         answered: Mask = (ids >= 0) & (windows < self._before.values[ids])
         return answered
 
-    def close(self, groups: Sequence[pa.Array], before: int) -> None:
-        """The windows of these groups below `before` have been answered."""
+    def close(self, groups: Sequence[pa.Array], before: Times) -> None:
+        """The windows of each of these groups below its `before` have been answered."""
         if self._table is None or not len(groups[0]):
             return
         ids, _ = self._table.intern(self._batch(groups))
         values = self._before.fit(self._table.capacity)
-        values[ids] = np.maximum(values[ids], before)
+        np.maximum.at(values, ids, before)
 
     def forget_before(self, window: int) -> None:
         """Drops the groups that are no further than everybody."""

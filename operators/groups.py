@@ -7,13 +7,13 @@ An id is used by whoever holds state of its group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from gapless.kernels import KeyTable
-from gapless.kernels.keys import Ids
+from gapless.kernels.keys import Ids, Mask
 
 
 class Groups:
@@ -40,6 +40,15 @@ class Groups:
     def columns(self, ids: Ids) -> list[pa.Array]:
         """The values of groups."""
         return [] if self._table is None else list(self._table.rows(ids).columns)
+
+    def choose(self, ids: Ids, chosen: Callable[[pa.RecordBatch], Mask]) -> Mask:
+        """Which of these are groups that are chosen, by their values."""
+        known = np.unique(ids)
+        is_chosen = np.zeros(self.capacity, np.bool_)
+        columns = self.columns(known)
+        is_chosen[known] = chosen(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        found: Mask = is_chosen[ids]
+        return found
 
     def release(self, ids: Ids) -> None:
         """Forgets groups; the one of no columns stays."""

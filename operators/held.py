@@ -29,12 +29,13 @@ import pyarrow as pa
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.ahead import EARLY_WINDOWS_MAX
 from gapless.operators.answers import Answers, Grouping, results
 from gapless.operators.aside import Aside
 from gapless.operators.cells import Cells
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
-from gapless.operators.hopping import EARLY_WINDOWS_MAX, answer_schema
+from gapless.operators.hopping import answer_schema
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.present_window import panes_of
 from gapless.operators.provisional import Told

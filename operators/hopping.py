@@ -19,19 +19,21 @@ With `on=` a window reads a progressing column, not `_vs`, and is complete by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.ahead import Ahead
 from gapless.operators.answers import Answers, Grouping, Windowed
 from gapless.operators.aside import Aside
 from gapless.operators.closed_groups import ClosedGroups
 from gapless.operators.operator import Marks, Operator, Out, check_schema, joined
 from gapless.operators.paned import Paned
-from gapless.operators.provisional import Told
 from gapless.operators.state import State, as_part, facts, part, read_facts
+from gapless.operators.told_answers import Revision, ToldAnswers
 from gapless.operators.wid import Wid
 from gapless.operators.window_times import promised, ticks_of
 from gapless.operators.windows import Hopping
@@ -43,11 +45,6 @@ from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import VS, StreamSchema
 
 Implementation = Literal["paned", "wid"]
-
-EARLY_WINDOWS_MAX = 100_000
-"""Windows answered provisionally at once: `early` reaches further than anybody can read."""
-
-_NO_WINDOWS = INF, BEGIN
 
 
 class HoppingAggregate(Operator):
@@ -86,19 +83,18 @@ class HoppingAggregate(Operator):
         self._columns = [i for i, name in enumerate(schema.arrow.names) if name in used]
         rows = pa.schema([schema.arrow.field(i) for i in self._columns])
         grouping = Grouping(rows, group_by, functions, self._aside)
+        ahead = None if early is None else Ahead()
         if implementation == "wid":
-            self._windowed: Windowed = Wid(window, grouping)
+            self._windowed: Windowed = Wid(window, grouping, ahead)
         else:
-            self._windowed = Paned(window, grouping)
-        self._told = Told(self.schema.payload)
+            self._windowed = Paned(window, grouping, ahead)
+        self._told = ToldAnswers(self.schema.payload, self._groups)
         self._closed = ClosedGroups(pa.schema([schema.payload.field(name) for name in group_by]))
         self.reach = window.range + window.slide if on is None else INF
         self._complete = BEGIN  # windows below have been answered
         self._wanted = BEGIN  # windows below are not wanted any more
         self._needed_from = BEGIN  # rows before are in no wanted window
         self._stable = BEGIN  # of the output
-        self._looked_to = BEGIN  # windows below were told as they were then
-        self._changed = _NO_WINDOWS  # from, to below: rows have come for these since then
         self._nothing = Frame.empty(self.schema)
         self._none = self._nothing.payload
 
@@ -133,7 +129,10 @@ class HoppingAggregate(Operator):
                         out += part
             if self._early is not None and stable != INF:
                 horizon = INF if self._early == INF else (stable + self._early) // self._slide
-                out += self._look_ahead(horizon)
+                for look in self._windowed.look(horizon):
+                    if out:
+                        yield Out(self._frame(out, None))
+                    out = self._revised(self._told.revise(*look))
         yield Out(self._frame(out, None if stable is None else self._window.stable(stable)))
 
     def _take_in(self, frame: Frame) -> None:
@@ -148,9 +147,6 @@ class HoppingAggregate(Operator):
             times = frame.vs if self._on is None else ticks_of(frame.batch, self._on)
             earliest, latest = int(times.min()), int(times.max())
         self._windowed.add(times, frame.batch.select(self._columns), (earliest, latest))
-        if self._early is not None:
-            first, end = self._window.wids(earliest).start, self._window.wids(latest).stop
-            self._changed = min(first, self._changed[0]), max(end, self._changed[1])
 
     def _countable(self, frame: Frame, times: Times) -> Mask:
         """Which rows count somewhere; those that ought to and cannot go aside."""
@@ -175,12 +171,14 @@ class HoppingAggregate(Operator):
 
     def _answer(self, complete: int) -> Iterator[tuple[list[Frame], int]]:
         """Answers the windows below `complete`; of each part, below which that is done then."""
-        if self._early is None:
-            for answers, below in self._windowed.answer(complete):
+        for answers, below in self._windowed.answer(complete):
+            if self._early is None:
                 yield [self._answered(answers)], below
-        else:
-            parts = [part.answers for part in self._windowed.answer(complete)]
-            yield self._settle(complete, Answers.joined(parts) if parts else None), complete
+            else:
+                yield self._revised(self._told.settle(below, answers)), below
+        if self._early is not None:  # of which no row is left
+            none = Answers(np.empty(0, np.int64), self._none.columns)
+            yield self._revised(self._told.settle(complete, none)), complete
         self._complete = complete
         self._closed.forget_before(complete)
 
@@ -204,52 +202,17 @@ class HoppingAggregate(Operator):
         frame = out[0] if len(out) == 1 else Frame.concat(out)
         return frame if stable is None else frame.with_stable(stable)
 
-    # -- provisional answers ------------------------------------------------------------------
-
-    def _settle(self, complete: int, answers: Answers | None) -> list[Frame]:
-        """Final answers, beside what was told of their windows."""
+    def _revised(self, revision: Revision) -> list[Frame]:
+        """What was told and is not so, and what is told in its place."""
         out = []
-        if answers is not None:
-            batch = self._batch(answers.columns)
-            numbers = np.unique(answers.windows)
-            starts = answers.windows.searchsorted(numbers).tolist()
-            ends = answers.windows.searchsorted(numbers, "right").tolist()
-            for window, start, end in zip(numbers.tolist(), starts, ends, strict=True):
-                out += self._revise(window, batch.slice(start, end - start), final=True)
-        for window in self._told.windows:  # of which no row is left
-            if window < complete:
-                out += self._revise(window, self._none, final=True)
-        return out
-
-    def _look_ahead(self, horizon: int) -> list[Frame]:
-        """What is new of the windows below `horizon`. Most have not changed since the last time."""
-        windows = self._windowed.open_windows(horizon)
-        if len(windows) > EARLY_WINDOWS_MAX:
-            raise Misuse(
-                f"early: {len(windows)} windows are open, {EARLY_WINDOWS_MAX} are answered "
-                "provisionally at most: say early='10s' or so in place of True"
-            )
-        first, end = self._changed
-        out = []
-        for window in windows:
-            if window >= self._looked_to or first <= window < end:
-                answers = self._windowed.provisional(window)
-                out += self._revise(window, self._batch(answers.columns), final=False)
-        self._looked_to, self._changed = horizon, _NO_WINDOWS
-        return out
-
-    def _batch(self, columns: list[pa.Array]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema.payload)
-
-    def _revise(self, window: int, now: pa.RecordBatch, final: bool) -> list[Frame]:
-        gone, new = self._told.revise(window, now, final)
-        start, end = (window + 1) * self._slide, (window + 2) * self._slide
-        out = []
-        for batch, ve, was in ((gone, start, end), (new, end, None)):
-            if batch.num_rows:
-                vs, ends = (np.full(batch.num_rows, t, np.int64) for t in (start, ve))
-                wases = None if was is None else np.full(batch.num_rows, was, np.int64)
-                out.append(Frame.made(self.schema, vs, ends, batch.columns, wases))
+        for (windows, columns), goes in ((revision.gone, True), (revision.new, False)):
+            if len(windows):
+                starts, ends = (windows + 1) * self._slide, (windows + 2) * self._slide
+                out.append(
+                    Frame.made(self.schema, starts, starts, columns, ends)
+                    if goes
+                    else Frame.made(self.schema, starts, ends, columns)
+                )
         return out
 
     # -- single groups ------------------------------------------------------------------------
@@ -266,8 +229,9 @@ class HoppingAggregate(Operator):
             bound = self._bound(mark)
             if bound is None:
                 continue
-            for window in self._windowed.open_windows(self._window.complete_below(bound)):
-                out += self._close(mark, window)
+            limit = self._window.complete_below(bound)
+            for answers in self._windowed.of_groups(limit, partial(_matching, mark)):
+                out += self._close(answers)
         return out
 
     def _bound(self, mark: Punctuation) -> int | None:
@@ -279,17 +243,12 @@ class HoppingAggregate(Operator):
         (name, t), *more = mark.bounds
         return t if not more and name in self._time_names else None
 
-    def _close(self, mark: Punctuation, window: int) -> list[Frame]:
-        answers = self._windowed.provisional(window)
+    def _close(self, answers: Answers) -> list[Frame]:
+        """Puts out final answers of groups that close, in ascending order of windows."""
         if not len(answers.windows):
             return []
-        groups = pa.RecordBatch.from_arrays(answers.columns[: self._groups], names=self._group_by)
-        matching = pa.array(Punctuation((), mark.group).matches(groups))
-        columns = [take(c, matching) for c in answers.columns]
-        if not len(columns[0]):
-            return []
-        frame = self._answered(Answers(np.full(len(columns[0]), window, np.int64), columns))
-        self._closed.close(columns[: self._groups], window + 1)
+        frame = self._answered(answers)
+        self._closed.close(answers.columns[: self._groups], answers.windows + 1)
         return [frame] if len(frame) else []
 
     # -- skipping -----------------------------------------------------------------------------
@@ -305,7 +264,7 @@ class HoppingAggregate(Operator):
             self._wanted = wanted
             self._needed_from = self._window.rows_needed_from(t)
             self._windowed.skip_to(wanted)
-            self._told.forget([w for w in self._told.windows if w < wanted])
+            self._told.forget_below(wanted)
         return self._window.rows_needed_from(t)
 
     # -- as data ------------------------------------------------------------------------------
@@ -342,8 +301,15 @@ class HoppingAggregate(Operator):
         """Raises `Bug` where an invariant is broken."""
         self._windowed.validate()
         self._closed.validate()
-        if self._windowed.open_windows(max(self._complete, self._wanted)):
+        self._told.validate()
+        if self._windowed.has_open(max(self._complete, self._wanted)):
             raise Bug("a window that has been answered, or is not wanted, is still open")
+
+
+def _matching(mark: Punctuation, groups: pa.RecordBatch) -> Mask:
+    """The groups that a mark names."""
+    matching: Mask = Punctuation((), mark.group).matches(groups)
+    return matching
 
 
 def answer_schema(

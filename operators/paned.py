@@ -23,19 +23,21 @@ of the groups that it has, without gaps.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from math import gcd
 
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels.keys import Ids
-from gapless.operators.answers import Answers, Grouping, Part, Windowed, results
+from gapless.kernels.keys import Ids, Mask
+from gapless.operators.ahead import Ahead, slices, within
+from gapless.operators.answers import Answers, Grouping, Look, Part, Windowed, results
 from gapless.operators.cells import DENSE_CELLS_MIN, Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.present_window import PresentWindow, panes_of
+from gapless.operators.ranges import over_ranges
 from gapless.operators.state import State
 from gapless.operators.two_stacks import Pane
 from gapless.operators.windows import Hopping
@@ -64,7 +66,8 @@ _NO_GROUPS = np.empty(0, np.int64)
 class Paned(Windowed):
     """State by pane and group, and by group for the window that is being answered."""
 
-    def __init__(self, window: Hopping, grouping: Grouping) -> None:
+    def __init__(self, window: Hopping, grouping: Grouping, ahead: Ahead | None = None) -> None:
+        """`ahead`: keeps track of new rows, where answers are looked at before they are final."""
         self._pane = gcd(window.range, window.slide)
         self._step = window.slide // self._pane  # panes from one window to the next
         self._span = window.range // self._pane
@@ -75,6 +78,7 @@ class Paned(Windowed):
         self._exact = not any(state.may_diverge for state in self._cells.states)
         self._windows = Cells(grouping)  # of answers that are put together at once; empty between
         self._window_states = grouping.states()  # the same, where ids are computed
+        self._ahead = ahead
         self._next = BEGIN  # the next window to answer; those below are answered or unwanted
 
     def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
@@ -89,6 +93,12 @@ class Paned(Windowed):
         if len(panes):
             groups = self._groups.of(rows)
             self._cells.add(panes, groups, self._groups.capacity, times, rows, ends)
+            if self._ahead is not None:
+                self._ahead.touch(*self._windows_of_panes(panes), groups)
+
+    def _windows_of_panes(self, panes: Times) -> tuple[Times, Times]:
+        """The first window of each pane, and the one after its last."""
+        return panes // self._step, (panes + self._span) // self._step
 
     def answer(self, complete: int) -> Iterator[Part]:
         """Slides over the windows that have a pane."""
@@ -246,27 +256,61 @@ class Paned(Windowed):
         self._groups.release(groups[~self._cells.has(groups)])
         self._present.fit()
 
-    def provisional(self, window: int) -> Answers:
-        """Puts together the panes that are there, complete or not."""
-        end = (window + 1) * self._step
-        first = end - self._span
-        found = self._cells.between(first, end)
-        panes = (*self._present.panes(), *panes_of(found, self._cells.take(found)))
-        within = [pane for pane in panes if first <= pane.number < end]
-        return PresentWindow(self._grouping, self._groups, self._span).provisional(window, within)
+    def look(self, limit: int) -> Iterator[Look]:
+        """Puts together what has news from the panes that are there, complete or not."""
+        if self._ahead is None:
+            raise Bug("new rows were not kept track of")
+        cells = self._all_cells()
+        there = (*self._windows_of_panes(cells[0].places), cells[0].groups)
+        for windows, groups in self._ahead.look(self._next, limit, there):
+            answers = self._of_cells(*cells, windows, groups)
+            yield Look(windows, self._groups.columns(groups), answers)
 
-    def open_windows(self, limit: int) -> Sequence[int]:
-        """Those that have a pane, complete or not."""
-        incomplete = self._cells.between(BEGIN, INF).places
-        complete = np.array([pane.number for pane in self._present.panes()], np.int64)
-        panes = np.unique(np.concatenate((complete, incomplete)))
-        if not len(panes):
-            return []
-        first = panes // self._step
-        counts = (panes + self._span) // self._step - first
-        offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        windows = np.unique(np.repeat(first, counts) + offsets)
-        return [w for w in windows.tolist() if self._next <= w < limit]
+    def of_groups(self, limit: int, chosen: Callable[[pa.RecordBatch], Mask]) -> Iterator[Answers]:
+        """Puts those together from the panes that are there, complete or not."""
+        cells = self._all_cells()
+        places, groups, _ = cells[0]
+        here = self._groups.choose(groups, chosen).nonzero()[0]
+        there = (*self._windows_of_panes(places[here]), groups[here])
+        for windows, asked in slices(*within(there, self._next, limit)):
+            yield self._of_cells(*cells, windows, asked)
+
+    def _all_cells(self) -> tuple[Found, list[pa.RecordBatch]]:
+        """Those of all panes, complete or not."""
+        held, complete = self._present.cells()
+        found = self._cells.between(BEGIN, INF)
+        places = np.concatenate((held.places, found.places))
+        groups = np.concatenate((held.groups, found.groups))
+        both = zip(complete, self._cells.take(found), strict=True)
+        return Found(places, groups, groups), [pa.concat_batches(batches) for batches in both]
+
+    def _of_cells(
+        self, cells: Found, partials: list[pa.RecordBatch], windows: Times, groups: Ids
+    ) -> Answers:
+        """What cells make of windows, ascending, each with a group."""
+        end = (windows + 1) * self._step
+        first = int(end[0]) - self._span
+        of = np.zeros(self._groups.capacity, np.bool_)
+        of[groups] = True
+        here = of[cells.groups] & (cells.places >= first) & (cells.places < int(end[-1]))
+        at = here.nonzero()[0]
+        at = at[np.lexsort((cells.places[at], cells.groups[at]))]
+        width = int(end[-1]) - first + 1  # a group's places, and the end of the last window
+        keys = cells.groups[at] * width + cells.places[at] - first
+        ends = groups * width + end - first
+        low, high = np.searchsorted(keys, (ends - self._span, ends))
+        states, scratch = self._grouping.states()[0], self._grouping.states()[0]
+        chosen = pa.array(at)
+        over_ranges(states, scratch, [partial.take(chosen) for partial in partials], low, high)
+        columns, ids = self._groups.columns(groups), np.arange(len(groups))
+        return results(self._grouping, windows, columns, states, ids, final=False)
+
+    def has_open(self, limit: int) -> bool:
+        """Whether a pane, complete or not, is in one."""
+        held, _ = self._present.cells()
+        places = np.concatenate((held.places, self._cells.between(BEGIN, INF).places))
+        first, end = self._windows_of_panes(places)
+        return bool((np.maximum(first, self._next) < np.minimum(end, limit)).any())
 
     def skip_to(self, window: int) -> None:
         """Forgets the panes that no window from this one on has."""
@@ -298,7 +342,8 @@ class Paned(Windowed):
     @property
     def nbytes(self) -> int:
         """Bytes of the groups, of incomplete panes and of the present window."""
-        return self._groups.nbytes + self._cells.nbytes + self._present.nbytes
+        ahead = 0 if self._ahead is None else self._ahead.nbytes
+        return self._groups.nbytes + self._cells.nbytes + self._present.nbytes + ahead
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""

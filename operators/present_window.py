@@ -207,17 +207,6 @@ class PresentWindow:
         groups = self._groups.columns(ids)
         return results(self._grouping, windows, groups, self._states, ids, final=True)
 
-    def provisional(self, window: int, panes: Sequence[Pane]) -> Answers:
-        """Of one that is empty yet: the answers of these panes, complete or not."""
-        for pane in panes:
-            self._enter(pane)
-            for state, slides, part in zip(self._states, self._slides, pane.partials, strict=True):
-                if not slides:
-                    state.merge(pane.groups, part)
-        ids = self._live()
-        windows, groups = np.full(len(ids), window, np.int64), self._groups.columns(ids)
-        return results(self._grouping, windows, groups, self._states, ids, final=False)
-
     def _combine(self) -> None:
         """Puts together what the stacks have of groups that have changed."""
         if self._stacks is not None and self._changed:

@@ -12,12 +12,14 @@ what speaks for it is that nothing has to be put together at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from gapless.operators.answers import Answers, Grouping, Part, Windowed, results
+from gapless.kernels.keys import Mask
+from gapless.operators.ahead import Ahead
+from gapless.operators.answers import Answers, Grouping, Look, Part, Windowed, results
 from gapless.operators.cells import Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
@@ -39,7 +41,8 @@ one each row's first window is counted, then its second ones, ...: nothing has t
 class Wid(Windowed):
     """State by window and group."""
 
-    def __init__(self, window: Hopping, grouping: Grouping) -> None:
+    def __init__(self, window: Hopping, grouping: Grouping, ahead: Ahead | None = None) -> None:
+        """`ahead`: keeps track of new rows, where answers are looked at before they are final."""
         if window.windows_per_row > WINDOWS_PER_ROW_MAX:
             raise Misuse(
                 f"window range {window.range}, slide {window.slide}: a row would be in "
@@ -52,6 +55,7 @@ class Wid(Windowed):
         self._cells = Cells(grouping)
         self._picks = Picks(grouping.rows)
         self._alike = window.range % window.slide == 0  # every row is in as many windows
+        self._ahead = ahead
         self._next = BEGIN  # windows below have been answered or are not wanted
 
     def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
@@ -75,6 +79,8 @@ class Wid(Windowed):
             first, repeats, times = first[kept], repeats[kept], times[kept]
             rows, places = self._picks.take(rows, kept), None
         groups, capacity = self._groups.of(rows), self._groups.capacity
+        if self._ahead is not None:
+            self._ahead.touch(first, first + repeats, groups)
         if most == 1:
             self._cells.add(first, groups, capacity, times, rows, places)
         elif most * len(times) <= LAID_OUT_MAX:
@@ -115,14 +121,36 @@ class Wid(Windowed):
         groups = distinct(found.groups, 0, self._groups.capacity - 1)
         self._groups.release(groups[~self._cells.has(groups)])
 
-    def provisional(self, window: int) -> Answers:
-        """The results of its cells so far."""
-        return self._results(self._cells.between(window, window + 1), final=False)
+    def look(self, limit: int) -> Iterator[Look]:
+        """The results of the cells that have news."""
+        if self._ahead is None:
+            raise Bug("new rows were not kept track of")
+        found = self._cells.between(BEGIN, limit)
+        order = np.lexsort((found.groups, found.places))
+        places, of, ids = (column[order] for column in found)
+        for windows, asked in self._ahead.look(self._next, limit, (places, places + 1, of)):
+            start, end = np.searchsorted(places, (windows[0], windows[-1] + 1)).tolist()
+            room = self._groups.capacity
+            keys = (places[start:end] - windows[0]) * room + of[start:end]
+            at = ids[start + np.searchsorted(keys, (windows - windows[0]) * room + asked)]
+            columns = self._groups.columns(asked)
+            states = self._cells.states
+            answers = results(self._grouping, windows, columns, states, at, final=False)
+            yield Look(windows, columns, answers)
 
-    def open_windows(self, limit: int) -> Sequence[int]:
-        """Those with a cell."""
-        places = self._cells.between(BEGIN, limit).places
-        return np.unique(places).tolist() if len(places) else []
+    def of_groups(self, limit: int, chosen: Callable[[pa.RecordBatch], Mask]) -> Iterator[Answers]:
+        """The results of their cells."""
+        found = self._cells.between(BEGIN, limit)
+        here = self._groups.choose(found.groups, chosen)
+        found = Found(found.places[here], found.groups[here], found.ids[here])
+        for at in range(0, len(found.ids), ANSWER_ROWS_MAX):
+            cut = slice(at, at + ANSWER_ROWS_MAX)
+            part = Found(found.places[cut], found.groups[cut], found.ids[cut])
+            yield self._results(part, final=False)
+
+    def has_open(self, limit: int) -> bool:
+        """Whether one has a cell."""
+        return len(self._cells.between(BEGIN, limit).ids) > 0
 
     def skip_to(self, window: int) -> None:
         """Forgets the cells of windows below."""
@@ -146,7 +174,8 @@ class Wid(Windowed):
     @property
     def nbytes(self) -> int:
         """Bytes of the groups and the cells."""
-        return self._groups.nbytes + self._cells.nbytes
+        ahead = 0 if self._ahead is None else self._ahead.nbytes
+        return self._groups.nbytes + self._cells.nbytes + ahead
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""

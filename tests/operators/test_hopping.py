@@ -5,17 +5,19 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
+from gapless.kernels.keys import Ids
 from gapless.operators import cells, paned, wid
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.answers import Answers
 from gapless.operators.aside import Aside
 from gapless.operators.hopping import HoppingAggregate, Implementation
 from gapless.operators.operator import Marks
 from gapless.operators.paned import Paned
 from gapless.operators.present_window import PresentWindow
+from gapless.operators.told_answers import Revision, ToldAnswers
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF, Element, Insert, Stable
 from gapless.protocol.errors import GaplessError, MemoryLimit, Misuse, RowError, SchemaError
@@ -445,10 +447,13 @@ def _pane_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_what_was_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        "gapless.operators.provisional.Told._common",
-        lambda _, b, n: (np.ones(b.num_rows, np.bool_), np.zeros(n.num_rows, np.bool_)),
-    )
+    change = ToldAnswers._change
+
+    def forgetful(self: ToldAnswers, windows: Ids, keys: Ids, now: Ids) -> Revision:
+        revision = change(self, windows, keys, now)
+        return revision._replace(gone=Answers(windows[:0], [c[:0] for c in revision.gone.columns]))
+
+    patch.setattr(ToldAnswers, "_change", forgetful)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.kernels.keys import Ids
-from gapless.operators import paned, present_window, two_stacks, wid
+from gapless.operators import ahead, paned, present_window, two_stacks, wid
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.parts import OfParts
@@ -16,9 +16,11 @@ from gapless.operators.answers import Answers
 from gapless.operators.hopping import HoppingAggregate, Implementation
 from gapless.operators.operator import ANSWER_ROWS_MAX, Out
 from gapless.operators.present_window import PresentWindow
+from gapless.operators.told_answers import Revision, ToldAnswers
 from gapless.operators.two_stacks import TwoStacks
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF
+from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
@@ -202,3 +204,49 @@ def test_the_front_of_a_long_range_is_made_of_blocks() -> None:
         worst, before = max(worst, stacks.merges - before), stacks.merges
     assert worst < 2_500
     assert isinstance(operator.push(0, Frame.empty(SOURCE, 95_000)), Out)
+
+
+def test_a_look_ahead_says_only_what_has_news_and_looks_at_nothing_else(
+    merged: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = HoppingAggregate(SOURCE, Hopping(600, 1), ["src"], MAX, early=INF)
+    operator.push(0, rows(np.arange(0, 600), keys=10, stable=600))
+    asked: list[int] = []
+    revise = ToldAnswers.revise
+
+    def asking(self: ToldAnswers, windows: Ids, groups: list[pa.Array], now: Answers) -> Revision:
+        asked.append(len(windows))
+        return revise(self, windows, groups, now)
+
+    monkeypatch.setattr(ToldAnswers, "revise", asking)
+    merged.clear()
+    out = operator.push(0, rows(np.array([600]), keys=10, stable=600)).frame
+    assert sum(asked) == 600, "the windows of one row, and of its group alone"
+    assert len(out) <= 2 * 600
+    cells = 600 // 10 + 600
+    assert sum(merged) <= 3 * cells * 2 * (600).bit_length()
+    asked.clear()
+    assert not len(operator.push(0, Frame.empty(SOURCE, 600)).frame)
+    assert not asked, "nothing is new, so nothing is looked at"
+
+
+@pytest.mark.parametrize("implementation", ["paned", "wid"])
+def test_early_answers_come_in_parts(
+    implementation: Implementation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "ANSWER_ROWS_MAX", 12)
+    frame = rows(np.arange(0, 60), keys=3, stable=30)
+    one = HoppingAggregate(SOURCE, Hopping(20, 5), ["src"], MAX, implementation, early=INF)
+    parts = [len(out.frame) for out in one.parts(0, frame)]
+    assert max(parts) <= 12 + 18
+    assert len(parts) > 3
+
+
+def test_an_early_that_reaches_too_far_is_refused_before_anything_is_laid_out(
+    monkeypatch: pytest.MonkeyPatch, merged: list[int]
+) -> None:
+    monkeypatch.setattr(ahead, "EARLY_WINDOWS_MAX", 100)
+    operator = HoppingAggregate(SOURCE, Hopping(600, 1), ["src"], COUNT, early=INF)
+    with pytest.raises(Misuse, match="early='10s'"):
+        operator.push(0, rows(np.array([7]), keys=1, stable=0))
+    assert not sum(merged)
