@@ -46,7 +46,8 @@ HEALTH = {
 }
 """A node that is lost is seen within a second or two, not within fifteen. And lives are no less
 urgent than what else a machine does, as Ray's workers are by default (15): they would be taken for
-dead where it is busy. Messages of up to 4 MB go in the call itself, and not by the object store.
+dead where it is busy. Messages go in the call itself, in slices (wire.py), and not by the object
+store; answers do so up to 4 MB.
 A call to a root that has just died fails within 0.2 s, and is asked again: by Ray's defaults it is
 kept for two seconds, also where the next root is there long before.
 """
