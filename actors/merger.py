@@ -2,7 +2,8 @@
 
 Appends and their syncs are done by one thread, in order; reads for subscribers and of the peer by
 another, so that who reads does not wait for a disk that syncs; tables by a third, a slice of each
-in turn (failover/scanning.py), so that nobody waits for one that takes long. The pump merges
+in turn (failover/scanning.py), so that nobody waits for one that takes long; bases of large tables
+by a fourth. The pump merges
 meanwhile, and what it merges gathers for the next append. What may go of the output goes now and
 then (retaining.py), on the thread that writes it.
 """
@@ -20,6 +21,7 @@ from gapless.actors.retaining import TRIM_MS, Retaining
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.shell import Shell
 from gapless.failover import effects as ask
+from gapless.failover.basing import BaseDraft, Made
 from gapless.failover.merger import Merger
 from gapless.failover.messages import Opened, Token
 from gapless.failover.output import OutputJournal, OutputReader
@@ -66,6 +68,7 @@ class MergerShell(Shell):
         self._writing = Hands(f"output of {self.life}", self._broken)
         self._reading = Hands(f"reads of {self.life}", self._broken)
         self._scanning = Hands(f"scans of {self.life}", self._broken)
+        self._basing = Hands(f"bases of {self.life}", self._broken)
         self._scans = Scans(self._output.reader().open_table)
         self._mailboxes = Mailboxes()
         self._readers: dict[str, OutputReader] = {}
@@ -73,6 +76,7 @@ class MergerShell(Shell):
         self._does |= {
             ask.Append: lambda effect: self._writing.do(lambda: self._append(effect)),
             ask.Seal: lambda effect: self._writing.do(lambda: self._seal(effect)),
+            ask.MakeBase: lambda _: self._writing.do(self._begin_base),
             ask.WatchOutput: lambda _: self._writing.do(self._watch),
             ask.ReadOutput: lambda effect: self._reading.do(lambda: self._read_output(effect)),
             ask.ReadTable: lambda effect: self._scanning.do(lambda: self._read_table(effect)),
@@ -89,6 +93,7 @@ class MergerShell(Shell):
         self._writing.end()
         self._reading.end()
         self._scanning.end()
+        self._basing.end()
 
     # -- subscribers --------------------------------------------------------------------------
 
@@ -131,6 +136,41 @@ class MergerShell(Shell):
             self.pump.post(ask.OutputLost(self._where(e)))
             return
         self.pump.post(ask.Sealed())
+
+    def _begin_base(self) -> None:
+        try:
+            draft = self._output.begin_base(self.dir.output(self.life.slot))
+        except DiskFull as e:
+            self._no_base(e)
+        except (Fenced, JournalError, OSError) as e:
+            self.pump.post(ask.OutputLost(self._where(e)))
+        else:
+            if draft is not None:
+                self._basing.do(lambda: self._make_base(draft))
+
+    def _make_base(self, draft: BaseDraft) -> None:
+        """On a thread of its own."""
+        try:
+            made = draft.make()
+        except (GaplessError, OSError) as e:
+            self._no_base(e)
+        else:
+            self._writing.do(lambda: self._put_base(draft, made))
+
+    def _put_base(self, draft: BaseDraft, made: Made) -> None:
+        try:
+            why_not = self._output.put_base(draft, made)
+        except DiskFull as e:
+            self._no_base(e)
+        except (Fenced, JournalError, OSError) as e:
+            self.pump.post(ask.OutputLost(self._where(e)))
+        else:
+            self.pump.post(ask.BaseMade(why_not))
+
+    def _no_base(self, error: Exception) -> None:
+        """One that did not fit is made another time."""
+        self._tell(f"no base of the output: {error}")
+        self.pump.post(ask.BaseMade(str(error)))
 
     def _watch(self) -> None:
         try:

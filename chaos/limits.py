@@ -115,6 +115,7 @@ LIMITS = (
         along={"failover.replica.STATE_BYTES_MAX": 0},
     ),
     Limit("failover.tail.FOLD_ROWS_MIN", 2, 20),
+    Limit("failover.writing.BASE_ROWS_MAX", 0, 4, along={"failover.output.RECORDS_MAX": 4}),
     Limit("journal.commit.FULL_EVERY", 1, 4),
     Limit("journal.commit.TRIES_MAX", 2, 3, ("journal.retention",), is_seen=False),
     Limit("journal.cursor.CHUNK_BYTES", 64, 2_000),

@@ -30,6 +30,7 @@ from gapless.chaos.history import (
 from gapless.chaos.toil import Gone
 from gapless.failover import checkpoint as checkpoints
 from gapless.failover import effects as ask
+from gapless.failover.basing import BaseDraft, Made
 from gapless.failover.effects import Effect, Event, Start, Tick
 from gapless.failover.job import Job
 from gapless.failover.merger import Merger
@@ -371,6 +372,7 @@ class MergerProcess(Process):
         self._does |= {
             ask.Append: self._append,
             ask.Seal: self._seal,
+            ask.MakeBase: self._begin_base,
             ask.WatchOutput: self._watch,
             ask.ReadOutput: self._read_output,
             ask.ReadTable: self._read_table,
@@ -440,6 +442,39 @@ class MergerProcess(Process):
         except DiskFull as e:
             self.note_full(e)
         self.later(1, self.happens, ask.Sealed())
+
+    def _begin_base(self, effect: ask.MakeBase) -> None:  # noqa: ARG002  # there is nothing in it
+        try:
+            draft = self._output.begin_base()
+        except (Fenced, JournalError) as e:
+            self.later(1, self.happens, ask.OutputLost(str(e)))
+        except DiskFull as e:
+            self._no_base(e)
+        else:
+            if draft is not None:
+                self.later(self.disk_ms(1 + self.world.below(WORK_MS_MAX)), self._make_base, draft)
+
+    def _make_base(self, draft: BaseDraft) -> None:
+        try:
+            made = draft.make()
+        except (GaplessError, OSError) as e:
+            self._no_base(e)
+        else:
+            self.later(1, self._put_base, draft, made)
+
+    def _put_base(self, draft: BaseDraft, made: Made) -> None:
+        try:
+            why_not = self._output.put_base(draft, made)
+        except (Fenced, JournalError) as e:
+            self.happens(ask.OutputLost(str(e)))
+        except DiskFull as e:
+            self._no_base(e)
+        else:
+            self.happens(ask.BaseMade(why_not))
+
+    def _no_base(self, error: Exception) -> None:
+        self.world.note(f"{self.name}: {error}")
+        self.later(1, self.happens, ask.BaseMade(str(error)))
 
     def note_full(self, error: DiskFull) -> None:
         """A base that did not fit is made another time."""

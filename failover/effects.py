@@ -119,6 +119,13 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseMade:
+    """The answer to `MakeBase`: it is there, or why it is not."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OutputRead:
     """The answer to `ReadOutput`: the rows behind offset `after`, maybe only a stable; None where
     there is nothing.
@@ -200,6 +207,7 @@ Event = (
     | AppendRefused
     | OutputLost
     | Sealed
+    | BaseMade
     | OutputRead
     | TableRead
     | ReadRefused
@@ -319,6 +327,13 @@ class Seal:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeBase:
+    """Seal the live segment, and make a base of all that was appended from what the journal has,
+    beside all that follows: `BaseMade`, or `OutputLost`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class WatchOutput:
     """Look whether somebody has taken the journal over: `OutputLost`, else no answer."""
 
@@ -430,6 +445,7 @@ Effect = (
     | LoadCheckpoint
     | Append
     | Seal
+    | MakeBase
     | WatchOutput
     | ReadOutput
     | ReadTable

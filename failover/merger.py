@@ -25,6 +25,7 @@ from gapless.failover.backfill import Backfill
 from gapless.failover.effects import (
     Appended,
     AppendRefused,
+    BaseMade,
     Effect,
     Event,
     Exit,
@@ -112,7 +113,7 @@ class Merger:
         self._term = 0  # the highest of a supervisor so far
         self._links = Links(start.fences)
         self._tallies = Tallies(merge, self._links)
-        self._writing = Writing(merge.schema, merge.live, timing.disk_retry_ms)
+        self._writing = Writing(merge.schema, merge.live, merge.__len__, timing.disk_retry_ms)
         self._serving = Serving(life.slot, epoch)
         self._backfill: Backfill | None = None
         if start.peers:  # a second peer has nothing that the first has not
@@ -132,6 +133,7 @@ class Merger:
             AppendRefused: lambda e, now: self._writing.refused(e.reason, now),
             OutputLost: lambda e, now: self._exit(e.reason),
             Sealed: self._on_sealed,
+            BaseMade: self._writing.base_made,
             Fetch: self._on_fetch,
             OutputRead: lambda e, now: self._serving.was_read(e),
             Open: self._on_open,
@@ -309,7 +311,7 @@ class Merger:
 
     def _on_appended(self, event: Appended, now: int) -> list[Effect]:
         self._offset = event.offset
-        effects = self._writing.appended(event)
+        effects = self._writing.appended(event, now)
         if event.stable > self._durable_stable:
             self._durable_stable = event.stable
             effects += self._serving.go_on(self.durable_stable, now)

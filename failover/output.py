@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+from gapless.failover.basing import BaseDraft, Made
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.messages import Life, Token, Why
@@ -183,6 +184,34 @@ class OutputJournal:
             if base is not None and is_based:
                 self._records, self._base_rows, self._base_size = 0, len(base), base.nbytes
             self._show()
+
+    def begin_base(self, disk: Disk | None = None) -> BaseDraft | None:
+        """Seals the segment; what a base of all that was appended is to be made of, by somebody
+        else, over a disk of its own. None where the output has ended. Raises as `seal`.
+        """
+        writer = self._writer
+        if writer is None:
+            return None
+        writer.seal()
+        return BaseDraft(
+            disk or self._disk,
+            writer.layout,
+            writer.base_name(),
+            writer.commit,
+            writer.rows,
+            writer.stable,
+            self._records,
+        )
+
+    def put_base(self, draft: BaseDraft, made: Made) -> str:
+        """Has the journal know a base that was made; why not, where that is not there any more.
+        Raises as `seal`.
+        """
+        if self._writer is None or not self._writer.put_base(made.base):
+            return f"{self._disk}: the base {draft.name} was taken away before a commit named it"
+        self._records -= draft.records
+        self._base_rows, self._base_size = made.rows, made.nbytes
+        return ""
 
     def _show(self) -> None:
         """What was appended is durable, and before every cut."""

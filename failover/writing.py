@@ -10,18 +10,31 @@
 
 A base is the live table at an offset of the journal. Under load something is always on its way, so
 the table is taken when an append begins, for then all that the LMerge has put out is in it; it is
-sealed with once that append is durable, before the next.
+sealed with once that append is durable, before the next. A large one is not taken: it is made of
+what the journal has, beside the appends that follow (basing.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from gapless.failover.effects import Alarm, Append, Appended, Effect, Seal
+from gapless.failover.effects import (
+    Alarm,
+    Append,
+    Appended,
+    BaseMade,
+    Effect,
+    MakeBase,
+    Seal,
+)
 from gapless.failover.lifecycle import Lifecycle
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
+
+BASE_ROWS_MAX = 1 << 17
+"""Live rows that are taken for a base, and written, while the output waits: some ten milliseconds.
+A base of more is made beside."""
 
 JOURNAL = Lifecycle(
     "a merger's work at its journal",
@@ -37,10 +50,17 @@ JOURNAL = Lifecycle(
 class Writing:
     """The rows that are merged and not durable yet."""
 
-    def __init__(self, schema: StreamSchema, live: Callable[[], Frame], retry_ms: int) -> None:
-        """`live` gives the live table after all that was gathered."""
+    def __init__(
+        self,
+        schema: StreamSchema,
+        live: Callable[[], Frame],
+        live_rows: Callable[[], int],
+        retry_ms: int,
+    ) -> None:
+        """`live` gives the live table after all that was gathered, `live_rows` its size."""
         self._empty = Frame.empty(schema)
         self._live = live
+        self._live_rows = live_rows
         self._retry_ms = retry_ms
         self._state = JOURNAL.first
         self._frames: list[Frame] = []
@@ -49,6 +69,8 @@ class Writing:
         self._under_way: Frame | None = None
         self._wants_base = False
         self._base: Frame | None = None  # the live table behind what is under way
+        self._makes_base = False  # one is being made beside
+        self._no_base_before = 0
         self._refused_at = 0
         self._alarmed = False
 
@@ -60,7 +82,7 @@ class Writing:
     @property
     def is_idle(self) -> bool:
         """Whether all that was gathered is durable, and nothing is being done."""
-        return self._state == "idle" and not self._has_more
+        return self._state == "idle" and not self._has_more and not self._makes_base
 
     @property
     def _has_more(self) -> bool:
@@ -77,22 +99,34 @@ class Writing:
         """Appends all that has gathered, if nothing else is under way."""
         if self._state != "idle" or not self._has_more:
             return []
-        if self._wants_base:
+        if self._wants_base and self._live_rows() <= BASE_ROWS_MAX:
             self._base = self._live()
         return self._append(self._gathered())
 
-    def appended(self, event: Appended) -> list[Effect]:
+    def appended(self, event: Appended, now: int) -> list[Effect]:
         """What was under way is durable."""
         self._state = JOURNAL.after(self._state, "appended")
         self._under_way = None
         self._alarmed = False
-        self._wants_base |= event.wants_base
+        self._wants_base |= event.wants_base and not self._makes_base
+        if self._wants_base and self._live_rows() > BASE_ROWS_MAX:
+            self._wants_base, self._base = False, None
+            if now >= self._no_base_before:
+                self._makes_base = True
+                return [MakeBase(), *self.go_on()]
         base, self._base = self._base, None
         if base is None and self._wants_base and not self._has_more:
             base = self._live()
         if base is not None and base.stable is not None:
             return self.seal(base)
         return self.go_on()
+
+    def base_made(self, event: BaseMade, now: int) -> list[Effect]:
+        """It is there; where it is not, another is made after a while."""
+        self._makes_base = False
+        if event.reason:
+            self._no_base_before = now + self._retry_ms
+        return []
 
     def refused(self, reason: str, now: int) -> list[Effect]:
         """Nothing of what was under way is in the journal; it waits, with all that follows."""

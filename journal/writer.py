@@ -322,6 +322,43 @@ class Writer:
         if bases:
             self._since_base = 0
 
+    @property
+    def commit(self) -> int:
+        """The number of the last commit: all that is sealed is in it."""
+        return self._commits.head.number
+
+    def base_name(self) -> str:
+        """A name for a base that is made while this writer goes on: nobody takes that away, or
+        takes it for itself, before the live segment is sealed with a base of its own.
+        """
+        return _base_of(self._tally.name)
+
+    def put_base(self, base: Base) -> bool:
+        """Commits a base as of an earlier commit, which somebody has written durably. False, and
+        nothing has changed, where it is not there: retention takes away what no commit names.
+        Raises as `seal`.
+        """
+        self.sync()
+        if not is_claimed(self._disk, self.epoch, self._token):
+            raise self._gone()
+        if self._disk.size(base.segment) != base.bytes:
+            return False
+
+        def adding(commits: Commits) -> Change:
+            bases = sorted((*commits.head.bases, base))[-BASES_MAX:]
+            return Change(replace(commits.head, bases=tuple(bases), at_ms=self._now_ms()), [])
+
+        try:
+            self._commits.add(self.epoch, self._token, adding, durable=self._durable)
+        except OSError as e:
+            raise self._room.refused(e) from None
+        except JournalError:
+            self._ended_by = "its last commit has failed; open the journal anew"
+            raise
+        self._commits.catch_up()
+        self._since_base = self._bytes_behind_base() + self._tally.bytes
+        return True
+
     def seal_full(self) -> None:
         """Seals the live segment once it is full, as `append` does where it syncs. Where the disk
         has no room for the commit the segment goes on, and the next append tries again: what was
@@ -339,7 +376,7 @@ class Writer:
             raise Misuse(f"a base as of {live.stable}: the journal's stable is {self.stable}")
         if not live.insert_only:
             raise Misuse("a base has adjusts: it is the live table, as inserts")
-        name = f"bases/{self._tally.name.rpartition('/')[2]}"
+        name = _base_of(self._tally.name)
         try:
             size = write_base(self._disk, self.layout, name, live, durable=self._durable)
         except OSError as e:
@@ -399,3 +436,7 @@ class Writer:
             raise Bug(f"{self._tally.name} has fewer bytes than were written")
         if self.stable < self._commits.head.stable:
             raise Bug(f"stable {self.stable} is behind the last commit's")
+
+
+def _base_of(segment: str) -> str:
+    return f"bases/{segment.rpartition('/')[2]}"

@@ -5,6 +5,7 @@ from typing import Any
 
 from gapless.chaos.storage import SimulatedDisk, View
 from gapless.failover import effects as ask
+from gapless.failover.basing import BaseDraft
 from gapless.failover.effects import Effect, Event, Start, Tick
 from gapless.failover.merger import Merger
 from gapless.failover.messages import Attach, Data, Life, Session, Token
@@ -106,6 +107,7 @@ class Pump:
         self.over: str | None = None
         self.bases = 0
         self.unsynced = False
+        self.draft: BaseDraft | None = None  # of a base that is begun
         self.now = 0
         self._lazy = lazy
         self._readers: dict[str, OutputReader] = {}
@@ -159,7 +161,7 @@ class Pump:
         self.sent = deque(each for each in self.sent if not isinstance(each[1], kind))
         return found
 
-    def _do(self, effect: Effect) -> None:
+    def _do(self, effect: Effect) -> None:  # noqa: C901  # a case for each effect
         match effect:
             case ask.Send(to, message):
                 self.sent.append((to, message))
@@ -171,6 +173,10 @@ class Pump:
                 self._append(rows)
             case ask.Seal(base):
                 self._seal(base)
+            case ask.MakeBase():
+                self.draft = self.journal.begin_base()
+                if not self._lazy:
+                    self.make_base()
             case ask.ReadOutput(subscriber, token):
                 self._read(subscriber, token)
             case ask.ReadTable(subscriber, attempt, since):
@@ -205,6 +211,14 @@ class Pump:
             return
         self.bases += base is not None
         self.happens(ask.Sealed())
+
+    def make_base(self) -> None:
+        """The base that was begun is made, and the journal told."""
+        draft, self.draft = self.draft, None
+        if draft is not None:
+            why_not = self.journal.put_base(draft, draft.make())
+            self.bases += not why_not
+            self.happens(ask.BaseMade(why_not))
 
     def reader(self, name: str, slot: str | None = None) -> OutputReader:
         if name not in self._readers:

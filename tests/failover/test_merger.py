@@ -2,14 +2,16 @@
 
 import pytest
 
-from gapless.failover import inputs
+from gapless.failover import inputs, writing
 from gapless.failover import merger as module
 from gapless.failover.effects import (
     Alarm,
     Append,
     Appended,
     AppendRefused,
+    BaseMade,
     Exit,
+    MakeBase,
     OutputLost,
     Seal,
     Sealed,
@@ -25,6 +27,7 @@ from gapless.failover.messages import (
     Refused,
     Retire,
 )
+from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import Policy, lag
 from gapless.protocol.elements import BEGIN, INF
 from tests.failover.mergers import (
@@ -287,6 +290,33 @@ def test_a_base_is_the_table_at_the_end_of_an_append_also_under_load() -> None:
     assert text(only(effects, Seal).base) == "ins(A,1,5) ins(B,2,9) stable(1)"
     assert none_of(effects, Append)
     assert text(only(machine.on(Sealed(), 0), Append).frame) == "ins(C,3,9)"
+    machine.validate()
+
+
+def test_a_large_base_is_made_beside_and_the_output_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "BASE_ROWS_MAX", 1)
+    looked: list[int] = []
+    monkeypatch.setattr(LMerge, "live", lambda self: looked.append(len(self)))
+    machine = merger()
+    attach(machine, R0, "ins(A,1,5) ins(B,2,9) stable(1)")
+    data(machine, R0, 1, "ins(C,3,9)")
+    effects = machine.on(Appended(2, 1, wants_base=True), 0)
+    assert [type(e) for e in effects if isinstance(e, MakeBase | Append)] == [MakeBase, Append]
+    data(machine, R0, 2, "ins(D,4,9)")
+    effects = machine.on(Appended(3, 1, wants_base=True), 1)  # one is being made
+    assert none_of(effects, MakeBase)
+    only(effects, Append)
+    machine.on(Appended(4, 1), 2)
+    machine.on(Drain(1), 2)
+    assert none_of(machine.on(Tick(), 5000), Seal)  # it is not done yet
+    assert machine.on(BaseMade("no room"), 5000) == []
+    data(machine, R0, 3, "ins(E,5,9)", 5001)
+    assert none_of(machine.on(Appended(5, 1, wants_base=True), 5002), MakeBase)  # not at once again
+    data(machine, R0, 4, "ins(F,6,9)", 6001)
+    only(machine.on(Appended(6, 1, wants_base=True), 6002), MakeBase)
+    assert looked == []
     machine.validate()
 
 

@@ -8,18 +8,25 @@ import pytest
 
 from gapless.chaos.storage import SimulatedDisk, View
 from gapless.failover import output
+from gapless.failover.basing import BaseDraft
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.output import OutputJournal, OutputReader
 from gapless.journal import cursor, segment
+from gapless.journal.base import read_base
+from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
+from gapless.journal.layout import opened as layout_opened
+from gapless.journal.verify import Verifier
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import (
     DiskFull,
     Fenced,
+    JournalError,
     Misuse,
     SchemaError,
 )
+from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA
@@ -264,3 +271,80 @@ def test_it_stands_on_a_real_disk_too(tmp_path: Path) -> None:
     live, offset = journal(place, "t2").recover()
     assert (text(live), offset) == ("ins(A,1,50) ins(B,2,9) stable(2)", 2)
     assert read(reader(place), token(1)) == "ins(B,2,9) stable(2)"
+
+
+# -- bases that are made beside ---------------------------------------------------------------
+
+
+def opened(disk: SimulatedDisk, counter: int = 1) -> OutputJournal:
+    return OutputJournal(disk, DEFAULT_SCHEMA, life(counter), f"t{counter}", lambda: 0)
+
+
+def begun(disk: SimulatedDisk, rng: random.Random) -> tuple[OutputJournal, BaseDraft]:
+    """An output with a base, more behind it, and one that is begun."""
+    journal = opened(disk)
+    for t in range(rng.randrange(1, 30)):
+        journal.append(frame(f"ins(k{t},{t},inf) stable({t})"))
+        if rng.random() < 0.3:
+            journal.append(frame(f"adj(k{t},{t},inf,{t + rng.randrange(1, 9)})"))
+        journal.sync()
+        if rng.random() < 0.1:
+            journal.seal(table_at_end(disk))
+    draft = journal.begin_base()
+    assert draft is not None
+    return journal, draft
+
+
+def as_table(rows: Frame) -> Tdb:
+    table = Tdb(DEFAULT_SCHEMA)
+    table.fold(rows.with_stable(None))
+    return table
+
+
+def table_at_end(disk: SimulatedDisk) -> Frame:
+    table, _ = OutputReader(disk, DEFAULT_SCHEMA).scan(None).run()
+    return table
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_base_that_is_made_beside_stands_for_what_was_there_when_it_was_begun(
+    disk: SimulatedDisk, seed: int
+) -> None:
+    rng = random.Random(seed)
+    journal, draft = begun(disk, rng)
+    before = table_at_end(disk)
+    for t in range(40, 40 + rng.randrange(9)):  # all this goes on meanwhile
+        journal.append(frame(f"ins(k{t},{t},inf) stable({t})"))
+        journal.sync()
+        if rng.random() < 0.3:
+            journal.seal(None)
+    made = draft.make()
+    assert made.rows == len(before)
+    assert journal.put_base(draft, made) == ""
+    commits = Commits(disk, layout_opened(disk))
+    live = read_base(disk, commits.layout, commits.head.bases[-1])
+    assert (as_table(live), live.stable) == (as_table(before), before.stable)
+    end = table_at_end(disk)
+    live, rows = opened(disk, 2).recover()
+    assert (as_table(live), live.stable) == (as_table(end), end.stable)
+    assert rows == OutputReader(disk, DEFAULT_SCHEMA).scan(None).run()[1]
+    assert [f for f in Verifier(disk).findings() if f.severity == "damage"] == []
+
+
+def test_a_base_that_was_taken_away_before_a_commit_named_it_is_none(disk: SimulatedDisk) -> None:
+    journal, draft = begun(disk, random.Random(1))
+    made = draft.make()
+    disk.unlink(draft.name)
+    assert "taken away" in journal.put_base(draft, made)
+    journal.append(frame("ins(z,90,inf) stable(90)"))
+    journal.sync()
+    live, _ = opened(disk, 2).recover()
+    assert live.stable == 90
+
+
+def test_a_base_is_not_made_of_what_somebody_else_has_taken_over(disk: SimulatedDisk) -> None:
+    journal, draft = begun(disk, random.Random(2))
+    made = draft.make()
+    opened(disk, 2)
+    with pytest.raises((Fenced, JournalError)):
+        journal.put_base(draft, made)
