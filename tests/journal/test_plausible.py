@@ -100,6 +100,18 @@ def test_the_third_row_is_believed_also_where_each_comes_with_a_program_of_its_o
     assert taken == [1, 0, 0, 1, 1]
 
 
+@given(st.lists(st.lists(st.integers(0, 2_000) | st.just(FAR), max_size=4), max_size=12))
+def test_programs_that_follow_one_another_take_what_one_that_goes_on_takes(
+    batches: list[list[int]],
+) -> None:
+    disk = memory()
+    whole = writer(memory(), ahead=REACH)
+    for n, times in enumerate(batches):
+        out = writer(disk, f"w{n}", ahead=REACH)
+        assert out.append(batch(dated(*times))).rows == whole.append(batch(dated(*times))).rows
+        out.close()
+
+
 def micro_batch(disk: SimulatedDisk, number: int, *tasks: list[Row]) -> int:
     """Writes a batch in several tasks; how many rows were taken."""
     commits = Commits(disk, layout())
