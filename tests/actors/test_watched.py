@@ -40,7 +40,8 @@ def test_rows_that_are_set_aside_and_the_time_are_told_once_a_frame(ask: Ask) ->
 def test_the_time_between_two_parts_is_not_the_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
 
-    def two_parts(*_: object) -> Iterator[Frame]:
+    def two_parts(*given: object) -> Iterator[Frame]:
+        del given
         for _ in range(2):
             now[0] += 3
             yield frame([])
