@@ -36,19 +36,18 @@ class WatchedExecutor(Executor):
         super().__init__(name, make, self._aside)
 
     def parts(self, source: str, frame: Frame) -> Iterator[Frame]:
-        """As the executor's; `push` comes here as well."""
-        before, took_ms = self.set_aside, 0.0
-        parts = super().parts(source, frame)
+        """As the executor's. What is done with a part is no time of the plan's."""
+        parts, took_ms = super().parts(source, frame), 0.0
         while True:
-            began_ms = clock_ms()
+            began, before = clock_ms(), self.set_aside
             part = next(parts, None)
-            took_ms += clock_ms() - began_ms
+            took_ms += clock_ms() - began
+            if self.set_aside > before:
+                kept = self._aside.take()
+                if self.on_aside is not None:
+                    self.on_aside(kept, self.set_aside - before)
             if part is None:
                 break
             yield part
         if self.on_took is not None:
             self.on_took(len(frame), took_ms)
-        if self.set_aside > before:
-            kept = self._aside.take()
-            if self.on_aside is not None:
-                self.on_aside(kept, self.set_aside - before)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from gapless.chaos.other_machine import OF_MACHINE, OtherMachine
@@ -104,7 +104,12 @@ class _Apart(Executor):
         super().__init__(name, make)
         self._memory = memory
 
-    def push(self, source: str, frame: Frame) -> Frame:
-        """As any executor, within its memory."""
-        with self._memory:
-            return super().push(source, frame)
+    def parts(self, source: str, frame: Frame) -> Iterator[Frame]:
+        """As any executor, within its memory: who takes a part in is somebody else."""
+        parts = super().parts(source, frame)
+        while True:
+            with self._memory:
+                part = next(parts, None)
+            if part is None:
+                return
+            yield part

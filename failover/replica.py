@@ -60,6 +60,7 @@ from gapless.failover.messages import (
     SnapshotRequest,
     TakeCheckpoint,
 )
+from gapless.failover.outcome import Outcome
 from gapless.failover.reading import Reading
 from gapless.failover.rejoining import Rejoining
 from gapless.failover.restoring import Unfit, check, restoring
@@ -102,6 +103,7 @@ class Replica(Sending):
         """Whether it was told to drain, and has read and sent all there was."""
         self._jumpstart = Jumpstart(life, start, self._timing)
         self._reading = Reading(executor.sources)
+        self._outcome = Outcome()
         self._snapshots = Snapshots(life, executor.name, self._draft, self._finish)
         self._beside = Beside()
         self._takes_over = False  # what it begins with is being taken over
@@ -156,7 +158,8 @@ class Replica(Sending):
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         super().validate()
-        self.executor.validate()
+        if not self._outcome.is_under_way:  # else it is in the middle of something
+            self.executor.validate()
         if self.tail.stable > self.executor.stable:
             raise Bug(f"promised {self.tail.stable}, the plan only {self.executor.stable}")
 
@@ -237,6 +240,8 @@ class Replica(Sending):
         """Sends what can be sent, reads what can be read. Where there is `more` to read at once,
         what is new to send may wait for that.
         """
+        if self._outcome.is_under_way and not self._is_full(TAIL_ROWS_MAX):
+            return self._put_out_more(now)
         if more and self._may_gather(now) and self._may_read():
             reads = self._reading.ask()
             if reads or self._reading.is_under_way:
@@ -297,7 +302,8 @@ class Replica(Sending):
     @property
     def _is_reading(self) -> bool:
         """Whether a source is being read, and what it gives is taken."""
-        return self._reading.is_under_way and not self._snapshots.holds_plan
+        is_used = self._snapshots.holds_plan or self._outcome.is_under_way
+        return self._reading.is_under_way and not is_used
 
     def _waits_for(self, now: int) -> str:
         """What it waits for since so long that people have to know; empty where it reads."""
@@ -332,13 +338,25 @@ class Replica(Sending):
         if self._snapshots.holds_plan:
             self._kept_back.append(event)
             return []
+        given = event.frame is not None
+        made = self.executor.parts(event.source, event.frame) if given else iter(())
+        self._outcome.begin(event, made)
+        return self._put_out_more(now)
+
+    def _put_out_more(self, now: int) -> list[Effect]:
+        """Puts out what comes of the last read, as far as the tail has room: the rest waits until
+        mergers have taken that in.
+        """
+        try:
+            event = self._outcome.take(self._put_out, partial(self._is_full, TAIL_ROWS_MAX))
+        except GaplessError as e:
+            return self._exit(f"{type(e).__name__}: {e}")
+        if event is None:
+            self._offer()
+            return self._send_and_read(now)
         if event.frame is not None:
-            try:
-                for out in self.executor.parts(event.source, event.frame):
-                    self._put_out(out)
-            except GaplessError as e:
-                return self._exit(f"{type(e).__name__}: {e}")
             self._rejoin.reads(now)
+        self._promise()  # what a hold would have kept back that has ended meanwhile
         self._reading.answered(event)
         self._read_at = now
         return self._go_on(now, more=event.more)
@@ -349,7 +367,8 @@ class Replica(Sending):
         if stable is not None and stable > self.held_at:
             frame = frame.with_stable(self.held_at if self.held_at > self.tail.stable else None)
         if frame:
-            self._keep(frame)
+            for part in parts.cut(frame):
+                self._keep(part)
 
     def _on_source_failed(self, event: SourceFailed, now: int) -> list[Effect]:
         if self.is_joining:
@@ -363,6 +382,7 @@ class Replica(Sending):
 
     def _begin_elsewhere(self, why: str, now: int) -> list[Effect]:
         """Forgets what it began with, and goes on to the next origin."""
+        self._outcome.drop()
         self.executor.begin_anew()
         self._unsay()
         self._telling = None
@@ -389,7 +409,9 @@ class Replica(Sending):
             return []
         if not self._rejoin.is_over and self.is_attached:
             self._rejoin.is_taken_in(now)
-        if self._reading.is_under_way:  # what gathers goes when that is answered
+        if (
+            self._reading.is_under_way and not self._outcome.is_under_way
+        ):  # what gathers goes when that is answered
             return self._send_and_read(now)
         return self._go_on(now)
 
@@ -430,7 +452,8 @@ class Replica(Sending):
         """
         effects: list[Effect] = []
         settled = self._forward_to()
-        if settled > self.forwarded and not self._snapshots.holds_plan:
+        is_used = self._snapshots.holds_plan or self._outcome.is_under_way
+        if settled > self.forwarded and not is_used:
             if settled > self.executor.stable:  # up to there nothing is missing
                 self._leaves_out(settled)
             self._rejoin.forwards(settled, self.forwarded, self.executor.stable)
@@ -473,6 +496,8 @@ class Replica(Sending):
         """All that it is at this moment, or why it cannot say."""
         if self.is_joining:
             return "it is joining itself"
+        if self._outcome.is_under_way:
+            return "it is putting out what it has read last, as mergers take it in"
         if self._reading.unread:
             return f"it has not read {self._reading.unread[0]} yet"
         return Draft(
@@ -568,6 +593,10 @@ class Replica(Sending):
     def _hold(self, at: int) -> None:
         """Promises nothing beyond `at`, and at once what another hold had kept back."""
         self.held_at = at
-        promised = min(self.executor.stable, at)
+        if not self._outcome.is_under_way:  # else the plan is ahead of what is put out
+            self._promise()
+
+    def _promise(self) -> None:
+        promised = min(self.executor.stable, self.held_at)
         if promised > self.tail.stable:
             self._put_out(self._nothing.with_stable(promised))

@@ -42,6 +42,7 @@ from gapless.failover.messages import (
     Ack,
     Attach,
     Data,
+    Hold,
     Life,
     MergerStatus,
     Refused,
@@ -156,6 +157,42 @@ def test_it_stops_at_what_a_merger_has_not_taken_in_and_says_so_after_a_while(
     machine.on(ack(machine, 3, merger=SECOND), 2 * T.hang_ms)
     [again] = sent(machine.on(Tick(), 3 * T.hang_ms), ReplicaStatus)
     assert not again.waits_for
+
+
+class InParts(Executor):
+    """Ten rows of an output at a time."""
+
+    def parts(self, source: str, frame: Frame) -> Iterator[Frame]:
+        for part in super().parts(source, frame):
+            yield from parts.cut(part, 10)
+
+
+def test_what_one_read_causes_is_put_out_as_far_as_the_tail_has_room_and_the_rest_with_acks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replica_module, "TAIL_ROWS_MAX", 30)
+    machine = Replica(LIFE, started_with(mergers=MERGERS[:1]), InParts("plan", LATEST), T)
+    machine.on(Start(), 0)
+    machine.on(ack(machine, 0), 0)
+    given = keys(0, 100, 7)
+    effects, sizes, rows = machine.on(given, 1), [], 0
+    while True:
+        machine.validate()
+        sizes.append(len(machine.tail))
+        messages = sent(effects, Data)
+        rows += sum(len(message.frame) for message in messages)
+        if reads(effects):
+            break
+        assert machine.tail.stable < 7  # the stable comes behind the rows that it speaks of
+        [reply] = sent(machine.on(SnapshotRequest(LIFE, "plan"), 2), SnapshotReply)
+        assert "putting out" in reply.reason
+        machine.on(Hold(0, 1, INF), 2)
+        effects = machine.on(Tick(), 3) + machine.on(ack(machine, messages[-1].sequence), 3)
+    assert sizes == [30, 60, 90, 100]
+    assert rows == 100
+    assert machine.tail.stable == machine.executor.stable
+    [reply] = sent(machine.on(SnapshotRequest(LIFE, "plan"), 2), SnapshotReply)
+    assert not reply.reason
 
 
 # -- in parts ---------------------------------------------------------------------------------
