@@ -338,8 +338,8 @@ class Replica(Sending):
         if self._snapshots.holds_plan:
             self._kept_back.append(event)
             return []
-        given = event.frame is not None
-        made = self.executor.parts(event.source, event.frame) if given else iter(())
+        frame = event.frame
+        made = iter(()) if frame is None else self.executor.parts(event.source, frame)
         self._outcome.begin(event, made)
         return self._put_out_more(now)
 
@@ -367,8 +367,7 @@ class Replica(Sending):
         if stable is not None and stable > self.held_at:
             frame = frame.with_stable(self.held_at if self.held_at > self.tail.stable else None)
         if frame:
-            for part in parts.cut(frame):
-                self._keep(part)
+            self._keep(frame)
 
     def _on_source_failed(self, event: SourceFailed, now: int) -> list[Effect]:
         if self.is_joining:

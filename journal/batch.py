@@ -32,7 +32,7 @@ from gapless.journal.room import Room
 from gapless.journal.segment import SEGMENT_BYTES, records_of, times_of, writer_of
 from gapless.journal.takeover import begin
 from gapless.journal.tally import Tally, watermark
-from gapless.protocol.columns import take_rows
+from gapless.protocol.columns import concat_batches, take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError, Misuse
 from gapless.protocol.frame import Times
@@ -172,7 +172,7 @@ class TaskWriter:
 
     def _write(self) -> None:
         """Cuts what waits into records."""
-        batch = pa.concat_batches([rows for rows, _ in self._waiting])
+        batch = concat_batches([rows for rows, _ in self._waiting])
         of_rows = [promises for _, promises in self._waiting if promises is not None]
         promises = np.concatenate(of_rows) if of_rows else None
         self._waiting, self._waiting_rows = [], 0

@@ -5,10 +5,12 @@
                              8   0    aside              false
                              8   4    2 > 3   false      true
 
-An expression answers row by row, and so has a user's function to. Both see a whole frame at once;
-where that fails, the rows that cannot be answered are found by halving: parts that can be answered
-are left alone, and a single row that cannot goes aside with the reason. A bad row among n costs two
-evaluations for each halving of n, and none where all is well.
+An expression answers row by row, and so has a user's function to. Both see a whole frame at once.
+Where that fails, an expression's rows that cannot be answered are found by column, function by
+function (`protocol/failing.py`): they may be as many as they like. What a user's function fails for
+nobody knows: its rows are found by halving. Parts that can be answered are left alone, and a single
+row that cannot goes aside with the reason. A bad row among n costs two evaluations for each halving
+of n, and none where all is well.
 
 So which rows go aside does not depend on how rows are cut into frames, and frames are cut
 differently in each replica: what goes aside is what fails *alone*. What only fails together with
@@ -29,6 +31,8 @@ import pyarrow as pa
 from gapless.operators.aside import Aside
 from gapless.protocol.columns import take_rows
 from gapless.protocol.errors import ExpressionError
+from gapless.protocol.expr import Expr
+from gapless.protocol.failing import answers
 from gapless.protocol.frame import Mask
 from gapless.protocol.values import from_values
 
@@ -57,7 +61,24 @@ def evaluate_rows(
     try:
         return _evaluate(computed, batch), None
     except ExpressionError as e:
+        if isinstance(computed, Expr):
+            return _answered(computed, batch, aside, where)
         return _evaluate_parts(computed, batch, aside, where, e)
+
+
+def _answered(
+    computed: Expr, batch: pa.RecordBatch, aside: Aside, where: str
+) -> tuple[pa.Array, Mask]:
+    values, reason, reasons = answers(computed, batch)
+    left: Mask = reason < 0
+    failed = (~left).nonzero()[0]
+    if aside.mode == "stop":
+        failed = failed[:1]
+    of, first = np.unique(reason[failed], return_index=True)
+    for number in of[np.argsort(first)]:
+        rows = failed[reason[failed] == number]
+        aside.put(where, take_rows(batch, rows), reasons[number])
+    return values.filter(pa.array(left)), left
 
 
 def _evaluate_parts(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
 from gapless.protocol.errors import Misuse, SchemaError
@@ -133,4 +134,8 @@ def _nulls(t: pa.DataType, n: int) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             indices, from_values([], t.value_type), ordered=t.ordered
         )
+    if pa.types.is_struct(t):
+        children = [_nulls(field.type, n) for field in t]
+        missing = pa.array(np.ones(n, np.bool_))
+        return pa.StructArray.from_arrays(children, fields=list(t), mask=missing)
     return pa.nulls(n, t)

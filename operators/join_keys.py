@@ -118,10 +118,11 @@ def _nulls(columns: list[pa.Array]) -> Mask | None:
     """Where some column is null; None where none is."""
     mask: Mask | None = None
     for column in columns:
-        # In a dictionary a value may be null, and not only an index.
-        hidden = pa.types.is_dictionary(column.type) and column.dictionary.null_count
-        plain = column.dictionary_decode() if hidden else column
-        if plain.null_count:
-            missing = plain.is_null().to_numpy(zero_copy_only=False)
-            mask = missing if mask is None else mask | missing
+        missing = column.is_null() if column.null_count else None
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            # A value may be null, and not only an index.
+            missing = column.dictionary.is_null().take(column.indices).fill_null(True)
+        if missing is not None:
+            here = missing.to_numpy(zero_copy_only=False)
+            mask = here if mask is None else mask | here
     return mask

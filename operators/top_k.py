@@ -30,6 +30,7 @@ from gapless.operators.operator import Marks, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.per_snapshot import PerSnapshot
 from gapless.operators.pieces import Pieces, Rows, Spans
+from gapless.protocol.casts import decoded
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -103,6 +104,8 @@ class TopK(PerSnapshot):
 
     def _places_of_values(self, values: pa.Array) -> Ids:
         """By row, the place of its value among the different values in their order."""
+        if pa.types.is_dictionary(values.type):
+            values = decoded(values)  # what stands in it may be NaN, or null
         schema = pa.schema([pa.field("by", values.type)])
         table = KeyTable(schema)
         ids, first = table.intern(pa.RecordBatch.from_arrays([values], schema=schema))

@@ -102,6 +102,16 @@ def by_elements(column: pa.ListArray, t: pa.ListType, make: _Make) -> Made:
     return Made(list_of(inside, counts, t, missing), misfits)
 
 
+def beyond(column: pa.Array, t: pa.DataType) -> Mask | None:
+    """The rows whose numbers or times do not fit a type of their own kind; None for other kinds,
+    where no rule finds them. Null fits.
+    """
+    for is_given, is_wanted, find in _KNOWN:
+        if is_given(column.type) and is_wanted(t):
+            return find(column, t)
+    return None
+
+
 def decoded(column: pa.DictionaryArray) -> pa.Array:
     """The values of a dictionary, row by row; of views, too, which Arrow does not take from."""
     t = column.type.value_type

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,35 @@ def take_rows(batch: pa.RecordBatch, rows: np.typing.NDArray[Any]) -> pa.RecordB
         columns = [take(column, picked) for column in batch.columns]
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
     return batch.filter(picked) if rows.dtype == np.bool_ else batch.take(picked)
+
+
+def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches as one. Arrow unites no dictionaries in which a value is null: such a null is one of
+    the indices then. Raises Arrow's errors.
+    """
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid:
+        return pa.concat_batches([_without_null_values(batch) for batch in batches])
+
+
+def _without_null_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [_null_by_index(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _null_by_index(array: pa.Array) -> pa.Array:
+    t = array.type
+    if pa.types.is_struct(t):
+        children = [_null_by_index(array.field(i)) for i in range(t.num_fields)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(t), mask=mask)
+    if not pa.types.is_dictionary(t) or not array.dictionary.null_count:
+        return array
+    there = array.dictionary.is_valid().to_numpy(zero_copy_only=False)
+    places = pa.array(np.cumsum(there) - 1, t.index_type, mask=~there)
+    values = take(array.dictionary, pa.array(there))
+    return pa.DictionaryArray.from_arrays(places.take(array.indices), values, ordered=t.ordered)
 
 
 def compact(array: pa.Array) -> pa.Array:

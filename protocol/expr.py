@@ -24,7 +24,7 @@ What its answers are, so that each replica gives the same:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -91,7 +91,8 @@ class Expr:
         """The names of the columns that it reads."""
         raise NotImplementedError
 
-    def _value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+    def value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        """The same as `evaluate`; a constant is one value, and what Arrow raises is as it is."""
         raise NotImplementedError
 
     def to_document(self) -> Document:
@@ -113,7 +114,7 @@ class Expr:
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         """The answer for each row; a constant is repeated. Raises `ExpressionError`."""
         try:
-            value = self._value(batch)
+            value = self.value(batch)
             if isinstance(value, pa.Scalar):
                 value = pa.repeat(value, batch.num_rows)
             return normal(value)
@@ -264,7 +265,8 @@ class Column(Expr):
         """Its name."""
         return frozenset((self.name,))
 
-    def _value(self, batch: pa.RecordBatch) -> pa.Array:
+    def value(self, batch: pa.RecordBatch) -> pa.Array:
+        """The column."""
         i = batch.schema.get_field_index(self.name)
         if i < 0:
             names = ", ".join(batch.schema.names)
@@ -304,7 +306,8 @@ class Literal(Expr):
         """None."""
         return frozenset()
 
-    def _value(self, batch: pa.RecordBatch) -> pa.Scalar:  # noqa: ARG002  # a constant
+    def value(self, batch: pa.RecordBatch) -> pa.Scalar:  # noqa: ARG002  # a constant
+        """The constant."""
         return self.scalar
 
     def beside(self, t: pa.DataType) -> pa.Scalar:
@@ -357,13 +360,22 @@ class Call(Expr):
         """Those of all arguments."""
         return frozenset().union(*(a.columns for a in self.args))
 
-    def _value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
-        values = [operand(a._value(batch)) for a in self.args]
+    def value(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        """What the function makes of what its arguments make of the rows."""
+        return self.applied(self.operands([a.value(batch) for a in self.args]))
+
+    def operands(self, values: Sequence[Any]) -> list[Any]:
+        """The values of its arguments as the function takes them."""
+        values = [operand(value) for value in values]
         if self._compared is not None:
             place, constant = self._compared
             values[place] = constant.beside(values[1 - place].type)
         if pa.lib.Type_UINT64 in [v.type.id for v in values]:
             values = [_beside_uint64(a, v) for a, v in zip(self.args, values, strict=True)]
+        return values
+
+    def applied(self, values: Sequence[Any]) -> pa.Array | pa.Scalar:
+        """The function of its operands. Raises what Arrow raises, or `ExpressionError`."""
         return evaluate(self.function, values, self._built)
 
     def to_document(self) -> Document:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gapless.protocol.columns import compact_batch, int64s, take
+from gapless.protocol.columns import compact_batch, concat_batches, int64s, take
 from gapless.protocol.elements import (
     BEGIN,
     INF,
@@ -211,7 +211,7 @@ class Frame:
             if f.schema != first.schema:
                 raise SchemaError(_schema_difference(f.batch.schema, first.schema.arrow))
         try:
-            batch = pa.concat_batches([f.batch for f in frames])
+            batch = concat_batches([f.batch for f in frames])
         except pa.ArrowException as e:  # dictionaries whose union outgrows their index type
             raise FrameError(f"concat: {e}") from None
         whole = first._derive(batch, last.stable)

@@ -1,6 +1,10 @@
 """Rows that have no answer go aside, exactly those; the others get the answers they always get."""
 
+import operator
+import random
 from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +14,8 @@ from hypothesis import strategies as st
 from gapless.operators.aside import Aside
 from gapless.operators.evaluating import evaluate_rows
 from gapless.protocol.errors import ExpressionError, RowError
-from gapless.protocol.expr import Expr, call, col
+from gapless.protocol.expr import Call, Expr, call, col
+from gapless.protocol.values import from_values, to_values
 
 SCHEMA = pa.schema({"len": pa.int64(), "n": pa.int64()})
 
@@ -201,3 +206,163 @@ def test_rows_of_every_layout_go_aside() -> None:
     assert answers.to_pylist() == [7, 9]
     assert left is not None
     assert aside.take()[0].rows.to_pylist() == [{"word": "x"}]
+
+
+# -- known causes, found by column ----------------------------------------------------------------
+
+EDGES = [None, 0, 1, -1, 2, 3, 7, 127, 128, -128, -129, 1 << 31, -(1 << 31), 1 << 53, (1 << 53) + 1]
+INT64 = [*EDGES, (1 << 63) - 1, -(1 << 63), 1 << 62]
+UINT64 = [None, 0, 1, 2, 255, 256, 1 << 32, 1 << 63, (1 << 64) - 1]
+FLOATS = [None, 0.0, -0.0, 1.0, 0.1, -2.5, 127.0, 128.0, 2.0**53, 2.0**63, -(2.0**63), 1e300]
+FLOATS += [float("inf"), float("-inf"), float("nan")]
+_WORDS = """0 1 -1 +1 007 127 128 -128 -129 255 256 -0 1.5 .5 5. 1e3 1e999 -1E-3 0x1F -0x1 0xg x
+NaN -nan inf -Infinity infinit true FALSE T yes 2020-01-02 2020-01-02T03 2020-01-02T03:04:05.5
+20200102 2020-13-01 1_000 --1 -"""
+TEXTS = _WORDS.split()
+TEXTS += ["", " 1", "1 ", "1\n", "2020-01-02 03:04:05", "\u0661"]
+TEXTS += ["9" * 19, "9" * 20, "9" * 40, "0" * 40]
+WIDE = pa.schema(
+    {
+        "i": pa.int64(),
+        "j": pa.int64(),
+        "b": pa.int8(),
+        "u": pa.uint64(),
+        "x": pa.float64(),
+        "y": pa.float64(),
+        "t": pa.string(),
+        "at": pa.timestamp("ms"),
+        "d": pa.decimal128(10, 3),
+    }
+)
+POOLS: list[list[Any]] = [
+    INT64,
+    INT64,
+    [None, 0, 1, -1, 127, -128, 100],
+    UINT64,
+    FLOATS,
+    FLOATS,
+    [*TEXTS, None],
+    [None, 0, 999, 1000, (1 << 63) - 1, -(1 << 63)],
+    [None, *map(Decimal, ("0", "1.001", "1.5", "-99.999", "1234567.891", "9"))],
+]
+BINARY: list[Callable[[Any, Any], Expr]] = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+]
+
+
+def drawn_expression(rng: random.Random) -> Expr:
+    names = ("i", "j", "b", "u", "x", "y")
+    kind = rng.randrange(6)
+    a, b = (col(rng.choice(names)) for _ in range(2))
+    if kind == 0:
+        return rng.choice(BINARY)(a, b)
+    if kind == 1:
+        return rng.choice(BINARY)(a, rng.choice([0, 1, -1, 2, 1 << 62, 0.5]))
+    if kind == 2:
+        return rng.choice([-col("i"), -col("b"), call("abs_checked", col("j"))])
+    if kind == 3:
+        t = rng.choice(["int8", "uint8", "int64", "uint64", "float", "double", "bool", "date32"])
+        t = rng.choice([t, "timestamp[us]", "timestamp[s]", "decimal128(5, 2)"])
+        return col(rng.choice(["t", "t", "at", "d", *names])).cast(t)
+    if kind == 4:
+        return (a // b) + (col("i") * col("j"))
+    return call("sqrt_checked", col("x")) > col("t").cast("double")
+
+
+def outcome(expr: Expr, batch: pa.RecordBatch) -> list[Any]:
+    """Of each row its answer, or the step's reason that it has none."""
+    aside = Aside("aside")
+    answers, left = evaluate_rows(expr, batch, aside, "select")
+    told = iter(map(repr, to_values(answers)))
+    if left is None:
+        return list(told)
+    found: list[Any] = [next(told) if there else None for there in left.tolist()]
+    gone = {
+        repr(values_of(k.rows, i)): k.reason for k in aside.take() for i in range(k.rows.num_rows)
+    }
+    return [
+        gone[repr(values_of(batch, i))] if found[i] is None else found[i] for i in range(len(found))
+    ]
+
+
+def values_of(rows: pa.RecordBatch, i: int) -> list[Any]:
+    return [to_values(column.slice(i, 1))[0] for column in rows.columns]
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_differential_a_row_has_its_answer_or_its_reason_whatever_rows_are_beside_it(
+    seed: int,
+) -> None:
+    rng = random.Random(seed)
+    columns = [[rng.choice(pool) for _ in range(30)] for pool in POOLS]
+    arrays = [from_values(c, f.type) for c, f in zip(columns, WIDE, strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=WIDE)
+    expr = drawn_expression(rng)
+    try:
+        expr.type(WIDE)
+    except ExpressionError:
+        return
+    together = outcome(expr, batch)
+    for i in range(batch.num_rows):
+        alone = batch.slice(i, 1)
+        assert outcome(expr, alone) == together[i : i + 1]
+        try:
+            answer = expr.evaluate(alone)
+        except ExpressionError:
+            assert i in failing(expr, batch)
+        else:
+            assert repr(to_values(answer)[0]) == together[i]
+
+
+def failing(expr: Expr, batch: pa.RecordBatch) -> list[int]:
+    _, left = evaluate_rows(expr, batch, Aside("aside"), "select")
+    return [] if left is None else (~left).nonzero()[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("expr", "bad"),
+    [
+        (col("len") // col("n"), (5, 0)),
+        (col("len") / col("n") > 1, (5, 0)),
+        (col("len") % col("n"), (5, 0)),
+        (col("len") * 4, (1 << 62, 1)),
+        (col("len") - (-1 - col("n")), ((1 << 63) - 1, 1)),
+        (-col("len"), (-(1 << 63), 1)),
+        (col("len").cast("int8"), (300, 1)),
+        ((col("len") // col("n")).cast("int8") + 1, (5, 0)),
+        (col("t").cast("int64"), (5, 1)),
+        (col("t").cast("double"), (5, 1)),
+        (col("t").cast("bool"), (5, 1)),
+        (col("t").cast("timestamp[s]"), (5, 1)),
+    ],
+    ids=str,
+)
+def test_however_many_rows_fail_for_a_known_cause_each_function_is_called_twice(
+    expr: Expr, bad: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Halving called one of them 2,400 times for these."""
+    calls = 0
+    applied = Call.applied
+
+    def counted(self: Call, values: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return applied(self, values)
+
+    good = {"bool": "true", "timestamp[s]": "2020-01-01"}.get(
+        str(expr).split("cast(")[-1][:-1], "1"
+    )
+    pairs = [bad if i % 10 < 3 else (4, 2) for i in range(4000)]
+    texts = ["a" if i % 10 < 3 else good for i in range(4000)]
+    batch = rows(*pairs).append_column("t", pa.array(texts))
+    monkeypatch.setattr(Call, "applied", counted)
+    aside = Aside("aside")
+    evaluate_rows(expr, batch, aside, "select")
+    assert aside.count == 1200
+    assert len(aside.take()) == 1
+    assert calls <= 8

@@ -251,6 +251,50 @@ def test_inputs_may_have_columns_of_any_type() -> None:
     assert len(join.push(1, frame).frame) == 1  # a null inside the dictionary is a null
 
 
+def dictionary(values: list[object], indices: list[int | None], t: pa.DataType) -> pa.Array:
+    made = pa.array(values, pa.string() if pa.types.is_string_view(t) else t).cast(t)
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), made)
+
+
+LAYOUTS = {
+    "dictionary of views": dictionary(["x", "y"], [0, 1, None, 0], pa.string_view()),
+    "dictionary of views with a null": dictionary(["x", None], [0, 1, None, 0], pa.string_view()),
+    "dictionary with a null": dictionary(["x", None], [0, 1, None, 0], pa.string()),
+    "dictionary of floats": dictionary([float("nan"), None], [0, 1, None, 0], pa.float64()),
+    "views": pa.array(["x", "y", None, "x"], pa.string_view()),
+    "struct of dictionaries": pa.StructArray.from_arrays(
+        [dictionary(["x", "y"], [0, 1, None, 0], pa.string())],
+        fields=[pa.field("d", pa.dictionary(pa.int32(), pa.string()))],
+        mask=pa.array([False, False, True, False]),
+    ),
+    "struct of structs of dictionaries of views": pa.StructArray.from_arrays(
+        [
+            pa.StructArray.from_arrays(
+                [dictionary(["x", None], [0, 1, None, 0], pa.string_view())], names=["d"]
+            )
+        ],
+        names=["s"],
+    ),
+}
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_oracle_keys_and_payloads_may_lie_in_memory_in_any_way(layout: str, how: Any) -> None:
+    values = LAYOUTS[layout]
+    left = StreamSchema(pa.schema({"k": values.type, "p": values.type}))
+    right = StreamSchema(pa.schema({"k": values.type, "q": values.type}))
+    vs, ve = np.arange(4), np.array([9, 9, 9, 9])
+    join = Join(left, right, [("k", "k")], how=how)
+    inputs, out = (Tdb(left), Tdb(right)), Tdb(join.schema)
+    given = [values, values]
+    for source, schema in enumerate((left, right)):
+        frame = Frame.from_columns(schema, vs, ve, given, stable=INF)
+        inputs[source].fold(frame)
+        laws.follow(join, out, source, frame)
+    assert out.counts() == Oracle(((0, 0),), how).table(*inputs)
+
+
 # -- one example at a time ------------------------------------------------------------------------
 
 

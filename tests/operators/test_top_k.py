@@ -127,6 +127,8 @@ def test_rows_that_cannot_be_ranked_go_aside_with_every_adjust_of_theirs() -> No
         ("bool", [True, False, None]),
         ("float16", [np.float16(2), np.float16(-1), np.float16(np.nan), None]),
         (pa.dictionary(pa.int32(), pa.string()), ["b", "a"]),
+        (pa.dictionary(pa.int32(), pa.float64()), [2.0, -1.0, math.nan, None]),
+        (pa.dictionary(pa.int32(), pa.string_view()), ["b", "a", None]),
         (pa.timestamp("ms"), [3, 1, None]),
         (pa.decimal64(9, 2), [Decimal(3), Decimal(-1), None]),
     ],
@@ -135,7 +137,13 @@ def test_values_of_every_type_with_an_order_can_be_ranked(
     name: pa.DataType | str, best_first: list[object]
 ) -> None:
     schema = StreamSchema({"v": name})
-    values = pa.array(best_first).cast(schema.payload.field(0).type)
+    t = schema.payload.field(0).type
+    if pa.types.is_dictionary(t):
+        plain = pa.array(best_first).dictionary_encode()
+        kept = plain.dictionary.cast(t.value_type)
+        values = pa.DictionaryArray.from_arrays(plain.indices.cast(t.index_type), kept)
+    else:
+        values = pa.array(best_first).cast(t)
     for largest in (True, False):
         nulls = [v for v in values if not v.is_valid or v.as_py() != v.as_py()]
         numbers = [v for v in values if v.is_valid and v.as_py() == v.as_py()]
