@@ -16,7 +16,7 @@ Most nodes become one operator each. What is more than that:
 - A node that two others read becomes one operator and a fork; equal nodes are still two.
 - A source's stables are thinned to the slides above it, where nothing in between looks at them.
 - What progresses besides `_vs` travels as marks: asked of sources and joins only below windows that
-  read it.
+  read it, and below aggregates at each instant whose groups it closes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Compiler:
         self._sources: dict[str, nodes.Source] = {}
         self._made: dict[tuple[nodes.Node, bool], Origin] = {}
         self._known = query.derived
-        self._with_marks = _below(query.root, lambda node: _reads_a_column(node, self._known))
+        self._with_marks = _below(query.root, lambda node: _uses_marks(node, self._known))
         self._grids: list[int] = []  # what a step makes of stables: see `_thinned`
         self._compile(query.root)
 
@@ -280,6 +280,20 @@ def _reads_a_column(node: nodes.Node, known: Mapping[nodes.Node, Properties]) ->
         and node.on is not None
         and node.on not in known[node.input].starts
     )
+
+
+def _uses_marks(node: nodes.Node, known: Mapping[nodes.Node, Properties]) -> bool:
+    return _reads_a_column(node, known) or _closes_groups(node, known)
+
+
+def _closes_groups(node: nodes.Node, known: Mapping[nodes.Node, Properties]) -> bool:
+    """Whether it is an aggregate at each instant whose groups end by marks, long before stables
+    say so: by a column that progresses, over events that are never adjusted.
+    """
+    if not isinstance(node, nodes.Aggregate):
+        return False
+    p = known[node.input]
+    return p.hop is None and p.insert_only and not p.progress.keys().isdisjoint(node.group_by)
 
 
 def _below(root: nodes.Node, chosen: Callable[[nodes.Node], bool]) -> frozenset[nodes.Node]:

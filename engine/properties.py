@@ -257,8 +257,10 @@ def _aggregate(node: nodes.Aggregate, p: Properties) -> Properties:
     if isinstance(p.hop.window, Landmark):
         return Properties(key=True, unique=node.group_by, grain=slide, own_divergence=differ)
     final = node.early is None
+    # Groups close early where marks name their columns, by their values or as what progresses.
+    early = p.group_marks or not p.progress.keys().isdisjoint(node.group_by)
     return Properties(
-        ordered=final and not (node.group_by and p.group_marks),
+        ordered=final and not (node.group_by and early),
         strictly_ordered=final and not node.group_by,
         insert_only=final,
         key=True,

@@ -1,10 +1,14 @@
 """Which case of LMerge serves, from what is known of the inputs (LMerge paper, section IV-D).
 
     an aggregate over an ordered stream: strictly rising starts             r0
-    top-k over an ordered stream: ties, always in rank order                r1
+    ties that always come in one order, as a top-k's in rank order          r1
     a grouped aggregate over an ordered stream: ties in any order           r2
     a grouped aggregate over a disordered stream: (vs, group) is a key      r3
     anything                                                                r4
+
+The paper's top-k gives each rank once. This engine's `top_k` says what holds at each instant, and
+adjusts what it has said, so it leads to r3 or r4; no plan of the engine leads to r1, which serves
+streams of whoever declares so much of them (`gapless merge`, `LMerge`).
 
 r1 is the narrow one. It counts elements at the newest start, so an input that lost one, or skipped
 one because feedback said so, is off by one from there on. It serves only where nothing can be lost,

@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,6 +9,7 @@ from gapless.engine.plan import Plan, plan_of
 from gapless.engine.query import Query, race, source
 from gapless.operators.aggregates import count, sum_
 from gapless.operators.aside import Aside
+from gapless.operators.free_aggregate import FreeAggregate
 from gapless.operators.hopping import HoppingAggregate
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import INF, Insert
@@ -204,6 +206,29 @@ def test_a_window_on_another_column_is_answered_by_marks() -> None:
     ]
     expected = {e: sum(e - 10 <= u < e for _, u in pairs) for e in range(0, 120, 5)}
     assert {e.vs: e.payload[0] for e in found.events} == {e: n for e, n in expected.items() if n}
+
+
+def test_pairs_that_a_joint_mark_closes_are_held_no_longer() -> None:
+    """Query Q7-1 of Li's thesis: pairs of rows that are near, counted by the times of both."""
+    near = 30
+    joined = a.window(near + 1).join(b.window(near + 1), on="k")
+    query = joined.group_by("ts", "ts_right").aggregate(c=count())
+    expected = Counter(
+        (t, u) for t, k, _ in rows(1) for u, m, _ in rows(2) if k == m and abs(t - u) <= near
+    )
+    table = table_of(Plan(query))
+    assert {e.payload[:2]: e.payload[2] for e in table.events} == expected
+    graph = Plan(query).compile()
+    for t, name, payload in told(graph):
+        graph.push(name, at(graph, name, t, payload))
+    pairs = graph.steps[-1].operator
+    assert isinstance(pairs, FreeAggregate)
+    for t in range(0, 110, 5):
+        for name in graph.sources:
+            graph.push(name, Frame.empty(graph.sources[name], t))
+        # Else those were held that end at t or later: all that are `near` behind it.
+        assert len(pairs) <= sum(n for times, n in expected.items() if max(times) >= t)
+    assert len(pairs) == 0
 
 
 def test_a_window_on_the_time_column_is_one_on_the_time() -> None:
