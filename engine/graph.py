@@ -85,7 +85,7 @@ class Graph:
         with_state = [node for node in self._nodes if node.has_state]
         self._memory = Memory(memory_limit, [(node.name, node.operator) for node in with_state])
         for step in steps:
-            step.operator.memory = self._memory
+            step.operator.limited(self._memory)
         self._clock = clock
         self.time_columns = dict(time_columns or {})
         self._nothing = Frame.empty(self.schema)

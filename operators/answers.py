@@ -19,9 +19,13 @@ from gapless.kernels.keys import Ids, Mask
 from gapless.operators.aggregates.counts import Count, CountAccumulator
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.operators.aside import Aside
+from gapless.operators.memory import UNBOUNDED
 from gapless.operators.state import State
 from gapless.protocol.columns import take
 from gapless.protocol.frame import Times
+
+ANSWER_BYTES = 9
+"""Of one aggregate: a number, and whether it is null."""
 
 
 class Answers(NamedTuple):
@@ -78,6 +82,8 @@ class Grouping:
         self.rows = rows
         self.group_by = tuple(group_by)
         self.aside = aside
+        self.memory = UNBOUNDED
+        """Asked for answers before they are laid out."""
         self.answers = len(functions)
         """So many of the states are aggregates; a count of rows may follow."""
         self._functions = [*functions]
@@ -163,6 +169,9 @@ def results(
 ) -> Answers:
     """The answers of ids of `states`; those that cannot be given go aside if they are final."""
     states = states[: grouping.answers]
+    if grouping.memory.limit is not None:
+        width = sum(column.nbytes for column in groups) + ANSWER_BYTES * len(ids) * len(states)
+        grouping.memory.ask(width, "answers of windows")
     unanswerable = [u for state in states if (u := state.unanswerable(ids)) is not None]
     if not unanswerable:
         return Answers(windows, [*groups, *(state.results(ids) for state in states)])

@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from gapless.operators.event_counts import EventCounts
+from gapless.operators.memory import Memory
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
@@ -47,6 +48,11 @@ class Cleanse(Operator):
         self._input_stable = BEGIN
         self._stable = BEGIN
         self._wanted = BEGIN  # events that end before it may be dropped
+
+    def limited(self, memory: Memory) -> None:
+        """Rows are asked for, too."""
+        super().limited(memory)
+        self._held.limited(memory)
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the rows in; at a stable, gives what has become final and is next in order."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
+from gapless.operators.memory import Memory
 from gapless.operators.numbers import at_places, numbers, numbers_schema, read_numbers
 from gapless.operators.payloads import Payloads
 from gapless.operators.state import State
@@ -41,6 +42,10 @@ class EventCounts:
         self.vs = Column(INF)  # INF where the id is free
         self.ve = Column(INF)
         self.count = Column(0)
+
+    def limited(self, memory: Memory) -> None:
+        """Rows are asked for from now on."""
+        self._payloads.memory = memory
 
     def apply(self, frame: Frame) -> None:
         """Takes the rows in; a frame that adjusts what is not there raises and changes nothing."""

@@ -36,6 +36,7 @@ from gapless.operators.cells import Cells
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.hopping import answer_schema
+from gapless.operators.memory import Memory
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.present_window import panes_of
 from gapless.operators.provisional import Told
@@ -169,6 +170,7 @@ class HeldAggregate(Operator):
         self._columns = [i for i, name in enumerate(schema.arrow.names) if name in used]
         rows = pa.schema([schema.arrow.field(i) for i in self._columns])
         grouping = Grouping(rows, group_by, functions, self._aside)
+        self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._open = Cells(grouping)  # of panes that are not complete
         self._standing = Standing(grouping, self._groups, self._slide)
@@ -178,6 +180,11 @@ class HeldAggregate(Operator):
         self._complete = BEGIN  # panes below have entered
         self._stable = BEGIN  # of the output
         self._nothing = Frame.empty(self.schema)
+
+    def limited(self, memory: Memory) -> None:
+        """Answers are asked for, too."""
+        super().limited(memory)
+        self._grouping.memory = memory
 
     # -- taking rows in -----------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from gapless.operators.ahead import Ahead
 from gapless.operators.answers import Answers, Grouping, Windowed
 from gapless.operators.aside import Aside
 from gapless.operators.closed_groups import ClosedGroups
+from gapless.operators.memory import Memory
 from gapless.operators.operator import Marks, Operator, Out, check_schema, joined
 from gapless.operators.paned import Paned
 from gapless.operators.state import State, as_part, facts, part, read_facts
@@ -84,6 +85,7 @@ class HoppingAggregate(Operator):
         rows = pa.schema([schema.arrow.field(i) for i in self._columns])
         grouping = Grouping(rows, group_by, functions, self._aside)
         ahead = None if early is None else Ahead()
+        self._grouping = grouping
         if implementation == "wid":
             self._windowed: Windowed = Wid(window, grouping, ahead)
         else:
@@ -97,6 +99,11 @@ class HoppingAggregate(Operator):
         self._stable = BEGIN  # of the output
         self._nothing = Frame.empty(self.schema)
         self._none = self._nothing.payload
+
+    def limited(self, memory: Memory) -> None:
+        """Answers are asked for, too."""
+        super().limited(memory)
+        self._grouping.memory = memory
 
     # -- taking rows in -----------------------------------------------------------------------
 

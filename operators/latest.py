@@ -32,6 +32,7 @@ from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.agenda import Agenda
 from gapless.operators.events import events_of
+from gapless.operators.memory import Memory
 from gapless.operators.numbers import numbers_schema, unique
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
@@ -96,6 +97,11 @@ class LatestBy(Operator):
         self._payload = Column(0)
         self._ending = Agenda()  # places whose event has an end; some have an earlier one by now
         self._stable = BEGIN
+
+    def limited(self, memory: Memory) -> None:
+        """Rows are asked for, too."""
+        super().limited(memory)
+        self._payloads.memory = memory
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Gives what the rows change; passes the stable on."""

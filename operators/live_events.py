@@ -163,6 +163,11 @@ class LiveEvents:
         self.count.values[events] = 0
         self.count.fit(capacity)
 
+    def members(self, groups: Ids) -> Ids:
+        """How many different events each of these groups has."""
+        members: Ids = self._members.values[groups]
+        return members
+
     def without_events(self, groups: Ids) -> Ids:
         """Those of the groups that have none."""
         empty: Ids = groups[self._members.values[groups] == 0]

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gapless.operators.memory import Memory
 from gapless.operators.normal_form import NormalForm
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.payloads import Payloads
@@ -60,6 +61,11 @@ class Normalise(Operator):
         self._form = NormalForm(schema, self._payloads)
         self._stable = BEGIN
         self._wanted = BEGIN  # events that end before it need not be put out
+
+    def limited(self, memory: Memory) -> None:
+        """Rows are asked for, too."""
+        super().limited(memory)
+        self._payloads.memory = memory
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the rows in and gives what they change; passes the stable on."""

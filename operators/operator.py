@@ -61,6 +61,12 @@ class Operator(ABC):
     memory: Memory = UNBOUNDED
     """Asked before much is laid out; a graph gives all its operators one."""
 
+    def limited(self, memory: Memory) -> None:
+        """From now on it asks this memory; called by a graph, first of all. Who has parts that lay
+        rows out hands it on to them.
+        """
+        self.memory = memory
+
     @abstractmethod
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the next frame of an input, then its marks; returns what the output adds.
@@ -146,6 +152,12 @@ class Chain(Operator):
         self._steps = steps
         self.schema = steps[-1].schema
         self.reach = min(INF, sum(step.reach for step in steps))
+
+    def limited(self, memory: Memory) -> None:
+        """All steps ask it."""
+        super().limited(memory)
+        for step in self._steps:
+            step.limited(memory)
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Sends a frame through all steps."""

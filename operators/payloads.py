@@ -18,7 +18,9 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids, Mask
+from gapless.operators.memory import UNBOUNDED
 from gapless.operators.numbers import unique
+from gapless.operators.row_bytes import RowBytes
 from gapless.operators.state import State, table
 from gapless.protocol.errors import Bug, DecodeError
 
@@ -29,6 +31,10 @@ class Payloads:
     def __init__(self, payload: pa.Schema) -> None:
         self._table = KeyTable(payload)
         self._uses = Column(0)
+        self.memory = UNBOUNDED
+        """Asked for the rows that it gives."""
+        self._row_bytes = RowBytes(payload)
+        self._came_rows, self._came_bytes = 0, 0  # of all that came, under a limit
 
     def intern(self, payload: pa.RecordBatch) -> Ids:
         """The id of each row. Each must then be used: what never is stays for good."""
@@ -38,7 +44,20 @@ class Payloads:
         """The same, and where a row was not there yet: its id may have been another's before."""
         ids, new = self._table.intern(payload)
         self._uses.fit(self._table.capacity)
+        self._weigh(payload)
         return ids, new
+
+    def _weigh(self, payload: pa.RecordBatch) -> None:
+        if self.memory.limit is not None and not self._row_bytes.is_fixed:
+            self._came_rows += payload.num_rows
+            self._came_bytes += int(self._row_bytes.of(payload).sum())
+
+    @property
+    def row_bytes(self) -> float:
+        """What a row takes, laid out, in the mean of those that came."""
+        if not self._came_rows:
+            return self._row_bytes.least
+        return self._came_bytes / self._came_rows
 
     def find(self, payload: pa.RecordBatch) -> Ids:
         """The id of each row, -1 where it has none."""
@@ -64,6 +83,8 @@ class Payloads:
 
     def rows(self, ids: Ids) -> pa.RecordBatch:
         """The payloads of these ids."""
+        if self.memory.limit is not None:
+            self.memory.ask(int(len(ids) * self.row_bytes), "rows of its state")
         return self._table.rows(ids)
 
     @property
@@ -100,6 +121,7 @@ class Payloads:
         """
         payloads = table(state, name, self._table.schema)
         ids, first = self._table.intern(payloads)
+        self._weigh(payloads)
         if not first.all():
             repeats = len(first) - int(np.count_nonzero(first))
             raise DecodeError(f"snapshot.{name}", f"{repeats} repeated rows", "each row once")

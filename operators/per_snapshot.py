@@ -38,9 +38,18 @@ from gapless.kernels import Chains
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.live_events import LiveEvents
+from gapless.operators.memory import Memory
 from gapless.operators.normal_form import NormalForm
 from gapless.operators.numbers import at_places, numbers, read_numbers, unique
-from gapless.operators.operator import Marks, Operator, Out, check_schema
+from gapless.operators.operator import (
+    ANSWER_ROWS_MAX,
+    Marks,
+    Operator,
+    Out,
+    check_schema,
+    joined,
+    one_frame,
+)
 from gapless.operators.payloads import Payloads
 from gapless.operators.pieces import (
     Lifetimes,
@@ -51,6 +60,7 @@ from gapless.operators.pieces import (
     lay_out,
     lifetimes,
 )
+from gapless.operators.row_bytes import cuts
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, DecodeError
@@ -59,6 +69,11 @@ from gapless.protocol.schema import StreamSchema
 
 ENTRIES_MAX = 1 << 20
 """What is laid out at once for answers, in the subclass's measure: tens of megabytes."""
+
+
+EVENT_BYTES = 200
+"""Of an event of a group that is evaluated: its start and end among the others, and what it covers.
+"""
 
 
 class _Work(NamedTuple):
@@ -111,8 +126,18 @@ class PerSnapshot(Operator):
 
     # -- pushing ------------------------------------------------------------------------------
 
+    def limited(self, memory: Memory) -> None:
+        """Rows are asked for, too."""
+        super().limited(memory)
+        for each in (self._events.payloads, self._events.groups, self._payloads):
+            each.memory = memory
+
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Folds the rows in; what the stable and the marks make final goes out."""
+        return joined(self.schema, self.parts(source, frame, marks))
+
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
+        """The same, some groups after the others; the stable comes with the last."""
         check_schema(frame, self._input)
         if len(frame):
             touched = self._events.take_in(frame, source)
@@ -120,16 +145,28 @@ class PerSnapshot(Operator):
         passed = self._closing(marks)
         closed = self._groups_of(passed)
         stable = self._next_stable(source, frame.stable)
-        work = [self._evaluate(closed, INF)]
+        due = np.zeros(0, np.int64) if stable is None else self._due(stable)
+        work = (closed, INF), (np.setdiff1d(due, closed) if len(closed) else due, stable or 0)
+        frontier = self._stable if stable is None else stable
+        out: list[Frame] = []
+        for groups, until in work:
+            for some in self._some(groups):
+                out.append(self._finish(self._evaluate(some, until), min(frontier, self._wanted)))
+                if sum(map(len, out)) >= ANSWER_ROWS_MAX:
+                    yield Out(one_frame(self.schema, out))
+                    out = []
         if stable is not None:
-            due = self._due(stable)
-            work.append(self._evaluate(np.setdiff1d(due, closed) if len(closed) else due, stable))
             self._stable = stable
-        out = self._finish(work)
-        if stable is not None:
             self._form.settle(stable)
             self._give_room_back()
-        return Out(out.with_stable(stable), passed)
+        yield Out(one_frame(self.schema, out).with_stable(stable), passed)
+
+    def _some(self, groups: Ids) -> Iterator[Ids]:
+        """Groups, as many at a time as have so many events that they are laid out together."""
+        row_bytes = EVENT_BYTES * self._events.members(groups)
+        for part in cuts(row_bytes, len(groups), self.memory.part_bytes):
+            self.memory.ask(int(row_bytes[part].sum()), "what is alive at each instant")
+            yield groups[part]
 
     def _next_stable(self, source: int, stable: int | None) -> int | None:
         """What all inputs have promised, where that is more than before."""
@@ -179,19 +216,16 @@ class PerSnapshot(Operator):
         done = event if until == INF else event[ve < until]
         return _Work(groups, said, done)
 
-    def _finish(self, work: list[_Work]) -> Frame:
+    def _finish(self, work: _Work, unwanted: int) -> Frame:
         """Puts out what was said, and forgets what is done: not before, as its payloads go too."""
-        said = [part for each in work for part in each.said if len(part.payload)]
-        out = self._revise(said) if said else Frame.empty(self.schema)
-        for groups, _, done in work:
-            self._events.forget(done)
-            empty = self._events.without_events(groups)
-            self._events.let_go(empty)
+        said = [part for part in work.said if len(part.payload)]
+        out = self._revise(said, unwanted) if said else Frame.empty(self.schema)
+        self._events.forget(work.done)
+        self._events.let_go(self._events.without_events(work.groups))
         return out
 
-    def _revise(self, said: list[Lifetimes]) -> Frame:
+    def _revise(self, said: list[Lifetimes], unwanted: int) -> Frame:
         payload, up, down, copies = map(np.concatenate, zip(*said, strict=True))
-        unwanted = min(self._stable, self._wanted)
         out = self._form.revise(payload, up, down, copies, unwanted)
         if out is None:
             raise Bug("more has been taken back than was said")

@@ -17,12 +17,15 @@ mark may forbid a row that is still held; it waits until none is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from gapless.operators.event_counts import EventCounts
 from gapless.operators.events import events_of
 from gapless.operators.marks import marks_table, read_marks
-from gapless.operators.operator import Marks, Operator, Out, check_schema
+from gapless.operators.memory import Memory
+from gapless.operators.operator import ANSWER_ROWS_MAX, Marks, Operator, Out, check_schema, joined
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, DecodeError
@@ -45,18 +48,31 @@ class Settle(Operator):
         self._waiting: list[Punctuation] = []
         self._stable = BEGIN
 
+    def limited(self, memory: Memory) -> None:
+        """Rows are asked for, too."""
+        super().limited(memory)
+        self._held.limited(memory)
+
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the rows in; gives what the stable settles."""
+        return joined(self.schema, self.parts(source, frame, marks))
+
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
+        """The same; the stable comes with the last."""
         check_schema(frame, self.schema)
         stable = frame.stable if frame.stable is not None and frame.stable > self._stable else None
-        settled = self._settled(frame, self._stable if stable is None else stable)
+        last = Frame.empty(self.schema)
+        for settled in self._settled(frame, self._stable if stable is None else stable):
+            if len(last):
+                yield Out(last)
+            last = settled
         if stable is not None:
             self._stable = stable
         if marks or self._waiting:
             marks = self._marks(marks)
-        return Out(settled.with_stable(stable), marks)
+        yield Out(last.with_stable(stable), marks)
 
-    def _settled(self, frame: Frame, stable: int) -> Frame:
+    def _settled(self, frame: Frame, stable: int) -> Iterator[Frame]:
         """Takes in the rows, and takes out what starts below the stable."""
         if not frame.insert_only:
             frame = frame.take(frame.vs >= self._stable)  # of the rest only ends may move
@@ -66,12 +82,14 @@ class Settle(Operator):
             passing, frame = frame.take(below), frame.take(~below)
         if len(frame):
             self._held.apply(frame)
+        if len(passing):
+            yield passing
         if stable == self._stable or not len(self._held):
-            return passing
+            return
         ids = self._held.starting_before(stable)
-        settled = self._held.rows(ids)
+        for start in range(0, len(ids), ANSWER_ROWS_MAX):
+            yield self._held.rows(ids[start : start + ANSWER_ROWS_MAX])
         self._held.forget(ids)
-        return Frame.concat([passing, settled]) if len(passing) else settled
 
     def _marks(self, marks: Marks) -> Marks:
         """The marks that no held row contradicts; the others wait."""

@@ -17,7 +17,7 @@ entries sorted, not n times p.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -65,14 +65,14 @@ class TopK(PerSnapshot):
         self._largest = largest
         self._aside = aside
 
-    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
         """Sets aside the rows that cannot be ranked; the others are taken in."""
         check_schema(frame, self.schema)
         if len(frame):
             _, ranked = evaluate_rows(self._by, frame.payload, self._aside, "top_k")
             if ranked is not None:
                 frame = frame.take(ranked, frame.stable)
-        return super().push(source, frame, marks)
+        yield from super().parts(source, frame, marks)
 
     def _entries(self, pieces: Pieces, spans: Spans) -> Ids:
         alive = spans.covered(len(pieces), self._copies_of(spans))

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -161,8 +162,9 @@ def test_what_is_no_snapshot_of_it_is_refused() -> None:
 class PassesAtOnce(Settle):
     """Broken: takes what has come for what will stay."""
 
-    def _settled(self, frame: Frame, stable: int) -> Frame:
-        return frame.inserts
+    def _settled(self, frame: Frame, stable: int) -> Iterator[Frame]:
+        del stable
+        yield frame.inserts
 
 
 class LosesCopies(Settle):
