@@ -141,7 +141,9 @@ class PerSnapshot(Operator):
         check_schema(frame, self._input)
         if len(frame):
             touched = self._events.take_in(frame, source)
-            self._wake.fit(self._events.groups.capacity)[touched] = BEGIN
+            capacity = self._events.groups.capacity
+            self._wake.fit(capacity)[touched] = BEGIN
+            self._said_until.fit(capacity)
         passed = self._closing(marks)
         closed = self._groups_of(passed)
         stable = self._next_stable(source, frame.stable)

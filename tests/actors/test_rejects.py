@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -25,8 +26,9 @@ from gapless.operators import evaluating
 from gapless.operators.aside import SetAside
 from gapless.protocol.elements import INF
 from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import ExpressionError, RowError
-from gapless.protocol.expr import col
+from gapless.protocol.errors import RowError
+from gapless.protocol.expr import Expr, col
+from gapless.protocol.failing import Answers, answers
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
@@ -98,10 +100,11 @@ def test_a_function_that_is_judged_by_the_frame_is_found_out(
 ) -> None:
     """The broken variant: what a frame fails for is all aside."""
 
-    def whole(_: object, batch: pa.RecordBatch, e: ExpressionError) -> list[tuple[int, object]]:
-        return [(row, e) for row in range(batch.num_rows)]
+    def whole(expr: Expr, batch: pa.RecordBatch) -> Answers:
+        found = answers(expr, batch)
+        return found._replace(reason=np.zeros(batch.num_rows, np.int64))
 
-    monkeypatch.setattr(evaluating, "_in_parts", whole)
+    monkeypatch.setattr(evaluating, "answers", whole)
     plan, rows = Plan(a_query()), [(1, 8, 2), (1, 8, 0), (1, 8, 1)]
     assert answered(plan, rows, [1]) != answered(plan, rows, [2])
 
