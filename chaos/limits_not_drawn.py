@@ -14,6 +14,8 @@ TRIED_BY: Mapping[str, str] = {
     "test_a_merger_that_lives_and_does_not_move_is_unassigned_with_an_alarm_and_tried_again",
     "failover.backoff.FAILURES_MAX": "failover/test_placing.py::"
     "test_waits_double_up_to_the_bound_and_begin_anew_after_a_steady_life",
+    "failover.checkpointing.SPARED_MAX": "failover/test_supervisor.py::"
+    "test_who_leads_takes_no_checkpoint_while_another_is_on_its_way_but_not_for_ever",
     "failover.diverging.FORGIVEN_MS": "failover/test_diverging.py::"
     "test_a_slot_whose_lives_are_all_odd_is_given_up_until_somebody_says_so",
     "failover.diverging.SLOTS_MIN": "failover/test_diverging.py::"

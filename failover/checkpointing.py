@@ -6,7 +6,8 @@
             |       newest    before the durable stable of every merger: the only ones that a life
             joins in time     can start from without a gap at a merger that is behind
 
-A replica that leads is not asked while another could: the output would wait for its disk.
+A replica that leads is not asked while another could, nor for a while where another is on its way:
+it reads nothing while its state is taken, and the output would wait.
 An answer may be lost. Then the next question has another name, and the file of the first is
 dropped with the next one that is known to be there.
 """
@@ -25,6 +26,10 @@ ASKED_MAX = 64
 """Questions without an answer whose files may be there, of each shard and plan. So many answers
 are not lost one after the other; a new supervisor lists the directory anyway.
 """
+
+SPARED_MAX = 6
+"""Waits by which a checkpoint may be late, so that one that joins takes it and not who leads: a
+minute, in which most are back. What a replay from the last one has to make up for grows with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,10 @@ class Checkpoints:
             self._due_at[kind] = now + self._every_ms
             return False
         return now >= due_at
+
+    def may_wait(self, kind: Kind, now: int) -> bool:
+        """Whether the one that is due may wait for somebody else to take it."""
+        return now - self._due_at[kind] < SPARED_MAX * self._every_ms
 
     def ask(self, kind: Kind, now: int) -> str:
         """The name of the next one, which is asked for now."""

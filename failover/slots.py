@@ -304,6 +304,12 @@ class Shard:
         lives = [slot.current for slot in self.replicas.values()]
         return [known for known in lives if known is not None and known.is_live]
 
+    def awaits(self, plan: str) -> bool:
+        """Whether a replica of this plan is on its way, or its slot waits for one."""
+        lives = [known for slot in self.replicas.values() for known in slot.lives()]
+        is_joining = any(k.plan == plan and k.state in ("starting", "joining") for k in lives)
+        return is_joining or any(not list(slot.lives()) for slot in self.replicas.values())
+
     def leader(self) -> Known | None:
         """The replica whose stable is the farthest."""
         return max(self.running(), key=lambda known: (known.stable, known.life), default=None)

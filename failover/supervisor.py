@@ -249,7 +249,10 @@ class Supervisor(Tending):
             if not self._checkpoints.is_due(kind, now):
                 continue
             running = {k.life: k.stable for k in shard.running() if k.plan == plan}
-            life = taker(running, self._leader(shard))
+            leader = self._leader(shard)
+            life = taker(running, leader)
+            if life == leader and shard.awaits(plan) and self._checkpoints.may_wait(kind, now):
+                continue
             if life is not None:
                 order = TakeCheckpoint(self.term, self._checkpoints.ask(kind, now))
                 self._effects.append(Send(str(life), order))

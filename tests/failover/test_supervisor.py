@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from gapless.failover.checkpointing import SPARED_MAX
 from gapless.failover.desired import Desired, Scale
 from gapless.failover.effects import (
     Died,
@@ -23,6 +24,7 @@ from gapless.failover.messages import (
     MergerStatus,
     ReplicaStatus,
     Retire,
+    TakeCheckpoint,
 )
 from gapless.failover.starting import LivePeer, Replay, ReplicaStart, Stored
 from gapless.failover.supervisor import Supervisor
@@ -265,6 +267,32 @@ def test_checkpoints_are_taken_by_who_does_not_lead_and_few_are_kept() -> None:
     world.run(4_000)
     assert 2 <= len(world.kept) <= 3
     assert max(info.join_at for info in world.kept) > world.now - 3 * TIMING.checkpoint_ms
+
+
+def asked_for_checkpoints(others: int, until: int) -> list[int]:
+    """When who leads is asked for one, after all others have died and while they come back."""
+    supervisor = Supervisor(1, Desired(1 + others, ("p",)), (), ("n1",), TIMING)
+    merger, leader, *rest = [e.life for e in supervisor.on(Start(), 0) if isinstance(e, Spawn)]
+    asked = []
+    for now in range(1, until, TIMING.heartbeat_ms):
+        status = ReplicaStatus(leader, "p", 0, 100 + now, 2**20, 0, False, False, INF)
+        inputs = (InputStatus(leader, 100, True),)
+        told = MergerStatus(merger, 1, 90 + now, 80 + now, inputs, None, 0, False)
+        effects = [*supervisor.on(status, now), *supervisor.on(told, now)]
+        for life in rest if now == 1 else ():
+            effects += supervisor.on(Died(life, "crashed"), now)
+        effects += supervisor.on(Tick(), now)
+        sends = [e for e in effects if isinstance(e, Send) and e.to == str(leader)]
+        asked += [now for e in sends if isinstance(e.message, TakeCheckpoint)]
+    return asked
+
+
+def test_who_leads_takes_no_checkpoint_while_another_is_on_its_way_but_not_for_ever() -> None:
+    wait = TIMING.checkpoint_ms
+    [first, *_] = asked_for_checkpoints(0, 3 * wait)
+    assert first < 2 * wait
+    [late, *_] = asked_for_checkpoints(1, (SPARED_MAX + 4) * wait)
+    assert SPARED_MAX * wait <= late - wait <= (SPARED_MAX + 1) * wait
 
 
 def test_a_new_life_asks_a_peer_that_does_not_lead_then_a_checkpoint_then_replays() -> None:
