@@ -61,6 +61,8 @@ TRIED_BY: Mapping[str, str] = {
     "test_a_key_that_cannot_be_is_refused",
     "journal.partition.PARTITIONS_MAX": "journal/test_partition.py::"
     "test_a_count_out_of_bounds_is_refused",
+    "failover.openings.PART_BYTES_MAX": "failover/test_serving.py::"
+    "test_a_table_of_wide_rows_is_handed_out_in_parts_of_so_many_bytes",
     "journal.plausible.DOUBTED_MAX": "journal/test_plausible.py::"
     "test_of_more_runs_than_are_kept_those_with_the_most_rows_stay",
     "journal.plausible.WITNESSES_MAX": "journal/test_plausible.py::"

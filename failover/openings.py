@@ -32,6 +32,9 @@ short one does not wait for a long one. Each is in memory meanwhile, so there ar
 PART_ROWS_MAX = 65_536
 """Of a table that is handed out: a round trip costs little to so many rows, and no thread encodes
 or decodes a message for long."""
+PART_BYTES_MAX = 2 << 20
+"""Of it, too: a larger answer than some megabytes comes by the object store of the merger's node,
+and waits for whatever that node waits for."""
 GONE_MS = 10_000
 """Who has not asked again for that long waits no more: everybody does so within seconds."""
 
@@ -73,7 +76,7 @@ class Openings:
         """The first part of a table, to who still waits for it; the others once they are asked."""
         if not self.is_answered(event, event.attempt):
             return None
-        cut = parts.cut(event.frame, PART_ROWS_MAX)
+        cut = parts.cut(event.frame, PART_ROWS_MAX, PART_BYTES_MAX)
         table = _Table(event.attempt, event.since, cut, token, now)
         if len(cut) > 1:
             self._tables[event.subscriber] = table

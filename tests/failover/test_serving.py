@@ -287,6 +287,19 @@ def test_a_large_table_is_handed_out_part_by_part_as_they_are_asked_for(
     machine.validate()
 
 
+def test_a_table_of_wide_rows_is_handed_out_in_parts_of_so_many_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = frame(" ".join(f"ins({'K' * 1_000}{i},1,inf)" for i in range(9)) + " stable(9)")
+    monkeypatch.setattr(openings, "PART_BYTES_MAX", 3_500)
+    machine = merger("stable(9)", offset=9)
+    machine.on(Open("s", 1, 3), 0)
+    [first] = sent(machine.on(TableRead("s", 1, 3, rows, 9), 0))
+    all_parts = [first, *(part(machine, n) for n in range(1, first.parts))]
+    assert [len(each.frame) for each in all_parts if each is not None] == [3, 3, 3]
+    assert all(each.frame.nbytes <= 3_500 for each in all_parts if each is not None)
+
+
 def test_a_table_is_held_no_longer_than_somebody_asks_for_its_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
