@@ -15,8 +15,9 @@ of each key stays, so state grows with the keys. What ends is on an agenda: a st
 it settles, and not at the keys.
 
 Rows of a key, oldest first, are a chain in which each ends where the next one starts. A frame is
-handled at once: the rows of the keys that it touches, old and new, are sorted by key and time, and
-what the new ends differ in goes out.
+handled at once: its rows and their neighbours in the chains (`key_times.py`) are sorted by key and
+time, and what the new ends differ in goes out. So a row costs as much on a long chain as on a short
+one.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels import Chains, KeyTable
+from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.agenda import Agenda
 from gapless.operators.events import events_of
+from gapless.operators.key_times import KeyTimes
 from gapless.operators.memory import Memory
 from gapless.operators.numbers import numbers_schema, unique
 from gapless.operators.operator import Marks, Operator, Out, check_schema
@@ -90,7 +92,8 @@ class LatestBy(Operator):
         self._keys = KeyTable(pa.schema([schema.payload.field(name) for name in key]))
         self._payloads = Payloads(schema.payload)
         self._places = KeyTable(_PLACE)
-        self._of_key = Chains()  # key id -> its places
+        self._last = Column(-1)  # by id of a key, the place of the event without an end
+        self._others = KeyTimes(self._is_at)  # the places of those with one
         self._key = Column(-1)  # by id of a place, as are all columns; -1 where it is free
         self._vs = Column(INF)
         self._ve = Column(INF)
@@ -130,7 +133,7 @@ class LatestBy(Operator):
         return out
 
     def _chain(self, keys: Ids, vs: Times, payloads: Ids) -> _Chain:
-        _, held = self._of_key.probe(np.unique(keys))
+        held, after = self._concerned(keys, vs)
         key = np.concatenate([self._key.values[held], keys])
         time = np.concatenate([self._vs.values[held], vs])
         payload = np.concatenate([self._payload.values[held], payloads])
@@ -140,11 +143,39 @@ class LatestBy(Operator):
         first = np.ones(len(order), np.bool_)
         first[1:] = (np.diff(key) != 0) | (np.diff(time) != 0)
         at = first.nonzero()[0]
-        ends = np.full(len(at), INF, np.int64)
-        same_key = np.diff(key[at]) == 0
-        ends[:-1][same_key] = time[at][1:][same_key]
-        after = self._largest(payload, np.cumsum(first) - 1, at)
-        return _Chain(key[at], time[at], place[at], payload[at], after, ends)
+        ends = np.where(place[at] < 0, INF, self._ve.values[place[at]])
+        ends[place[at] < 0] = after
+        same_key = (np.diff(key[at]) == 0).nonzero()[0]
+        ends[same_key] = np.minimum(ends[same_key], time[at][same_key + 1])
+        now = self._largest(payload, np.cumsum(first) - 1, at)
+        return _Chain(key[at], time[at], place[at], payload[at], now, ends)
+
+    def _concerned(self, keys: Ids, vs: Times) -> tuple[Ids, Times]:
+        """The places of these keys at these times, and those before them: all that rows change. And
+        the next time of the key of each that has none yet, in the order of keys and times.
+        """
+        order = np.lexsort((vs, keys))
+        keys, vs = keys[order], vs[order]
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (np.diff(keys) != 0) | (np.diff(vs) != 0)
+        keys, vs = keys[first], vs[first]
+        before, after = self._others.around(keys, vs)
+        last = self._last.fit(self._keys.capacity)[keys]
+        at = np.where(last >= 0, self._vs.values[last], INF)
+        before = np.where(at < vs, last, before)
+        after = np.where(at > vs, np.minimum(at, after), after)
+        columns = [pa.array(keys), pa.array(vs)]
+        here = self._places.find(pa.RecordBatch.from_arrays(columns, schema=_PLACE))
+        held = np.concatenate([before, here])
+        return unique(held[held >= 0]), after[here < 0]
+
+    def _is_at(self, keys: Ids, vs: Times, places: Ids) -> Mask:
+        """Where these keys have an event at these times still, under these places."""
+        inside = places < len(self._key.values)
+        places = np.where(inside, places, 0)
+        is_key = self._key.values[places] == keys
+        there: Mask = inside & is_key & (self._vs.values[places] == vs)
+        return there
 
     def _largest(self, payload: Ids, group: Ids, at: Ids) -> Ids:
         """The largest payload of each group; groups are in order and begin at these positions."""
@@ -190,11 +221,18 @@ class LatestBy(Operator):
         self._payloads.drop(chain.before[new & (chain.place >= 0)])
         ends = ((chain.ends != INF) & (chain.ends != self._ve.values[place])).nonzero()[0]
         self._ending.add(chain.ends[ends], place[ends])
+        entered = (self._ve.values[place] == INF).nonzero()[0]
         self._key.values[place] = chain.key
         self._vs.values[place] = chain.vs
         self._ve.values[place] = chain.ends
         self._payload.values[place] = chain.after
-        self._of_key.add(chain.key[opened], place[opened])
+        self._enter(*(c[entered] for c in (chain.key, chain.vs, place, chain.ends)))
+
+    def _enter(self, keys: Ids, vs: Times, places: Ids, ends: Times) -> None:
+        """Has events found next to others of their keys."""
+        last = ends == INF
+        self._last.fit(self._keys.capacity)[keys[last]] = places[last]
+        self._others.add(keys[~last], vs[~last], places[~last])
 
     # -- forgetting ---------------------------------------------------------------------------
 
@@ -202,14 +240,16 @@ class LatestBy(Operator):
         """Forgets what has ended: no row can come between it and its successor."""
         settled = self._settled(t)
         if len(settled):
-            self._of_key.remove(settled)
             self._places.release(settled)
             self._payloads.drop(self._payload.values[settled])
             for column, free in ((self._key, -1), (self._vs, INF), (self._ve, INF)):
                 column.values[settled] = free
             self._payload.values[settled] = 0
             self._fit()
+            self._others.keep_few(len(self._ending))
         if t == INF:
+            self._others.clear()
+            self._last = Column(-1)
             self._keys = KeyTable(self._keys.schema)
 
     def _settled(self, t: int) -> Ids:
@@ -272,7 +312,7 @@ class LatestBy(Operator):
         self._vs.values[place] = events.vs
         self._ve.values[place] = events.ve
         self._payload.values[place] = payloads
-        self._of_key.add(keys, place)
+        self._enter(keys, events.vs, place, events.ve)
         ends = (events.ve != INF).nonzero()[0]
         self._ending.add(events.ve[ends], place[ends])
 
@@ -286,7 +326,9 @@ class LatestBy(Operator):
         last[lasts] = True
         if not len(lasts) == np.count_nonzero(last) == len(self._keys):
             return False
-        _, places = self._of_key.probe(unique(key[(key >= 0) & (ve != INF)]))
+        several = np.zeros(self._keys.capacity, np.bool_)
+        several[key[(key >= 0) & (ve != INF)]] = True
+        places = ((key >= 0) & several[key]).nonzero()[0] if len(several) else key[:0]
         places = places[np.lexsort((self._vs.values[places], key[places]))]
         follows = key[places][1:] == key[places][:-1]
         return bool((ve[places][:-1] == self._vs.values[places][1:])[follows].all())
@@ -302,17 +344,19 @@ class LatestBy(Operator):
         """Bytes of tables, chains and columns."""
         tables = int(self._keys.nbytes) + int(self._places.nbytes) + self._payloads.nbytes
         columns = (self._key, self._vs, self._ve, self._payload)
-        held = tables + int(self._of_key.nbytes) + self._ending.nbytes
+        held = tables + self._others.nbytes + self._last.nbytes + self._ending.nbytes
         return held + sum(column.nbytes for column in columns)
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         self._keys.validate()
         self._places.validate()
-        self._of_key.validate()
         live = (self._key.values >= 0).nonzero()[0]
-        if not len(live) == len(self._places) == len(self._of_key):
+        if len(live) != len(self._places):
             raise Bug(f"{len(live)} live events, {len(self._places)} places")
+        last = self._last.values[self._last.values >= 0]
+        if not np.array_equal(np.sort(np.append(self._others.ids, last)), live):
+            raise Bug("an event would not be found next to another of its key")
         self._payloads.validate(self._payload.values[live])
         live = live[np.lexsort((self._vs.values[live], self._key.values[live]))]
         key, vs, ve = self._key.values[live], self._vs.values[live], self._ve.values[live]

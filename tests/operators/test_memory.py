@@ -181,5 +181,5 @@ def test_room_is_what_the_limit_leaves_and_parts_are_a_share_of_it() -> None:
         memory.look()
     for wrong in (0, 1.5, True):
         with pytest.raises(Misuse):
-            Memory(wrong)  # type: ignore[arg-type]
+            Memory(wrong)  # type: ignore[arg-type]  # what is refused
     Memory().ask(INF, "anything")
