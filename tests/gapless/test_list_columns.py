@@ -165,3 +165,16 @@ def test_smallest_largest_and_distinct_of_lists_are_answered() -> None:
         {"low": [], "high": ["x", None], "some": 3}
     ]
     assert pc.sum(found.column("some")).as_py() == 3
+
+
+def test_lists_join_are_distinct_and_are_taken_away_by_their_values() -> None:
+    """Null meets nothing in a join; in tables it is a value like any other."""
+    left, right = (gl.source(name, COLUMNS, time="ts", lateness=5) for name in ("p", "q"))
+    first, second = (query.window("1m", slide="1m") for query in (left, right))
+    both = {"p": table(), "q": table(LAYOUTS[1])}
+    assert gl.execute(first.join(second, on="tags"), both).to_arrow().num_rows == 3 * 3 + 1 + 1
+    tags = gl.execute(first.select("tags").distinct(), table()).to_arrow()["tags"].to_pylist()
+    assert sorted(tags, key=repr) == [None, ["x", "y"], ["x", None], []]
+    early = right.where(gl.col("ts") < 4).window("1m", slide="1m").select("tags")
+    rest = gl.execute(first.select("tags").difference(early), both).to_arrow()
+    assert sorted(rest["tags"].to_pylist(), key=repr) == [["x", "y"]] * 2 + [["x", None]]
