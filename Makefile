@@ -72,7 +72,7 @@ demo: install ## see a replica, a merger and a node die, and the output whole: t
 bench: install ## measure: NAME=kernel for one, all of them without
 	@$(BIN)/gapless bench $(NAME)
 
-fuzz: $(VENV)/.fuzz ## throw bytes at the decoders for SECONDS=60
+fuzz: $(VENV)/.fuzz ## throw bytes at the decoders, and rows at the doors, for SECONDS=60
 	@$(BIN)/python fuzz/fuzz_decoders.py -max_total_time=$(SECONDS)
 
 clean: ## remove what was built and cached (.venv stays)

@@ -19,17 +19,20 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gapless.failover.messages import Life
 from gapless.journal.disk import Disk
-from gapless.journal.rejects import FOLDER, Rejected, lines
+from gapless.journal.rejects import (
+    ALARM_FACTOR,
+    FILE_BYTES_MAX,
+    FOLDER,
+    Rejected,
+    aside_text,
+    lines,
+)
 from gapless.operators.aside import ASIDE_ROWS_MAX, SetAside
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.plain_rows import plain_rows
 
-FILE_BYTES_MAX = 64 << 20
-"""Of a slot's file: a person who has looked at so much has seen what is wrong."""
 WAITING_ROWS_MAX = 100_000
 """Rows that wait to be written: of more than a disk takes in time, some are enough."""
-ALARM_FACTOR = 10
-"""The first row is told, the tenth, the hundredth."""
 REASONS_MAX = 16
 """For which rows are not kept, each told when it comes up first: a disk fails in a few ways."""
 
@@ -78,10 +81,8 @@ class Rejects:
             self._tell(kept)
 
     def _tell(self, kept: Iterable[SetAside]) -> None:
-        last = next((f", the last in {of.where}: {of.reason}" for of in reversed([*kept])), "")
-        many = "1 row was" if self.count == 1 else f"{self.count:,} rows were"
-        lost = f"; {self.lost:,} of them are not in it" if self.lost else ""
-        self._alarm(f"{many} set aside, and count nowhere{last}; see {self.name}{lost}")
+        last = next((f"{of.where}: {of.reason}" for of in reversed([*kept])), "")
+        self._alarm(aside_text(self.count, last, f"see {self.name}", self.lost))
 
     def _write(self, batch: int, kept: list[SetAside], rows: int) -> None:
         """On the other thread."""

@@ -30,7 +30,7 @@ class WatchedExecutor(Executor):
     """Is given the rows that a frame has set aside, and told how many there were in all."""
 
     def __init__(self, name: str, plan: Runnable, memory_limit: int | None) -> None:
-        self._aside = Aside("aside", is_lenient=True)
+        self._aside = Aside("aside")
         aside = aside_of(plan, self._aside)
         make = partial(plan.compile, aside=aside, memory_limit=memory_limit)
         super().__init__(name, make, self._aside)

@@ -74,6 +74,10 @@ TRIED_BY: Mapping[str, str] = {
     "journal.reasons.KINDS_MAX": "journal/test_reasons.py::"
     "test_the_most_frequent_kinds_are_told_apart_and_the_others_are_one",
     "journal.reasons.KIND_CHARS_MAX": "journal/test_reasons.py::test_a_long_reason_is_cut",
+    "journal.rejects.ALARM_FACTOR": "actors/test_rejects.py::"
+    "test_the_first_row_is_told_the_tenth_and_the_hundredth",
+    "journal.rejects.FILE_BYTES_MAX": "actors/test_rejects.py::"
+    "test_a_full_file_takes_no_more_and_that_is_said_once",
     "journal.rejects.LINE_CHARS_MAX": "journal/test_bounds.py::"
     "test_a_long_row_is_cut_in_the_file_of_rejected_rows",
     "journal.room.CHECK_BYTES": "journal/test_damage.py::"

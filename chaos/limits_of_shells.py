@@ -61,10 +61,6 @@ REACHED_BY: Mapping[str, str] = {
     "test_names_are_such_that_journals_take_them_and_two_stay_two",
     "actors.registering.READER_CHARS_MAX": "actors/test_registering.py::"
     "test_names_are_such_that_journals_take_them_and_two_stay_two",
-    "actors.rejects.ALARM_FACTOR": "actors/test_rejects.py::"
-    "test_the_first_row_is_told_the_tenth_and_the_hundredth",
-    "actors.rejects.FILE_BYTES_MAX": "actors/test_rejects.py::"
-    "test_a_full_file_takes_no_more_and_that_is_said_once",
     "actors.rejects.REASONS_MAX": "actors/test_rejects.py::"
     "test_of_ever_new_reasons_for_which_rows_are_lost_a_few_are_told_one_by_one",
     "actors.rejects.WAITING_ROWS_MAX": "actors/test_rejects.py::"

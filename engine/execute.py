@@ -35,6 +35,10 @@ Given = Any
 speaks Arrow's stream protocol counts as a reader."""
 
 
+OnAside = Callable[[list[SetAside], int], object]
+"""Takes rows that were set aside, and how many there were: some may not have been kept."""
+
+
 class Execution(Iterator[Frame]):
     """The frames that a plan puts out over its inputs; the last one ends with stable(INF).
 
@@ -49,9 +53,16 @@ class Execution(Iterator[Frame]):
         clock: Callable[[], int] | None = None,
         memory_limit: int | None = None,
         frame_rows: int = FRAME_ROWS,
+        on_aside: OnAside | None = None,
     ) -> None:
+        """`on_aside` is given, after each step, the rows that it has set aside, and told how many
+        there were in all; without it they wait to be taken.
+        """
         self.plan = plan
+        self.on_aside = on_aside
+        self._drained = 0  # of the rows aside, those that `on_aside` was told
         self._aside = Aside(plan.query.on_error_mode)
+        self._aside.on_full = self._drain  # rows that are all late come to no end of a step
         self.graph: Graph = plan.compile(self._aside, clock=clock, memory_limit=memory_limit)
         self._intakes = {
             name: Intake(source, self._aside, self.graph.grids[name], frame_rows)
@@ -86,11 +97,21 @@ class Execution(Iterator[Frame]):
         while feeds:
             name = min(feeds, key=lambda source: intakes[source].progress)
             for frame, marks in feeds[name]:
-                yield from graph.parts(name, frame, marks)
+                for part in graph.parts(name, frame, marks):
+                    self._drain()
+                    yield part
+                self._drain()
                 if len(feeds) > 1:
                     break
             else:
                 del feeds[name]
+            self._drain()
+
+    def _drain(self) -> None:
+        """Hands on what is aside."""
+        if self.on_aside is not None and (count := self._aside.count) > self._drained:
+            self.on_aside(self._aside.take(), count - self._drained)
+            self._drained = count
 
     # -- looking at it ------------------------------------------------------------------------
 
@@ -118,7 +139,7 @@ class Execution(Iterator[Frame]):
 
     @property
     def aside(self) -> Aside:
-        """Rows that could not be processed; `take()` them now and then where there may be many."""
+        """Rows that could not be processed: those that wait to be taken, and how many there are."""
         return self._aside
 
     @property

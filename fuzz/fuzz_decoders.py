@@ -8,6 +8,8 @@ The contract is the same for all: whatever the bytes, a value or a `GaplessError
 exception, a crash of the interpreter, 10 s without an end or 1 GB of memory is a finding; its input
 is then kept in fuzz-corpus/. Each run starts from valid encodings that it makes itself.
 
+Rows have a stricter one: whatever they are, each door says the same of them (fuzz_rows.py).
+
 Checksums would keep the fuzzer out, so the target of frames computes them anew over what the
 fuzzer made of an envelope: it plays a peer that lies well.
 """
@@ -33,12 +35,13 @@ ROOT = Path(__file__).parents[1]
 # The finder of an editable install loads modules in a way that atheris cannot instrument (it then
 # runs without coverage, and finds nothing): import them as plain files.
 sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 with atheris.instrument_imports(include=["gapless.protocol", "gapless.sidecar"]):
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from fuzz import fuzz_rows
     from gapless.protocol import documents, text
     from gapless.protocol.elements import INF, Adjust, Element, Insert
     from gapless.protocol.envelope import (
@@ -259,6 +262,8 @@ TARGETS = {
         partial(_wire, encoding=pb.ENCODING_MSGPACK), partial(_wires, pb.ENCODING_MSGPACK)
     ),
     "filter": Target(_filter, _filters),
+    "lines": Target(fuzz_rows.lines, fuzz_rows.line_seeds),
+    "rows": Target(fuzz_rows.rows, fuzz_rows.row_seeds),
 }
 
 

@@ -64,10 +64,15 @@ def text(reasons: dict[str, int], rejected: int) -> str:
 
 
 def _kind_of(line: bytes) -> str:
+    """Of a line of a reject file."""
     try:
-        reason = str(json.loads(line)["reason"])
+        return kind_of(str(json.loads(line)["reason"]))
     except (ValueError, TypeError, LookupError):
         return _DAMAGED
+
+
+def kind_of(reason: str) -> str:
+    """A reason without the values that it names."""
     for kind in ("late", "ahead"):
         if reason.startswith(f"{kind}:"):
             return kind

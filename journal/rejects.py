@@ -27,6 +27,11 @@ Rejected: TypeAlias = tuple[str, str, Any]
 FOLDER = "rejects"
 LINE_CHARS_MAX = 1 << 16
 """Of one row's text: a row is to be found again by it, not kept."""
+FILE_BYTES_MAX = 64 << 20
+"""Of a file of rows that a query has set aside: a person who has looked at so much has seen what is
+wrong. Of a journal's there is no bound: they are cut and copied with it."""
+ALARM_FACTOR = 10
+"""Of rows that are set aside the first is told, the tenth, the hundredth."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -59,6 +64,14 @@ def _line(batch: int, reason: str, origin: str, row: Any) -> bytes:
         line["row"] = str(row)[:LINE_CHARS_MAX]
         text = json.dumps(line, ensure_ascii=False)
     return text.encode(errors="replace") + b"\n"
+
+
+def aside_text(count: int, last: str, see: str, lost: int) -> str:
+    """How people are told that a query has set rows aside, `last` the last of them."""
+    many = "1 row was" if count == 1 else f"{count:,} rows were"
+    where = f", the last in {last}" if last else ""
+    missing = f"; {lost:,} of them are not in it" if lost else ""
+    return f"{many} set aside, and count nowhere{where}; {see}{missing}"
 
 
 def cut(disk: Disk, name: str, batches: int) -> int:

@@ -5,13 +5,14 @@
     aside.count, aside.take()
 
 Mode "stop" raises a `RowError` that shows the first row; nothing is lost in silence in either mode.
-What is kept is bounded: whoever lets rows go aside takes them, or the query stops. A job may not
-stop for that, as all its replicas would at the same row: it takes them after each frame, and of one
-frame that sets more aside than are kept the rest is only counted (`is_lenient`).
+What is kept is bounded, and a query does not stop for that: who asked for rows to go aside may have
+no hand free to take them, and all replicas of a job would stop at the same row. Of those that are
+beyond the bound until somebody takes what is kept, the number is known (`lost`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from gapless.protocol.plain_rows import NO_FORM, plain_column
 OnError = Literal["stop", "aside"]
 
 ASIDE_ROWS_MAX = 100_000
-"""Rows kept until somebody takes them: a query that sets more aside is a wrong query."""
+"""Rows kept until somebody takes them: of more than a person looks at, some are enough."""
 ROW_TEXT_MAX = 500
 """Characters of a row in a message."""
 
@@ -39,34 +40,40 @@ class SetAside(NamedTuple):
 class Aside:
     """Keeps the rows of one query, or stops it."""
 
-    def __init__(
-        self, mode: OnError = "stop", rows_max: int = ASIDE_ROWS_MAX, *, is_lenient: bool = False
-    ) -> None:
+    def __init__(self, mode: OnError = "stop", rows_max: int = ASIDE_ROWS_MAX) -> None:
         if mode not in ("stop", "aside"):
             raise Misuse(f"on_error {mode!r}: use 'stop' or 'aside'")
         self.mode = mode
         self.count = 0
         """Rows ever set aside."""
+        self.lost = 0
+        """Of those, the ones that are only counted."""
+        self.on_full: Callable[[], object] | None = None
+        """Is called where there is no room: whoever can takes what is kept."""
         self._rows_max = rows_max
-        self._is_lenient = is_lenient
         self._held = 0
         self._kept: list[SetAside] = []
 
     def put(self, where: str, rows: pa.RecordBatch, reason: str) -> None:
-        """Sets rows aside. Raises `RowError` in mode "stop", and when too many are kept."""
+        """Sets rows aside. Raises `RowError` in mode "stop"."""
         if not rows.num_rows:
             return
         if self.mode == "stop":
             raise RowError(where, row_text(rows), reason, "on_error('aside') keeps such rows aside")
-        if self._held + rows.num_rows > self._rows_max:
-            if self._is_lenient:
-                self.count += rows.num_rows
-                return
-            advice = f"{self._held} rows are aside: take them, or mend the query"
-            raise RowError(where, row_text(rows), reason, advice)
-        self.count += rows.num_rows
-        self._held += rows.num_rows
-        self._kept.append(SetAside(where, reason, rows))
+        start = 0
+        while start < rows.num_rows and self._has_room():
+            part = rows.slice(start, self._rows_max - self._held)
+            start += part.num_rows
+            self.count += part.num_rows
+            self._held += part.num_rows
+            self._kept.append(SetAside(where, reason, part))
+        self.count += rows.num_rows - start
+        self.lost += rows.num_rows - start
+
+    def _has_room(self) -> bool:
+        if self._held >= self._rows_max and self.on_full is not None:
+            self.on_full()
+        return self._held < self._rows_max
 
     def take(self) -> list[SetAside]:
         """What was set aside since the last call."""

@@ -8,15 +8,15 @@
 
 `cast` gives a column in the type that Spark has for the journal's, and the condition of the rows
 that are to be rejected. Where nothing can go wrong there is no condition, and nothing to compute.
-A double becomes the nearest float; that is the one thing which is rounded.
+A double becomes the nearest float; that is the one thing which is rounded, and none becomes
+infinite. An integer in the place of a time counts the column's unit, from 1970.
 
-Text is read as Spark reads it, with three rules more. A time is a whole date, with or without a
-time of day and a zone (without one it is UTC); an integer in the place of a time counts the
-column's unit, from 1970; and a date is a date alone.
+Text is read as it is everywhere (texts.py), and not by Spark, which takes 1.5d for a number.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
@@ -27,15 +27,13 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from pyspark.sql.types import DecimalType, LongType, TimestampNTZType, TimestampType
 
 from gapless.protocol.errors import SchemaError
-from gapless.spark_sources.spark_types import SPARK_DIGITS_MAX, spark_type
+from gapless.protocol.text_fields import read
+from gapless.spark_sources.spark_types import spark_type
+from gapless.spark_sources.texts import MISFITS, VALUE, read_texts
 
 MICROS: dict[str, int] = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 0}
 """Microseconds of a unit; 0: it is finer."""
 NANOS_PER_MICRO = 1000
-
-_INTEGER = r"^\s*[+-]?\d{1,19}\s*$"
-_WHOLE_DATE = r"^\s*[+-]?\d{4,7}-\d{1,2}-\d{1,2}([T ].*)?$"
-_DATE_ALONE = r"^\s*[+-]?\d{4,7}-\d{1,2}-\d{1,2}\s*$"
 
 
 class Cast(NamedTuple):
@@ -110,8 +108,14 @@ def _number(column: Column, given: pa.DataType, wanted: pa.DataType) -> Cast:
     back = value.try_cast(spark_type("", given))
     same = back.eqNullSafe(column)
     if pa.types.is_floating(given) and pa.types.is_floating(wanted):
-        return Cast(value, None)
+        if wanted.bit_width >= given.bit_width:
+            return Cast(value, None)
+        return Cast(value, _is_infinite(value) & ~_is_infinite(column))
     return Cast(value, ~same)
+
+
+def _is_infinite(column: Column) -> Column:
+    return F.coalesce(F.abs(column) == F.lit(math.inf), F.lit(False))
 
 
 def _always_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -120,24 +124,9 @@ def _always_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(given.bit_width <= wanted.bit_width)
 
 
-def _text_decimal(column: Column, _: pa.DataType, wanted: pa.DataType) -> Cast:
-    """Compared with as many decimals as Spark can keep."""
-    value = column.try_cast(spark_type("", wanted))
-    scale = SPARK_DIGITS_MAX - (wanted.precision - wanted.scale)
-    whole = column.try_cast(DecimalType(SPARK_DIGITS_MAX, scale))
-    return Cast(value, column.isNotNull() & ~value.eqNullSafe(whole) | _lost(column, value))
-
-
-def _text_date(column: Column, _: pa.DataType, wanted: pa.DataType) -> Cast:
-    value = F.when(column.rlike(_DATE_ALONE), column.try_cast(spark_type("", wanted)))
-    return Cast(value, _lost(column, value))
-
-
-def _text_time(column: Column, _: pa.DataType, wanted: pa.DataType) -> Cast:
-    counted = _instant(column.try_cast("bigint"), wanted.unit)
-    said = F.when(column.rlike(_WHOLE_DATE), column.try_cast(TimestampType()))
-    instant = F.when(column.rlike(_INTEGER), counted).otherwise(said)
-    return _of_unit(column, instant, wanted)
+def _text(column: Column, _: pa.DataType, wanted: pa.DataType) -> Cast:
+    made = read_texts(column, wanted)
+    return Cast(made[VALUE], F.coalesce(made[MISFITS], F.lit(False)))
 
 
 def _counted_time(column: Column, _: pa.DataType, wanted: pa.DataType) -> Cast:
@@ -190,6 +179,24 @@ def _is_text(t: pa.DataType) -> bool:
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 
 
+def _has_text(t: pa.DataType) -> bool:
+    """Whether a text may mean a value of this type."""
+    try:
+        read(pa.array([], pa.string()), t)
+    except SchemaError:
+        return False
+    return True
+
+
+def _is_text_list(t: pa.DataType) -> bool:
+    return bool(pa.types.is_list(t) and _is_text(t.value_type))
+
+
+def _has_text_list(t: pa.DataType) -> bool:
+    """Whether texts may mean a list of this type, element by element."""
+    return bool(pa.types.is_list(t) and _has_text(t.value_type))
+
+
 def _is_scalar(t: pa.DataType) -> bool:
     return not (pa.types.is_nested(t) or pa.types.is_dictionary(t) or _is_binary(t))
 
@@ -218,12 +225,9 @@ def _list(column: Column, given: pa.DataType, wanted: pa.DataType) -> Cast:
 
 _FORMS: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool], _Form]] = [
     (_is_text, _is_text, _as_text),
-    (_is_text, pa.types.is_dictionary, lambda c, g, w: cast("", c, g, w.value_type)),
-    (_is_text, pa.types.is_decimal, _text_decimal),
-    (_is_text, pa.types.is_date, _text_date),
-    (_is_text, pa.types.is_timestamp, _text_time),
+    (_is_text, _has_text, _text),
+    (_is_text_list, _has_text_list, _text),
     (pa.types.is_list, pa.types.is_list, _list),
-    (_is_text, _is_scalar, _plain),
     (_is_number, _is_number, _number),
     (_is_number, pa.types.is_boolean, _number),
     (pa.types.is_boolean, _is_number, _plain),

@@ -27,6 +27,8 @@ from gapless.journal.head import Head
 from gapless.journal.layout import Layout, layout_of
 from gapless.journal.plausible import reach_of
 from gapless.protocol.errors import Misuse, SchemaError
+from gapless.protocol.lines.formats import check_encoding
+from gapless.protocol.lines.line_format import UTF8
 from gapless.protocol.schema import StreamSchema
 from gapless.spark_sources import options
 from gapless.spark_sources.parquet_files import footers, unreadable
@@ -62,6 +64,8 @@ class Job:
     follow: bool
     ends: bool
     durability: Literal["process", "machine"]
+    encoding: str
+    """Of lines."""
     reach: int | None
     """How far ahead of all others a row may be, in ticks; None: as far as it likes."""
     query: str
@@ -118,6 +122,7 @@ def planned(
     end: bool = False,
     durability: str = "process",
     ahead: Lateness | None = None,
+    encoding: str = UTF8,
 ) -> Job:
     """The job that these words mean. Raises `Misuse` or `BadData` where they mean none.
 
@@ -125,8 +130,9 @@ def planned(
     commas; `lateness` is a text like "5s", or ticks of the journal's unit. Of a journal that is
     there whatever is not said is the journal's. `ahead` is how far beyond all others a row may be
     (journal/plausible.py): a day, if nothing is said and the time is a timestamp; "none": all are
-    taken.
+    taken. `encoding` is that of lines.
     """
+    encoding = check_encoding(encoding)
     journal = _journal_path(out)
     found = layout_of(LocalDisk(journal))
     inputs = [input] if isinstance(input, str | Path) else list(input)
@@ -134,7 +140,7 @@ def planned(
     wanted = read_schema(schema) if isinstance(schema, str | Path) else schema
     if wanted is None and found is not None and files.format != "parquet":
         wanted = found.schema.payload
-    files, given = _columns(files, wanted, follow=follow)
+    files, given = _columns(files, wanted, encoding, follow=follow)
     payload = given if wanted is None else wanted
     if found is not None and found.has_rows:
         layout = _layout_again(found, payload, time, key, partitions, lateness, time_unit)
@@ -163,6 +169,7 @@ def planned(
         follow=follow,
         ends=end,
         durability="machine" if durability == "machine" else "process",
+        encoding=encoding,
         reach=_reach(ahead, layout),
         query="",
         is_new=_is_new(journal, layout),
@@ -185,6 +192,8 @@ def _digest(job: Job) -> str:
     ]
     if job.reach != reach_of(layout):  # a job that says nothing of it is what it was before
         parts.append(["ahead", job.reach])
+    if job.encoding != UTF8:
+        parts.append(["encoding", job.encoding])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGEST_CHARS]
 
 
@@ -297,7 +306,7 @@ def _ticks(lateness: Lateness, unit: str) -> int:
 
 
 def _columns(
-    files: SourceFiles, wanted: pa.Schema | None, *, follow: bool
+    files: SourceFiles, wanted: pa.Schema | None, encoding: str, *, follow: bool
 ) -> tuple[SourceFiles, pa.Schema]:
     """What the files say of their columns, and the journal's columns as the files have them."""
     if files.format == "parquet":
@@ -305,7 +314,7 @@ def _columns(
     if wanted is None:
         raise Misuse(_how_a_schema_looks(files))
     if files.format == "csv":
-        header = csv_header(files.paths)
+        header = csv_header(files.paths, encoding)
         if header is None:
             raise Misuse(
                 "no CSV file has a header yet, which says the order of the columns: put one there, "

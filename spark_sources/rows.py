@@ -5,42 +5,38 @@
     12:00:00,many      12:00:00  null    len: 'many' is no int32        {"reason": ..., "row": ...}
     12:00:00           null      null    the line has not 2 columns     {"reason": ..., "row": ...}
 
-Everything here is an expression that Spark compiles. What cannot go wrong has none: Parquet whose
-types are the journal's, and whose files say that no time is null, is read and passed on.
-
-Lines of text are taken whole and parsed here, not by Spark's readers: those lose what follows a
-record on its line, and a quote that is not closed.
+What can go wrong is an expression that Spark compiles, or for texts that Python evaluates by column
+(texts.py). What cannot has none: Parquet whose types are the journal's, and whose files say that no
+time is null, is read and passed on. Lines of text are taken whole, as bytes.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own documents use
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
-from gapless.protocol.errors import Misuse
+from gapless.protocol.lines.line_format import SHOWN_CHARS_MAX
+from gapless.spark_sources import texts
 from gapless.spark_sources.casting import Cast, cast, from_nanos, quoted
 from gapless.spark_sources.job import Job
 from gapless.spark_sources.parquet_files import NANOS
 from gapless.spark_sources.rules import DROPPED, WHY, applied
 from gapless.spark_sources.spark_types import spark_type
+from gapless.spark_sources.texts import field_of, lines_of, parsed_lines
 
 REJECT = "_reject"
 """JSON that says why a row is no row of the journal, where it is from, and what it was."""
 FILE, BLOCK, ARRIVAL = "_file", "_block", "_arrival"
 """Where a row is from: its file, where in the file its split begins, and its place in the split."""
-VALUE_CHARS_MAX = 200
-"""Of a value in a reason; the whole row is beside it."""
-
-_NULL = "\ue000"
-"""Stands for an empty field of CSV while it is parsed, so that "" is a text without letters."""
-_LINE, _PARSED, _ROW, _ORIGIN, _BAD = "_line", "_parsed", "_row", "_origin", "_bad"
+_LINE, _PARSED, _ROW, _ORIGIN = "_line", "_parsed", "_row", "_origin"
+_BLANK = r"^[ \t\r\x0b\x0c]*$"
 
 
 @dataclass(frozen=True)
@@ -103,55 +99,16 @@ def _parquet(spark: SparkSession, job: Job) -> DataFrame:
 
 def _lines(spark: SparkSession, job: Job) -> DataFrame:
     """Whole lines, blank ones left out; the header of CSV too, wherever it stands."""
-    if job.follow:
-        lines = spark.readStream.text(job.files.given[0])
-    else:
-        lines = spark.read.text(list(job.files.paths))
-    lines = lines.where(F.trim("value") != "")
+    reader = spark.readStream if job.follow else spark.read
+    reader = reader.option("lineSep", "\n")
+    given: Any = job.files.given[0] if job.follow else list(job.files.paths)
+    lines = reader.text(given)
+    lines = lines.where(~F.col("value").rlike(_BLANK))
     if job.files.header is not None:
-        lines = lines.where(F.col("value") != job.files.header)
+        header = job.files.header.encode(job.encoding)
+        first = [F.lit(header), F.lit(header + b"\r")]
+        lines = lines.where(~F.col("value").cast("binary").isin(*first))
     return lines.withColumnRenamed("value", _LINE)
-
-
-def _parsed_csv(job: Job) -> tuple[Column, Column]:
-    """Fields by name, and why a line has none."""
-    there = job.files.columns
-    if there is None:
-        raise Misuse("CSV has no columns")
-    names = [*there.names, _BAD]
-    schema = StructType([StructField(name, StringType()) for name in names])
-    options = {
-        "mode": "PERMISSIVE",
-        "columnNameOfCorruptRecord": _BAD,
-        "escape": '"',
-        "nullValue": _NULL,
-    }
-    parsed = F.from_csv(F.col(_LINE), schema.toDDL(), options)
-    is_header = reduce(
-        operator.and_, (F.col(_PARSED)[name].isin(*there.names) for name in there.names)
-    )
-    foreign = F.concat(
-        file_name(F.col("_metadata.file_path")),
-        F.lit(f" has another header than {job.files.header}: prepare it apart"),
-    )
-    quotes = F.length(_LINE) - F.length(F.replace(F.col(_LINE), F.lit('"'), F.lit("")))
-    why = (
-        F.when(is_header, F.raise_error(foreign))
-        .when(quotes % 2 == 1, "a quote is not closed on its line")
-        .when(F.col(_PARSED)[_BAD].isNotNull(), f"the line has not {len(there)} columns")
-        .otherwise(F.lit(None).cast("string"))
-    )
-    return parsed, why
-
-
-def _parsed_json(job: Job) -> tuple[Column, Column]:
-    """Between brackets a line is an array of one object, or malformed: nothing is lost behind."""
-    schema = StructType([StructField(name, StringType()) for name in job.given.names])
-    line = F.concat(F.lit("["), F.col(_LINE), F.lit("]"))
-    array = F.from_json(line, f"array<{schema.simpleString()}>")
-    parsed = F.when(F.size(array) == 1, F.get(array, 0))
-    why = F.when(F.col(_PARSED).isNull(), "the line is no JSON object")
-    return parsed, why
 
 
 # -- casting --------------------------------------------------------------------------------------
@@ -161,13 +118,16 @@ def _cast(read: DataFrame, job: Job, places: Sequence[str]) -> Rows:
     payload = job.layout.schema.payload
     is_text = _LINE in read.columns
     if is_text:
-        parsed, malformed = _parsed_csv(job) if job.files.format == "csv" else _parsed_json(job)
-        read = read.withColumn(_PARSED, parsed)
-        source = {name: F.col(_PARSED)[name] for name in payload.names}
+        path = file_name(F.col("_metadata.file_path"))
+        lines = lines_of(job.files.format, payload, job.files.header, job.encoding)
+        read = read.withColumn(_PARSED, parsed_lines(F.col(_LINE).cast("binary"), path, lines))
+        malformed = F.col(_PARSED)[texts.WHY]
+        source = {name: F.col(_PARSED)[field_of(i)] for i, name in enumerate(payload.names)}
+        casts = {name: Cast(column, None) for name, column in source.items()}
     else:
         malformed = F.lit(None).cast("string")
         source = {name: F.col(quoted(name)) for name in payload.names}
-    casts = {name: _one(source[name], job, name) for name in payload.names}
+        casts = {name: _one(source[name], job, name) for name in payload.names}
     reasons = [
         _misfit(name, source[name], made.misfits, payload.field(name).type)
         for name, made in casts.items()
@@ -212,7 +172,7 @@ def _first(why: Column, other: Column) -> Column:
 
 
 def _misfit(name: str, value: Column, misfits: Column, t: pa.DataType) -> Column:
-    shown = F.substring(value.cast("string"), 1, VALUE_CHARS_MAX)
+    shown = F.substring(value.cast("string"), 1, SHOWN_CHARS_MAX)
     said = F.concat(F.lit(f"{name}: "), shown, F.lit(f" is no {t}"))
     return F.when(misfits, said)
 
@@ -227,7 +187,7 @@ def _origin(is_text: bool) -> Column:
 
 def _whole_row(job: Job, is_text: bool) -> Column:
     if is_text:
-        return F.col(_LINE)
+        return F.coalesce(F.col(_PARSED)[texts.TEXT], F.col(_LINE))
     return shown_row(job.given)
 
 

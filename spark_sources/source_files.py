@@ -14,6 +14,7 @@ import csv
 import glob
 import hashlib
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -23,6 +24,7 @@ from typing import Literal
 import pyarrow as pa
 
 from gapless.protocol.errors import BadData, Misuse
+from gapless.protocol.lines.line_format import UTF8
 
 Format = Literal["parquet", "csv", "jsonl"]
 SUFFIXES: dict[str, Format] = {
@@ -163,14 +165,19 @@ def _fingerprint(paths: Sequence[Path]) -> str:
 # -- what is in text files ------------------------------------------------------------------------
 
 
-def first_line(path: str) -> str:
-    """The first line of a text file, as Spark cuts lines; "" where there is none."""
-    data = _start_of(path, HEADER_BYTES_MAX)
-    ends = [at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0]
-    if not ends and len(data) >= HEADER_BYTES_MAX:
+def first_line(path: str, encoding: str = UTF8) -> str:
+    """The first line of a text file; "" where there is none."""
+    data = _start_of(path, HEADER_BYTES_MAX).removeprefix(BOM_UTF8)  # as Spark does
+    end = data.find(b"\n")
+    if end < 0 and len(data) >= HEADER_BYTES_MAX:
         raise BadData(f"{path!r}: its first line has more than {HEADER_BYTES_MAX} bytes")
-    line = data[: min(ends, default=len(data))].decode(errors="replace")
-    return line.removeprefix("\ufeff")  # as Spark does
+    line = data if end < 0 else data[:end]
+    try:
+        return line.removesuffix(b"\r").decode(encoding)
+    except UnicodeDecodeError:
+        raise BadData(
+            f"{path!r}: its first line is no {encoding.upper()} text: say --encoding"
+        ) from None
 
 
 def _start_of(path: str, size: int) -> bytes:
@@ -188,11 +195,11 @@ def header_names(line: str) -> list[str]:
     return names
 
 
-def csv_header(paths: Sequence[str]) -> str | None:
+def csv_header(paths: Sequence[str], encoding: str = UTF8) -> str | None:
     """The header that all files share; None where no file has a line yet."""
     header: str | None = None
     for path in paths:
-        line = first_line(path)
+        line = first_line(path, encoding)
         if not line:
             continue
         if header is not None and line != header:

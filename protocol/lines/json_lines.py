@@ -52,8 +52,8 @@ class JsonLines(LineFormat):
         """Of numbers with exponents, or very many digits, Arrow makes other decimals."""
         for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             line = data[start:end]
-            if self._doubtful.search(line) and (found := _misfit_in(line, self._decimals)):
-                yield i, *found
+            if self._doubtful.search(line) and _misfit_in(line, self._decimals):
+                yield i, *self._reason("", line)
 
     def _decode(self, text: bytes) -> tuple[pa.RecordBatch, str]:
         from pyarrow import json as arrow_json
@@ -70,6 +70,8 @@ class JsonLines(LineFormat):
     def _reason(self, said: str, line: bytes) -> tuple[str, str]:
         if found := _misfit_in(line, self._schema):
             return found
+        if _has_more(line):
+            return SEVERAL, ""
         return re.sub(r"( in row \d+)?$", "", said.removeprefix("JSON parse error: ")), ""
 
 
@@ -84,6 +86,17 @@ def _misfit_in(line: bytes, fields: Iterable[pa.Field]) -> tuple[str, str] | Non
         if value is not None and not _is_value(value, field.type):
             return misfit_of(field, str(value) if isinstance(value, _Number) else repr(value))
     return None
+
+
+def _has_more(line: bytes) -> bool:
+    """Whether something follows an object."""
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as e:
+        return e.msg == "Extra data"
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 class _Number(str):
@@ -109,7 +122,10 @@ def _is_value(value: Any, t: pa.DataType) -> bool:
     if not isinstance(value, str):
         return False
     is_number = pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_duration(t)
-    if not pa.types.is_decimal(t) and is_number != isinstance(value, _Number):
+    if pa.types.is_decimal(t):
+        if value != value.strip():  # of which Arrow takes none
+            return False
+    elif is_number != isinstance(value, _Number):
         return False
     try:
         return read(pa.array([str(value)]), t).misfits is None

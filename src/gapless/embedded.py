@@ -19,6 +19,7 @@ Memory does not depend on how long an input is, but for what the query itself ha
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ from gapless.engine.nodes import Source
 from gapless.engine.plan import Choice, Plan, plan_of
 from gapless.engine.query import Query
 from gapless.files import batches_of, is_file_input, is_journal, journal_rows
+from gapless.journal.rejects import aside_text
 from gapless.operators.cleanse import Cleanse
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
@@ -40,6 +42,9 @@ from gapless.protocol.lines.formats import check_encoding
 from gapless.protocol.lines.line_format import UTF8
 from gapless.protocol.schema import WAS
 from gapless.protocol.tables import readable
+from gapless.reject_file import RejectFile
+
+_NAME_A_FILE = "rejects=FILE keeps them"
 
 Inputs = Mapping[str, Any] | Any
 """By source, or the input alone of a query that has one source."""
@@ -54,11 +59,14 @@ class Execution(pure.Execution):
         `_vs`, `_ve` and the payload become columns; `options` are pyarrow's (`compression=`, ...).
         Of a plan that revises its answers an event is held back until nothing about it can change
         any more; what was held then comes in order of time. Nothing may have been read before, and
-        where anything goes wrong there is no file.
+        where anything goes wrong there is no file. Rows that are set aside go to a file beside it,
+        `PATH.rejects.jsonl`, unless the query was given one.
         """
         from gapless.parquet_sink import ParquetSink
 
         self._check_new("to_parquet")
+        if self.on_aside is None and self.aside.mode == "aside":
+            self.on_aside = RejectFile(f"{path}.rejects.jsonl").take
         with self, ParquetSink(path, self.schema, **options) as sink:
             for frame in self._final():
                 sink.write(frame)
@@ -104,13 +112,16 @@ def execute(
     memory_limit: int | None = None,
     frame_rows: int = FRAME_ROWS,
     encoding: str = UTF8,
+    rejects: str | Path | None = None,
 ) -> Execution:
     """Runs a query over its inputs, as far as its frames are asked for.
 
     `implementation`: how windowed aggregates are computed, "paned" (the default) or "wid", or which
     one is computed how, as in `Plan`. `memory_limit`: bytes that the query's state may have, all
     operators together; with more it stops with `MemoryLimit`. `frame_rows`: rows that go through
-    the plan at once; fewer answer sooner and cost more. `encoding`: of files of lines.
+    the plan at once; fewer answer sooner and cost more. `encoding`: of files of lines. `rejects`: a
+    file for the rows that `on_error("aside")` sets aside, lines of JSON, which this run makes;
+    without it they wait for `execution.aside.take()`, the first 100,000 of them.
     """
     plan = plan_of(query, implementation)
     named = pure.by_source(plan.query, inputs)
@@ -126,6 +137,7 @@ def execute(
         clock=time.perf_counter_ns,
         memory_limit=memory_limit,
         frame_rows=frame_rows,
+        on_aside=None if rejects is None else RejectFile(rejects).take,
     )
 
 
@@ -144,6 +156,7 @@ def table(
     implementation: Choice | None = None,
     memory_limit: int | None = None,
     encoding: str = UTF8,
+    rejects: str | Path | None = None,
 ) -> pa.Table:
     """The answer at a time: the payloads of the events alive at `at`, in a fixed order.
 
@@ -151,14 +164,23 @@ def table(
     Arrow scalar; no more is read than it takes to be sure. None is the newest answer: as of the
     last instant at which anything is alive, after all input. (For windows with a slide that is the
     last window with rows; for rows without an end, all of those.)
+
+    Rows that are set aside go to the file `rejects`; without one they are counted, and a warning is
+    logged.
     """
     plan = plan_of(query, implementation)
     t = None if at is None else instant(at, plan.query.schema.time_unit)
-    opened = execute(plan, inputs, memory_limit=memory_limit, encoding=encoding)
+    opened = execute(plan, inputs, memory_limit=memory_limit, encoding=encoding, rejects=rejects)
     with opened as execution:
         if t is None:
-            return last_answer(execution, execution.schema, plan.insert_only)
-        return answer(execution, execution.schema, t)
+            found = last_answer(execution, execution.schema, plan.insert_only)
+        else:
+            found = answer(execution, execution.schema, t)
+    if rejects is None and execution.aside.count:
+        last = execution.aside.take()[-1]
+        said = aside_text(execution.aside.count, f"{last.where}: {last.reason}", _NAME_A_FILE, 0)
+        logging.getLogger("gapless").warning(said)
+    return found
 
 
 __all__ = ["Execution", "execute", "table"]

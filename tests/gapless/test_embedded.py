@@ -12,7 +12,8 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 import gapless as gl
-from gapless import files, parquet_sink
+from gapless import files, parquet_sink, reject_file
+from gapless.operators.aside import Aside
 
 flows = gl.source(
     "flows",
@@ -376,3 +377,116 @@ def test_a_path_or_an_option_that_cannot_be_is_misuse_and_leaves_nothing(
     with pytest.raises(gl.Misuse, match=sentence):
         gl.execute(talkers, []).to_parquet(name, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+# -- rows that are set aside ----------------------------------------------------------------------
+
+KEPT = 5
+LATE = flows.on_error("aside").where(gl.col("len") >= 0)
+
+
+@pytest.fixture
+def late(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> pa.Table:
+    """Rows of which 40 are late, and an engine that keeps 5."""
+    monkeypatch.setattr(Aside.__init__, "__defaults__", ("stop", KEPT))
+    return pa.concat_tables([rows, rows.slice(0, 40)])
+
+
+def lines_in(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_table_comes_however_many_rows_are_set_aside_and_says_so(
+    late: pa.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wanted = gl.table(LATE, late.slice(0, 20_000))
+    assert gl.table(LATE, late) == wanted
+    assert "40 rows were set aside, and count nowhere, the last in source flows: late by" in (
+        caplog.text
+    )
+    assert "rejects=FILE keeps them" in caplog.text
+    caplog.clear()
+    assert gl.table(LATE, late, rejects=tmp_path / "r") == wanted
+    assert f"see {tmp_path / 'r'}" in caplog.text
+
+
+@pytest.mark.parametrize("run", ["to_arrow", "to_parquet", "frames"])
+def test_rows_that_are_set_aside_go_to_a_file_in_every_way_to_run(
+    run: str, late: pa.Table, tmp_path: Path
+) -> None:
+    execution = gl.execute(LATE, late, rejects=tmp_path / "rejects")
+    if run == "to_parquet":
+        execution.to_parquet(tmp_path / "x.parquet")
+    elif run == "to_arrow":
+        execution.to_arrow()
+    else:
+        list(execution)
+    assert (execution.aside.count, execution.aside.lost, execution.aside.take()) == (40, 0, [])
+    lines = lines_in(tmp_path / "rejects")
+    assert [line["row"]["src"] for line in lines] == late["src"].to_pylist()[20_000:]
+    assert {line["origin"] for line in lines} == {"source flows"}
+    assert all(line["reason"].startswith("late by") for line in lines)
+
+
+def test_without_a_file_the_first_are_kept_and_the_others_counted(late: pa.Table) -> None:
+    execution = gl.execute(LATE, late)
+    list(execution)
+    assert (execution.aside.count, execution.aside.lost) == (40, 40 - KEPT)
+    assert sum(of.rows.num_rows for of in execution.aside.take()) == KEPT
+
+
+def test_a_parquet_file_has_its_rejects_beside_it_of_this_run_alone(
+    late: pa.Table, tmp_path: Path
+) -> None:
+    path, beside = tmp_path / "x.parquet", tmp_path / "x.parquet.rejects.jsonl"
+    written = gl.execute(LATE, late, frame_rows=KEPT).to_parquet(path)
+    assert len(lines_in(beside)) == 40
+    assert gl.execute(LATE, late.slice(0, 20_000)).to_parquet(path) == written
+    assert not beside.exists()
+
+
+def test_a_file_of_rejects_is_bounded_and_what_is_not_in_it_is_counted(
+    late: pa.Table,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(reject_file, "FILE_BYTES_MAX", 1)
+    execution = gl.execute(LATE, late, rejects=tmp_path / "r", frame_rows=KEPT)
+    list(execution)
+    assert (len(lines_in(tmp_path / "r")), execution.aside.count) == (KEPT, 40)
+    assert caplog.text.count("are counted, and not kept in") == 1
+    with pytest.raises(gl.Misuse, match="no file of rows can be there"):
+        gl.execute(LATE, late, rejects=tmp_path)
+
+
+def test_a_reject_file_that_cannot_be_written_ends_nothing(
+    late: pa.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert gl.table(LATE, late, rejects=tmp_path / "no" / "r").num_rows
+    assert "are counted, and not kept in" in caplog.text
+
+
+def test_a_line_that_is_no_row_is_a_bad_row_with_its_file_and_number(tmp_path: Path) -> None:
+    path = tmp_path / "flows.csv"
+    path.write_text("ts,src,len\n2024-05-01,NA,1\n2024-05-01,b,x\n2024-05-01,,3\n")
+    with pytest.raises(gl.GaplessError, match=r"len: the value is no int32; .*flows.csv, line 3"):
+        list(gl.execute(flows, path))
+    execution = gl.execute(flows.on_error("aside"), path, rejects=tmp_path / "r")
+    assert execution.to_arrow()["src"].to_pylist() == ["NA", None]
+    [line] = lines_in(tmp_path / "r")
+    assert line["reason"] == "len: the value is no int32"
+    assert line["row"] == {"origin": "flows.csv, line 3", "line": "2024-05-01,b,x"}
+
+
+def test_lines_may_be_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "flows.csv"
+    path.write_bytes("ts,src,len\n2024-05-01,caf\xe9,1\n2024-05-01,caf\xe8,2\n".encode("latin-1"))
+    read = gl.execute(flows.on_error("aside"), path)
+    assert read.to_arrow().num_rows == 0
+    assert [of.reason for of in read.aside.take()] == ["the line is no UTF-8 text"]
+    names = gl.execute(flows, path, encoding="Latin-1").to_arrow()["src"].to_pylist()
+    assert names == ["caf\xe9", "caf\xe8"]
+    for encoding in ("utf-16", "nothing"):
+        with pytest.raises(gl.Misuse, match=r"encoding '.*': utf-8, latin-1"):
+            gl.execute(flows, path, encoding=encoding)

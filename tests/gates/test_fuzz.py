@@ -35,5 +35,5 @@ def test_every_fuzz_target_takes_the_seeds_that_it_starts_from() -> None:
     assert run.returncode == 0, run.stderr
     said = dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
     parts = ("frame", "schema", "document", "expression", "punctuation", "text")
-    targets = (*parts, "arrow-body", "msgpack-body", "filter")
+    targets = (*parts, "arrow-body", "msgpack-body", "filter", "lines", "rows")
     assert said == dict.fromkeys(targets, "True")

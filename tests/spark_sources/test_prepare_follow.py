@@ -159,15 +159,16 @@ def test_bad_lines_of_a_stream_are_rejected_and_dropped_ones_counted(
 
     folder = tmp_path / "in"
     folder.mkdir()
-    (folder / "a.csv").write_text("ts,src\n1,1\n2,two\n3,3\n")
+    day = "1970-01-01"
+    (folder / "a.csv").write_text(f"ts,src\n{day},1\n{day},two\n{day},3\n")
     rules = tmp_path / "r.toml"
     rules.write_text('[[rule]]\ndrop = "src = 3"\n')
     schema = pa.schema({"ts": pa.timestamp("ms"), "src": pa.int32()})
     options = {**KEYED, "schema": schema, "rules": rules, "once": True}
     done = prepare(spark, folder, tmp_path / "j", **options)
     assert (done.rows_in, done.written, done.rejected, done.dropped, done.late) == (3, 1, 1, 1, 0)
-    assert [line["reason"] for line in rejects_of(tmp_path / "j")] == ["src: two is no int32"]
-    (folder / "b.csv").write_text("src,ts\n5,5\n")
+    assert [line["reason"] for line in rejects_of(tmp_path / "j")] == ["src: 'two' is no int32"]
+    (folder / "b.csv").write_text(f"src,ts\n5,{day}\n")
     with pytest.raises(Misuse, match=r"b\.csv' begins with 'src,ts'"):
         prepare(spark, folder, tmp_path / "j", **options)
     (folder / "b.csv").unlink()
@@ -175,7 +176,7 @@ def test_bad_lines_of_a_stream_are_rejected_and_dropped_ones_counted(
     from gapless.spark_sources.job import planned
 
     job = planned(folder, tmp_path / "j", **{k: v for k, v in options.items() if k != "once"})
-    (folder / "b.csv").write_text("src,ts\n5,5\n")
+    (folder / "b.csv").write_text(f"src,ts\n5,{day}\n")
     with pytest.raises(BadData, match=r"b\.csv has another header than ts,src"):
         follow(spark, job, once=True)
     assert len(rows_in(tmp_path / "j")) == 1

@@ -17,6 +17,7 @@ import pytest
 from pyarrow import parquet
 
 from gapless.protocol.errors import BadData, GaplessError
+from tests.gapless import doors
 from tests.spark_sources.by_hand import commits_of, rejects_of
 from tests.spark_sources.journal_rows import (
     Row,
@@ -210,7 +211,8 @@ and on",x
 noon,8,name,x
 ts,src,name,extra
 ,9,name,x
-1714564806000,10,"",x
+2024-05-01 12:00:06,10,"",x
+1714564806000,12,a count,x
 2024-05-01 12:00:07,11,"last, not closed
 """
 
@@ -250,16 +252,17 @@ def test_each_line_of_csv_is_a_row_or_says_why_not(prepare: Prepare, tmp_path: P
     told = {line["row"].split(",")[0][-8:]: line["reason"] for line in rejects_of(tmp_path / "j")}
     assert {line["origin"] for line in rejects_of(tmp_path / "j")} == {str(tmp_path / "in.csv")}
     assert told == {
-        "12:00:02": "a quote is not closed on its line",
-        'and on"': "a quote is not closed on its line",
-        "12:00:03": "the line has not 4 columns",
-        "12:00:04": "the line has not 4 columns",
-        "12:00:05": "src: seven is no int32",
-        "noon": "ts: noon is no timestamp[ms]",
+        "12:00:02": "a quote in the line has no end: a row is one line",
+        'and on"': "a quote in the line has no end: a row is one line",
+        "12:00:03": "it has 3 values, the first line 4 names",
+        "12:00:04": "it has 5 values, the first line 4 names",
+        "12:00:05": "src: 'seven' is no int32",
+        "noon": "ts: 'noon' is no timestamp[ms]",
         "": "ts is null: no time",
-        "12:00:07": "a quote is not closed on its line",
+        "64806000": "ts: '1714564806000' is no timestamp[ms]",
+        "12:00:07": "a quote in the line has no end: a row is one line",
     }
-    assert (done.rows_in, done.rejected) == (12, 8)
+    assert (done.rows_in, done.rejected) == (13, 9)
 
 
 def test_each_line_of_json_is_a_row_or_says_why_not(prepare: Prepare, tmp_path: Path) -> None:
@@ -267,16 +270,40 @@ def test_each_line_of_json_is_a_row_or_says_why_not(prepare: Prepare, tmp_path: 
     assert rows_in(tmp_path / "j") == [
         (NOON, 1, "plain"),
         (NOON + 250, 2, 'é \n "x"'),
-        (NOON + 1_000, 3, None),
-        (NOON + 3_000, 5, '{"is":["nested"]}'),
     ]
-    lines = JSON.splitlines()
-    why = ["src: 4.5 is no int32", *["the line is no JSON object"] * 2]
+    why = ["ts: 1714564801000 is no timestamp[ms]", "src: 4.5 is no int32", "src: '5' is no int32"]
+    why += ["it has several values"] * 2
     why += ["src: 99999999999 is no int32", *["the line is no JSON object"] * 3]
     why += ["ts is null: no time", "the line is no JSON object"]
-    expected = dict(zip([lines[4], *lines[6:14]], why, strict=True))
+    expected = dict(zip(JSON.splitlines()[3:14], why, strict=True))
     assert {line["row"]: line["reason"] for line in rejects_of(tmp_path / "j")} == expected
-    assert (done.rows_in, done.rejected) == (13, 9)
+    assert (done.rows_in, done.rejected) == (13, 11)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_rows_of_text_are_the_same_table_and_the_same_rejects_as_through_other_doors(
+    kind: str, prepare: Prepare, tmp_path: Path
+) -> None:
+    path = doors.FILES[kind](doors.ODD, tmp_path)
+    prepare(path, tmp_path / "j", time="ts", schema=doors.SCHEMA, ahead="none")
+    got = doors.Outcome(doors.executed(tmp_path / "j").rows, doors.rejects_in(tmp_path / "j"))
+    assert doors.comparable(got) == doors.comparable(doors.expected(doors.ODD))
+
+
+def test_bytes_that_are_no_text_are_a_bad_line_and_other_encodings_are_read(
+    prepare: Prepare, tmp_path: Path
+) -> None:
+    schema = pa.schema({"ts": pa.timestamp("ms"), "name": pa.string()})
+    text = "ts,name\n2024-05-01,caf\xe9\n2024-05-01,caf\xe8\n2024-05-01,x\n"
+    (tmp_path / "in.csv").write_bytes(text.encode("latin-1"))
+    prepare(tmp_path / "in.csv", tmp_path / "j", time="ts", schema=schema)
+    assert [name for _, name in rows_in(tmp_path / "j")] == ["x"]
+    assert [line["reason"] for line in rejects_of(tmp_path / "j")] == (
+        ["the line is no UTF-8 text"] * 2
+    )
+    given = {"time": "ts", "schema": schema, "encoding": "latin-1"}
+    prepare(tmp_path / "in.csv", tmp_path / "k", **given)
+    assert sorted(name for _, name in rows_in(tmp_path / "k")) == ["caf\xe8", "caf\xe9", "x"]
 
 
 def test_columns_of_csv_go_by_their_names(prepare: Prepare, tmp_path: Path) -> None:

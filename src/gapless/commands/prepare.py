@@ -16,6 +16,7 @@ import typer
 from gapless.commands.options import (
     Ahead,
     DurabilityChoice,
+    Encoding,
     End,
     JournalOut,
     KeyColumns,
@@ -85,6 +86,7 @@ def prepare(
         FormatChoice | None,
         typer.Option("--format", help="What the files are, if their names do not say."),
     ] = None,
+    encoding: Encoding = "utf-8",
     time_unit: Annotated[
         UnitChoice | None, typer.Option(help="Of a time column of integers; ms, if not said.")
     ] = None,
@@ -159,6 +161,7 @@ def prepare(
         end=end,
         durability=durability.value,
         ahead=ahead if ahead in (None, "none") else _duration("--ahead", ahead),
+        encoding=encoding,
     )
     options = {"master": spark_master, "cores": cores, "driver_memory": driver_memory}
     if follow:
