@@ -21,7 +21,7 @@ is told; where it turns out otherwise it is taken back (`provisional.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.hopping import answer_schema
 from gapless.operators.memory import Memory
-from gapless.operators.operator import Marks, Operator, Out, check_schema
+from gapless.operators.operator import ANSWER_ROWS_MAX, Marks, Operator, Out, check_schema, joined
 from gapless.operators.present_window import panes_of
 from gapless.operators.provisional import Told
 from gapless.operators.state import State, facts, read_facts
@@ -190,6 +190,10 @@ class HeldAggregate(Operator):
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the rows in, then answers what has become complete."""
+        return joined(self.schema, self.parts(source, frame, marks))
+
+    def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
+        """The same; each part promises that the panes before its last are answered."""
         check_schema(frame, self._input)
         if len(frame):
             self._take_in(frame)
@@ -197,8 +201,24 @@ class HeldAggregate(Operator):
         if self._on is not None and stable != INF:
             stable = promised(marks, self._on)
         if stable is None:
-            return Out(self._nothing)
-        return Out(self._frame(self._advance(stable), self._window.stable(stable)))
+            yield Out(self._nothing)
+            return
+        out: list[Frame] = []
+        complete = self._window.complete_below(stable)
+        if complete > self._complete:
+            out += self._tell(None)
+            rows = sum(map(len, out))
+            for frames, pane in self._answer_below(complete):
+                if rows >= ANSWER_ROWS_MAX:
+                    yield Out(self._frame(out, self._window.stable(pane * self._slide)))
+                    out, rows = [], 0
+                out += frames
+                rows += sum(map(len, frames))
+            self._complete = complete
+        if self._early is not None and stable != INF:
+            horizon = INF if self._early == INF else (stable + self._early) // self._slide
+            out += self._tell(self._ahead(horizon))
+        yield Out(self._frame(out, self._window.stable(stable)))
 
     def _take_in(self, frame: Frame) -> None:
         if not frame.insert_only:
@@ -231,21 +251,13 @@ class HeldAggregate(Operator):
 
     # -- answering ----------------------------------------------------------------------------
 
-    def _advance(self, stable: int) -> list[Frame]:
-        out: list[Frame] = []
-        complete = self._window.complete_below(stable)
-        if complete > self._complete:
-            out += self._tell(None)
-            found = self._open.between(BEGIN, complete)
-            panes = panes_of(found, self._open.take(found))
-            self._open.forget(found)
-            for pane in panes:
-                out += self._answer(pane)
-            self._complete = complete
-        if self._early is not None and stable != INF:
-            horizon = INF if self._early == INF else (stable + self._early) // self._slide
-            out += self._tell(self._ahead(horizon))
-        return out
+    def _answer_below(self, complete: int) -> Iterator[tuple[list[Frame], int]]:
+        """The answers of each complete pane, and its number."""
+        found = self._open.between(BEGIN, complete)
+        partials = self._open.take(found)
+        self._open.forget(found)
+        for pane in panes_of(found, partials):
+            yield self._answer(pane), pane.number
 
     def _answer(self, pane: Pane) -> list[Frame]:
         """Ends what was held of the groups of a complete pane, and holds what it makes of them."""
@@ -277,7 +289,7 @@ class HeldAggregate(Operator):
     def _ahead(self, horizon: int) -> pa.RecordBatch:
         """The events that there would be of groups with rows below `horizon`, were they all."""
         found = self._open.between(BEGIN, horizon)
-        panes = panes_of(found, self._open.take(found))
+        panes = list(panes_of(found, self._open.take(found)))
         if len(panes) > EARLY_WINDOWS_MAX:
             raise Misuse(
                 f"early: {len(panes)} windows are open, {EARLY_WINDOWS_MAX} are answered "

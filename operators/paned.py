@@ -22,7 +22,6 @@ of the groups that it has, without gaps.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from math import gcd
 
@@ -36,10 +35,9 @@ from gapless.operators.cells import DENSE_CELLS_MIN, Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
-from gapless.operators.present_window import PresentWindow, panes_of
+from gapless.operators.present_window import Arriving, PresentWindow
 from gapless.operators.ranges import over_ranges
 from gapless.operators.state import State
-from gapless.operators.two_stacks import Pane
 from gapless.operators.windows import Hopping
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
@@ -112,7 +110,7 @@ class Paned(Windowed):
             return
         gone: list[Ids] = []
         part, rows, windows = [], 0, 0
-        for answers, below in self._slide(deque(panes_of(found, partials)), complete, gone):
+        for answers, below in self._slide(Arriving(found, partials), complete, gone):
             part.append(answers)
             rows, windows = rows + len(answers.windows), windows + 1
             if rows >= ANSWER_ROWS_MAX or windows >= WINDOWS_OF_PART_MAX:
@@ -124,13 +122,13 @@ class Paned(Windowed):
             yield Part(Answers.joined(part), complete)
 
     def _slide(
-        self, arriving: deque[Pane], complete: int, gone: list[Ids]
+        self, arriving: Arriving, complete: int, gone: list[Ids]
     ) -> Iterator[tuple[Answers, int]]:
         """The answers, and below which window all are given; groups without panes are `gone`."""
         window, present, answered = self._next, self._present, 0
         while window < complete and (present or arriving):
             if not present:
-                window = max(window, arriving[0].number // self._step)
+                window = max(window, arriving.number // self._step)
             end = (window + 1) * self._step
             gone += present.slide(end, arriving)
             until = window + 1
@@ -145,11 +143,11 @@ class Paned(Windowed):
                 yield from present.results(range(window, until))
             window = until
 
-    def _same_until(self, end: int, arriving: deque[Pane], complete: int) -> int:
+    def _same_until(self, end: int, arriving: Arriving, complete: int) -> int:
         """The first window after the one before pane `end` that may have other answers."""
         another = self._present.same_until(end)  # the earliest end that makes it another
         if arriving:
-            another = min(another, arriving[0].number + 1)
+            another = min(another, arriving.number + 1)
         return min(complete, -(-another // self._step) - 1)
 
     def _many_small(self, found: Found, complete: int) -> bool:

@@ -48,7 +48,7 @@ class PresentWindow:
         self._widths = [_width(state.partial_schema) for state in self._states]
         self._held: tuple[Found, list[pa.RecordBatch]] | None = None  # panes that are yet to enter
 
-    def slide(self, end: int, arriving: deque[Pane]) -> list[Ids]:
+    def slide(self, end: int, arriving: Arriving) -> list[Ids]:
         """Becomes the window before pane `end`: takes in what has arrived of it, and lets go of
         what is too old; the groups that are in no pane of it any more.
         """
@@ -57,8 +57,8 @@ class PresentWindow:
         if stacks is not None and turns:
             stacks.stop()
         self._let_in()
-        while arriving and arriving[0].number < end:
-            self._enter(arriving.popleft())
+        while arriving and arriving.number < end:
+            self._enter(arriving.take())
         first, gone = end - self._span, []
         while self._panes and self._panes[0].number < first:
             gone.append(self._leave(self._panes.popleft()))
@@ -220,7 +220,7 @@ class PresentWindow:
 
     def panes(self) -> list[Pane]:
         """What it was put together from, in order."""
-        return list(self._panes) if self._held is None else panes_of(*self._held)
+        return list(self._panes if self._held is None else panes_of(*self._held))
 
     @property
     def cell_count(self) -> int:
@@ -279,17 +279,36 @@ def _width(schema: pa.Schema) -> int | None:
         return None
 
 
-def panes_of(found: Found, partials: Sequence[pa.RecordBatch]) -> list[Pane]:
+class Arriving:
+    """Cells in the order of their panes, handed out pane after pane."""
+
+    def __init__(self, found: Found, partials: Sequence[pa.RecordBatch]) -> None:
+        self._found, self._partials = found, partials
+        numbers = found.places
+        cuts = (numbers[1:] != numbers[:-1]).nonzero()[0] + 1
+        self._edges = np.concatenate(([0], cuts, [len(numbers)])) if len(numbers) else cuts
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        """Whether a pane is left."""
+        return self._at < len(self._edges) - 1
+
+    @property
+    def number(self) -> int:
+        """Of the next pane; there is one."""
+        return int(self._found.places[self._edges[self._at]])
+
+    def take(self) -> Pane:
+        """The next pane; there is one."""
+        start, end = int(self._edges[self._at]), int(self._edges[self._at + 1])
+        partials = [p.slice(start, end - start) for p in self._partials]
+        pane = Pane(self.number, self._found.groups[start:end], partials)
+        self._at += 1
+        return pane
+
+
+def panes_of(found: Found, partials: Sequence[pa.RecordBatch]) -> Iterator[Pane]:
     """Cells, in the order of their panes, cut into panes."""
-    numbers = found.places
-    if not len(numbers):
-        return []
-    cuts = ((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist()
-    return [
-        Pane(
-            int(numbers[start]),
-            found.groups[start:end],
-            [p.slice(start, end - start) for p in partials],
-        )
-        for start, end in zip([0, *cuts], [*cuts, len(numbers)], strict=True)
-    ]
+    arriving = Arriving(found, partials)
+    while arriving:
+        yield arriving.take()

@@ -16,6 +16,7 @@ from gapless.protocol.errors import Misuse, RowError, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
+from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import format, parse  # as the notation is called
 
 SOURCE = StreamSchema({"src": "string", "len": "int64"})
@@ -110,3 +111,20 @@ def test_early_answers_of_more_windows_than_anybody_reads_are_refused(
     rows = " ".join(f"ins((A,1),{t},{t + 1})" for t in range(10))
     with pytest.raises(Misuse, match="10 windows are open, 9 are answered"):
         told(operator, f"{rows} stable(0)")
+
+
+def test_panes_that_a_stable_completes_are_answered_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gapless.operators.held.ANSWER_ROWS_MAX", 6)
+    rows = " ".join(f"ins(({'ab'[t % 2]},{t}),{t},{t + 1})" for t in range(40))
+    frame = Frame.from_elements(SOURCE, parse(f"{rows} stable(39)", SOURCE))
+    whole, parts = Tdb(made().schema), Tdb(made().schema)
+    whole.fold(made().push(0, frame).frame)
+    lengths = []
+    for out in made().parts(0, frame):
+        parts.fold(out.frame)  # which raises where a part has promised too much
+        lengths.append(len(out.frame))
+    assert parts == whole
+    assert len(lengths) > 3
+    assert max(lengths) < 6 + 4
