@@ -187,7 +187,8 @@ class Paned(Windowed):
         low = max(self._next, int(panes.places[0]) // self._step)
         high = min(complete, (int(panes.places[-1]) + self._span) // self._step)
         room = self._groups.capacity
-        if self._step > 1 or (high - low) * room > DENSE_CELLS_MIN:
+        few = len(panes.places) < self._span  # a call for each of them is less than for each place
+        if self._step > 1 or few or (high - low) * room > DENSE_CELLS_MIN:
             return self._put_together_sparse(panes, partials, complete)
         states, _ = self._window_states
         if not any(state.uses_rows for state in states):  # then they are counted for nothing
@@ -212,12 +213,13 @@ class Paned(Windowed):
     def _put_together_sparse(
         self, panes: Found, partials: list[pa.RecordBatch], complete: int
     ) -> Answers:
-        """The same, for windows and groups of which few are there, and longer steps."""
+        """The same, for windows and groups of which few are there, few panes, and longer steps."""
         windows = self._windows
-        for at, window in self._windows_of(panes.places, complete, windows.repeat):
-            if len(at):
-                some = [partial.take(pa.array(at)) for partial in partials]
-                windows.merge(window, panes.groups[at], self._groups.capacity, some)
+        at, window = self._windows_of(panes.places, complete)
+        for some in (None,) if windows.repeat else self._turns(window, panes.groups[at]):
+            here, there = (at, window) if some is None else (at[some], window[some])
+            taken = [partial.take(pa.array(here)) for partial in partials]
+            windows.merge(there, panes.groups[here], self._groups.capacity, taken)
         found = windows.between(BEGIN, INF)
         columns = self._groups.columns(found.groups)
         answers = results(
@@ -226,22 +228,27 @@ class Paned(Windowed):
         windows.forget(found)
         return answers
 
-    def _windows_of(self, panes: Ids, complete: int, at_once: bool) -> Iterator[tuple[Ids, Times]]:
-        """Which panes are in which windows below `complete`; those of one window once at a time,
-        if not all at once.
+    def _windows_of(self, panes: Ids, complete: int) -> tuple[Ids, Times]:
+        """Which panes are in which windows below `complete`, each pane once for each."""
+        first = np.maximum(panes // self._step, self._next)
+        end = np.minimum((panes + self._span) // self._step, complete)
+        times = np.maximum(end - first, 0)
+        at = np.repeat(np.arange(len(panes)), times)
+        return at, np.arange(len(at)) - (np.cumsum(times) - times)[at] + first[at]
+
+    @staticmethod
+    def _turns(windows: Times, groups: Ids) -> Iterator[Ids]:
+        """The first pane of every window and group, then the second of those that have one, ...
+
+        The first turn has all windows, so room for them is made once.
         """
-        if at_once:
-            first = np.maximum(panes // self._step, self._next)
-            end = np.minimum((panes + self._span) // self._step, complete)
-            times = np.maximum(end - first, 0)
-            at = np.repeat(np.arange(len(panes)), times)
-            yield at, np.arange(len(at)) - (np.cumsum(times) - times)[at] + first[at]
-            return
-        for later in range(1, self._span + 1):  # a pane that is so many before its window's end
-            window = (panes + later) // self._step - 1
-            open_ = (window >= self._next) & (window < complete)
-            at = (open_ & ((panes + later) % self._step == 0)).nonzero()[0]
-            yield at, window[at]
+        order = np.lexsort((groups, windows))  # stable: panes stay in order of time
+        starts = np.ones(len(order), np.bool_)
+        starts[1:] = (np.diff(windows[order]) != 0) | (np.diff(groups[order]) != 0)
+        firsts = starts.nonzero()[0]
+        sizes = np.diff(firsts, append=len(order))
+        for turn in range(int(sizes.max(initial=0))):
+            yield order[firsts[sizes > turn] + turn]
 
     def _forget(self, gone: list[Ids]) -> None:
         """Releases those of some groups that nothing is held of."""

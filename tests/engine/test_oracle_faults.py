@@ -6,7 +6,7 @@ not subtracted, a promise that comes too soon, a part of the state that is forgo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,17 @@ import pytest
 from gapless.engine import compile as compiling
 from gapless.engine import nodes, properties, verdicts
 from gapless.merge.choose import StreamProperties
-from gapless.operators import hopping, join, latest, normalise, per_snapshot, settle, top_k, windows
+from gapless.operators import (
+    hopping,
+    join,
+    latest,
+    meld,
+    normalise,
+    per_snapshot,
+    settle,
+    top_k,
+    windows,
+)
 from gapless.operators.aggregates import parts
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.frame import Frame
@@ -33,6 +43,7 @@ from tests.engine.oracles.checks import (
     check_starting_late,
     check_table,
 )
+from tests.engine.oracles.cuts import check_cuts
 from tests.engine.oracles.sql_text import CannotSay
 
 SEEDS_MAX = 400
@@ -238,6 +249,33 @@ def what_is_held_back_is_not_in_the_snapshot(patch: Patch) -> None:
         del old, op, state
 
     wrap(patch, settle.Settle, "restore", restore)
+
+
+@caught_by(check_cuts)
+def a_part_of_what_a_join_puts_out_is_lost(patch: Patch) -> None:
+    def parts(old: Any, op: Any, *given: Any) -> Iterator[Any]:
+        for number, out in enumerate(old(op, *given)):
+            lost = number == 1
+            yield out._replace(frame=out.frame.slice(0, 0, out.frame.stable)) if lost else out
+
+    wrap(patch, join.Join, "parts", parts)
+
+
+@caught_by(check_cuts)
+def a_union_that_is_taken_up_has_heard_nothing(patch: Patch) -> None:
+    def restore(old: Any, op: Any, state: Any) -> None:
+        del old, op, state
+
+    wrap(patch, meld.Meld, "restore", restore)
+
+
+@caught_by(check_cuts)
+def an_instant_is_answered_when_a_frame_ends_whatever_was_promised(patch: Patch) -> None:
+    def push(old: Any, op: Any, source: int, frame: Frame, marks: Any = ()) -> Any:
+        upto = int(frame.vs.max()) if len(frame) else None
+        return old(op, source, frame.with_stable(frame.stable or upto), marks)
+
+    wrap(patch, per_snapshot.PerSnapshot, "push", push)
 
 
 # -- the test -------------------------------------------------------------------------------------

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.engine.oracles.cases import seeds
 from tests.engine.oracles.checks import check_restored, check_skipping, check_starting_late
+from tests.engine.oracles.cuts import check_cuts, of_plans
+
+STATELESS = frozenset(("Filter", "Select"))
+"""Operators that remember nothing, so there is nothing to take up."""
 
 BEGUN_LEAST = 0.5
 """Of the queries drawn, the share that can start in the middle at least."""
@@ -22,3 +28,10 @@ def test_fast_forward_changes_no_event_that_ends_at_its_time_or_later() -> None:
 def test_who_starts_at_a_time_less_reach_gives_every_event_that_ends_later() -> None:
     drawn = seeds(200, start=30_000)
     assert sum(map(check_starting_late, drawn)) > BEGUN_LEAST * len(drawn)
+
+
+def test_no_cut_shows_and_each_operator_of_plans_is_taken_up_with_something_to_remember() -> None:
+    restored: Counter[str] = Counter()
+    for seed in seeds(150, start=90_000):
+        restored += check_cuts(seed)
+    assert restored.keys() == of_plans() - STATELESS

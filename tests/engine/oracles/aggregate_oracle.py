@@ -93,9 +93,12 @@ def _parts(function: Any, values: Sequence[Any]) -> list[Fraction]:
     try:
         if scale == 1 and function.scale is None:
             return [Fraction(v) for v in values]
-        return [Fraction(round(Fraction(v) * scale)) for v in values]
+        parts = [Fraction(round(Fraction(v) * scale)) for v in values]
     except (ValueError, OverflowError):
         raise NoAnswer("a value that is not finite") from None
+    if isinstance(values[0], float) and not all(int(part) in INT64 for part in parts):
+        raise NoAnswer("a value whose parts are beyond int64")
+    return parts
 
 
 def _float(exact: Fraction) -> float:
@@ -109,7 +112,10 @@ def _quantile(function: Any, values: Sequence[Any]) -> Any:
 
 
 def _users(function: Any, values: Sequence[Any]) -> Any:
-    return function.function(pa.array(sorted(values, key=lambda v: place((v,)))))
+    answer = function.function(pa.array(sorted(values, key=lambda v: place((v,)))))
+    if type(answer) is int and answer not in INT64:
+        raise NoAnswer("it does not fit its type")
+    return answer
 
 
 def near(function: AggregateFunction, got: Any, exact: Any) -> bool:

@@ -23,6 +23,7 @@ from tests.engine.oracles.random_queries import Taste, random_query
 from tests.engine.oracles.random_streams import (
     Row,
     Told,
+    World,
     arrange,
     interleave,
     random_rows,
@@ -58,8 +59,9 @@ class Case:
         """The case of a seed."""
         rng = random.Random(f"case {seed}")
         query = random_query(rng, taste)
+        odd = taste is None or taste.odd
         rows = {
-            name: random_rows(rng, s.schema, s.time, rng.choice(ROWS), rng.choice(ORIGINS))
+            name: random_rows(rng, s.schema, s.time, rng.choice(ROWS), _world(rng, odd))
             for name, s in query.sources.items()
         }
         while True:
@@ -67,7 +69,7 @@ class Case:
             try:
                 case.oracle.table(query.root)
             except TooLarge:  # joins of joins: fewer rows will do
-                rows = {name: those[::2] for name, those in rows.items()}
+                rows = {name: those[: len(those) // 2] for name, those in rows.items()}
             else:
                 return case
 
@@ -117,6 +119,10 @@ class Case:
 
 
 _INPUTS = ("input", "inputs", "left", "right", "schema")
+
+
+def _world(rng: random.Random, odd: bool) -> World:
+    return World.draw(rng) if odd else World(rng.choice(ORIGINS))
 
 
 def text(events: Counter[Event]) -> str:

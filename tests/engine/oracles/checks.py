@@ -29,6 +29,7 @@ from tests.engine.oracles.random_streams import (
     SPAN,
     Row,
     Told,
+    World,
     interleave,
     late,
     random_rows,
@@ -56,7 +57,7 @@ def check_inexact_answers(seed: int) -> None:
     rng = random.Random(f"inexact {seed}")
     query = random_inexact_query(rng)
     [source] = query.sources.values()
-    case = Case(seed, query, {source.name: random_rows(rng, source.schema, "ts", 40)})
+    case = Case(seed, query, {source.name: random_rows(rng, source.schema, "ts", 40, World())})
     got = run(case.plan(), case.told()).tdb.events
     node = query.root
     assert isinstance(node, nodes.Aggregate)

@@ -27,7 +27,7 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr, col, if_else, lit
 from gapless.protocol.schema import StreamSchema
-from tests.engine.oracles.random_streams import SPAN, VALUES
+from tests.engine.oracles.random_streams import SPAN, values_of
 
 DEPTH_MAX = 5
 """Steps on the longest path from a source."""
@@ -38,7 +38,13 @@ COLUMNS = {"ts": "int64", "k": "int32", "x": "int64", "f": "double", "s": "strin
 """Of each source: a time that is never null, something to group by, numbers, a string."""
 
 
-STRINGS = (pa.string(), pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))
+STRINGS = (
+    *(pa.string(), pa.string(), pa.large_string(), pa.string_view()),
+    *(pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int32(), pa.string_view())),
+    pa.struct([("a", pa.string_view()), ("b", pa.dictionary(pa.int32(), pa.string()))]),
+)
+FLOATS = (pa.float64(), pa.float64(), pa.float64(), pa.dictionary(pa.int32(), pa.float64()))
+KEYS = (pa.int32(), pa.int32(), pa.dictionary(pa.int32(), pa.int32()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,8 @@ class Drawing:
         if taste.odd:
             self._types["ts"] = rng.choice((pa.int64(), pa.int64(), pa.timestamp("ms")))
             self._types["s"] = rng.choice(STRINGS)
+            self._types["f"] = rng.choice(FLOATS)
+            self._types["k"] = rng.choice(KEYS)
         self.sources = [self._source(i) for i in range(rng.randint(1, taste.sources))]
         self._made: list[Node] = list(self.sources)
         self._deepest = 0
@@ -119,7 +127,7 @@ class Drawing:
 
     def _hopping(self, q: Node, _depth: int) -> Node:
         covers, slide = self.rng.choice(
-            ((4, 4), (10, 5), (7, 3), (3, 7), (12, 4), (1, 1), (5, 2), (9, 6), (20, 10))
+            ((4, 4), (10, 5), (7, 3), (3, 7), (12, 4), (1, 1), (5, 2), (9, 6), (20, 10), (50, 1))
         )
         return nodes.Window(q, covers, slide, self._on(q))
 
@@ -160,7 +168,10 @@ class Drawing:
 
     def _aggregate(self, q: Node, _depth: int) -> Node:
         if self.rng.random() < 0.7:
-            q = self.rng.choice((self._hopping, self._hopping, self._sliding))(q, 0)
+            windows = [self._hopping, self._hopping, self._sliding]
+            if not self.taste.finite_reach:
+                windows.append(self._landmark)
+            q = self.rng.choice(windows)(q, 0)
             if self.rng.random() < 0.3:
                 q = self.rng.choice((self._where, self._select))(q, 0)
         return self._grouped(q, self.functions(q.schema))
@@ -222,7 +233,7 @@ class Drawing:
             if names:
                 fitting[field.name] = col(self.rng.choice(names))
             elif field.nullable:
-                value = self.rng.choice((None, *VALUES.get(str(field.type), ())))
+                value = self.rng.choice((None, *(values_of(field.type) or ())))
                 fitting[field.name] = lit(value, field.type)
             else:
                 return nodes.Where(q, self.predicate(q.schema))
@@ -257,7 +268,7 @@ class Drawing:
         if depth and draw < 0.4:
             return ~self.predicate(schema, depth - 1)
         field = self.rng.choice(list(schema.payload))
-        values = VALUES.get(str(field.type))
+        values = values_of(field.type)
         if values is None or self.rng.random() < 0.1:
             return col(field.name).is_null()
         if field.name.startswith("ts") and self.rng.random() < 0.8:
@@ -273,6 +284,9 @@ class Drawing:
     def value(self, schema: StreamSchema) -> Expr:
         """A column or something computed of one or two."""
         whole = self._named(schema, "int64", "int32")
+        texts = self._named(schema, "string", "large_string", "string_view")
+        if self.taste.odd and texts and self.rng.random() < 0.1:
+            return col(self.rng.choice(texts)).cast(self.rng.choice(("int64", "double")))
         if not whole or self.rng.random() < 0.3:
             return col(self.rng.choice(schema.names))
         a, b = (col(self.rng.choice(whole)).cast("int64") for _ in range(2))
@@ -317,7 +331,7 @@ Functions = tuple[tuple[str, AggregateFunction], ...]
 
 def random_inexact_query(rng: random.Random) -> Query:
     """A windowed aggregate whose answers are near the exact ones: sketches, sums of floats."""
-    drawing = Drawing(rng, Taste(depth=1))
+    drawing = Drawing(rng, Taste(depth=1, odd=False))
     functions: Functions = (
         ("float_sum", calls.sum_("f")),
         ("float_mean", calls.mean("f")),

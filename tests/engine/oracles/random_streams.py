@@ -15,7 +15,9 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from gapless.engine.lateness import KLate, Lateness, TimeLate, Watermarks
 from gapless.protocol.elements import BEGIN
@@ -53,41 +55,104 @@ Told = list[Batch | Mark]
 # -- rows -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class World:
+    """How the rows of one source are."""
+
+    origin: int = 0
+    """Times are around it."""
+    lull: int = 3 * SPAN
+    """How long nothing comes, where there are lulls at all."""
+    keys: Literal["few", "one", "all"] = "few"
+    """Values of `KEY`: few, the same in every row, or no value twice."""
+    zeros: float = 0
+    """The share of zeros among whole numbers, beyond those that are drawn anyway: bad divisors."""
+    extremes: float = 0
+    """The share of values that are the largest of their kind, or look like others."""
+
+    @staticmethod
+    def draw(rng: random.Random) -> World:
+        """Mostly small and plain, sometimes skewed, sparse, dirty or far away."""
+        return World(
+            origin=rng.choice((0, 0, 0, 0, -37, 1_000, 2**62, -(2**62))),
+            lull=rng.choice((3 * SPAN, 3 * SPAN, 1_000, 20_000)),
+            keys=rng.choice(("few", "few", "few", "one", "all")),
+            zeros=rng.choice((0, 0, 0.3)),
+            extremes=rng.choice((0, 0, 0.1, 0.5)),
+        )
+
+
 def random_rows(
-    rng: random.Random, schema: StreamSchema, time: str, count: int, origin: int = 0
+    rng: random.Random, schema: StreamSchema, time: str, count: int, world: World
 ) -> list[Row]:
-    """Rows in a small world: few values, many ties, some duplicates; times around `origin`."""
+    """Rows of a world: few values, many ties, some duplicates."""
     lulls = rng.random() < 0.3
     rows: list[Row] = []
-    for _ in range(count):
-        if rows and rng.random() < 0.1:
+    for i in range(count):
+        if rows and world.keys != "all" and rng.random() < 0.1:
             rows.append(rng.choice(rows))
             continue
-        t = origin + rng.randrange(SPAN)
+        t = world.origin + rng.randrange(SPAN)
         if lulls and t % 20 > 5:  # a burst, then nothing for most of the time
-            t += 3 * SPAN * (t % 2)
-        rows.append(tuple(t if f.name == time else random_value(rng, f) for f in schema.payload))
+            t += world.lull * (t % 2)
+        own = {time: t}
+        if world.keys != "few":
+            own[KEY] = i if world.keys == "all" else 1
+        rows.append(
+            tuple(
+                own[f.name] if f.name in own else random_value(rng, f, world)
+                for f in schema.payload
+            )
+        )
     return rows
 
 
-def random_value(rng: random.Random, field: Any) -> Any:
+def random_value(rng: random.Random, field: Any, world: World) -> Any:
     """A value of a column: few different ones, null where it may be."""
     if field.nullable and rng.random() < 0.12:
         return None
-    return rng.choice(VALUES[str(field.type)])
+    if world.zeros and pa.types.is_integer(field.type) and rng.random() < world.zeros:
+        return 0
+    return _value(rng, field.type, world.extremes)
 
+
+def _value(rng: random.Random, t: pa.DataType, extremes: float) -> Any:
+    if pa.types.is_struct(t):
+        return tuple(None if rng.random() < 0.1 else _value(rng, part.type, extremes) for part in t)
+    if pa.types.is_dictionary(t):
+        t = t.value_type
+    name = "string" if "string" in str(t) else str(t)
+    if name in EXTREMES and rng.random() < extremes:
+        return rng.choice(EXTREMES[name])
+    return rng.choice(VALUES[name])
+
+
+KEY = "k"
+"""The column that queries group by most."""
+
+EXTREMES = {
+    "int32": (2**31 - 1, -(2**31)),
+    "int64": (2**63 - 1, -(2**63), 2**53 + 1),
+    "double": (math.inf, -math.inf, 1e308, -1e308, 5e-324),
+    "string": ("NA", "null", "1e999", "17", "0x1p3", "\u00e4\u0000", "\U0010ffff"),
+}
+"""What a door, a sum or a comparison might stumble over."""
 
 VALUES = {
     "int32": (0, 1, 2),
     "int64": (-7, -1, 0, 1, 2, 3, 10),
     "double": (math.nan, -0.0, 0.0, 0.25, 1.5, -2.75, 8.0),
     "string": ("", "a", "b", "ab"),
-    "large_string": ("", "a", "b", "ab"),
-    "dictionary<values=string, indices=int32, ordered=0>": ("", "a", "b", "ab"),
     "bool": (False, True),
 }
 """By type, canonical (the one NaN). Floats are multiples of a quarter: a few add up exactly, in any
 order."""
+
+
+def values_of(t: pa.DataType) -> tuple[Any, ...] | None:
+    """Values to compare with, of types that have any."""
+    name = str(t.value_type if pa.types.is_dictionary(t) else t)
+    return VALUES.get("string" if "string" in name and "struct" not in name else name)
 
 
 # -- orders -----------------------------------------------------------------------------------

@@ -215,14 +215,12 @@ def _hopping(node: nodes.Node, o: RowOracle) -> tuple[nodes.Window, Table] | Non
     return None
 
 
-def _answered_at(window: nodes.Window, times: list[int]) -> range:
+def _answered_at(window: nodes.Window, times: list[int]) -> list[int]:
     """Every e at which some row might count."""
-    if not times:
-        return range(0)
-    slide: int = window.slide or 1
-    first: int = min(times) // slide * slide
-    covers: int = window.range or 0
-    return range(first, max(times) + covers + slide + 1, slide)
+    slide, covers = window.slide or 1, window.range or 0
+    return sorted(
+        {e for ts in set(times) for e in range(ts - ts % slide, ts + covers + slide + 1, slide)}
+    )
 
 
 def _answers_of_groups(node: nodes.Aggregate, events: Table) -> list[Payload]:

@@ -10,11 +10,13 @@ The intake and the graph are the product's own; only the order in which sources 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from gapless.engine.intake import Intake
+from gapless.engine.nodes import Source
 from gapless.engine.plan import Plan
 from gapless.operators.aside import Aside
 from gapless.operators.operator import Marks
@@ -24,6 +26,7 @@ from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.values import from_values
+from tests.engine.oracles.layouts import laid_out
 from tests.engine.oracles.random_streams import Batch, Mark, Row, Told
 
 Push = tuple[str, Frame, Marks]
@@ -50,14 +53,8 @@ class Running:
     def take(self, item: Batch | Mark) -> None:
         """What comes in next."""
         intake = self.intakes[item.source]
-        given: pa.RecordBatch | Punctuation
-        match item:
-            case Batch(_, rows):
-                given = batch_of(intake.source.schema, rows)
-            case Mark(_, t, group):
-                given = Punctuation.of(dict(group), **{intake.source.time: t})
         wanted = self.unwanted.get(item.source)
-        for frame, marks in intake.take(given):
+        for frame, marks in intake.take(given_of(intake.source, item)):
             left = frame if wanted is None else frame.take(frame.ve >= wanted, frame.stable)
             self.push((item.source, left, marks))
 
@@ -85,10 +82,21 @@ def run(plan: Plan, told: Told) -> Running:
     return running
 
 
+def given_of(source: Source, item: Batch | Mark) -> pa.RecordBatch | Punctuation:
+    """What a source's intake is given."""
+    match item:
+        case Batch(_, rows):
+            return batch_of(source.schema, rows)
+        case Mark(_, t, group):
+            return Punctuation.of(dict(group), **{source.time: t})
+
+
 def batch_of(schema: StreamSchema, rows: Sequence[Row]) -> pa.RecordBatch:
-    """Rows as a batch."""
+    """Rows as a batch, in a layout that they decide."""
+    rng = random.Random(f"layout of {rows!r:.200}")
     columns = [
-        from_values([row[i] for row in rows], field.type) for i, field in enumerate(schema.payload)
+        laid_out(rng, from_values([row[i] for row in rows], field.type))
+        for i, field in enumerate(schema.payload)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema.payload)
 
