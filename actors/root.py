@@ -35,6 +35,7 @@ from gapless.actors.pair import Other
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
 from gapless.actors.registering import Keeper
+from gapless.actors.reserve import Reserve
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.sharding import check_shards
 from gapless.actors.shell import Alarmed
@@ -57,17 +58,8 @@ NODES_MS = 300
 """Between two looks at which nodes there are."""
 TERM_MS = 1000
 """Between two looks whether another root has the job."""
-SPARES_MS = 1000
-"""From a start to the making of spares: what is needed comes first."""
-SPARES_AGAIN_MS = 10_000
-"""Until spares are made again that could not be made: what keeps them from it may pass."""
-SPARES_PUT_OFF_MAX = 10
-"""Times that the making of spares waits for lives that begin: the making of one keeps a core busy.
-But where one begins for ever, spares are made even so."""
 BEGINNING = ("starting", "joining")
 """States of a slot whose life is on its way to be of use."""
-STANDBY_MS = 5000
-"""Between two looks whether another actor stands by to be root."""
 SPAWNERS = 4
 """Processes that are started at once on each node; each start keeps a core busy for a while."""
 ALARMS_MAX = 200
@@ -108,12 +100,8 @@ class Root:
         self._about: dict[Life, About] = {}
         self._entries: dict[Life, Entry] = {self.life: Entry(self._handle, self._node)}
         self._books = 0
-        self._wants_spares = False
-        self._spares_put_off = 0
-        self._wants_standby = bool(record.settings.spares)
         self._spawning = NodeThreads("spawn", SPAWNERS)
         self._killing = ThreadPoolExecutor(1, thread_name_prefix="kill")
-        self._sparing = NodeThreads("spare", 1)
         for name, why in resumed.unreadable.items():
             self._note("root", f"checkpoint {name} is dropped: {why}")
             job.drop_checkpoint(name)
@@ -140,6 +128,15 @@ class Root:
             flush=self._flush,
             at_end=self._end,
         )
+        self._reserve = Reserve(
+            self._hosts,
+            other if record.settings.spares else None,
+            self._pump,
+            self._node,
+            lambda: self._nodes,
+            self._any_begins,
+            self._retires,
+        )
         self._intake = Intake(Wire(self._schema), lambda what: self._note("root", what))
         self._post = Post(Wire(self._schema), self._pump.do)
         for about, handle in self._hosts.find():
@@ -150,7 +147,7 @@ class Root:
         self._keeper = Keeper(self._dir, token(), self.tell, lambda e: self.tell(str(e)))
         self._pump.do(lambda: self._pump.later(TERM_MS, self._look_at_term))
         self._keeper.sweep_on(self._pump, lambda: self.machine.state().slots)
-        self._pump.do(self._want_spares)
+        self._pump.do(self._reserve.want)
         self._pump.start()
         threading.Thread(target=self._watch_nodes, name="nodes", daemon=True).start()
 
@@ -276,7 +273,7 @@ class Root:
 
     def _started(self, about: About, handle: Any) -> None:
         self._add(about, handle)
-        self._want_spares()
+        self._reserve.want()
 
     def _add(self, about: About, handle: Any) -> None:
         life = about.life
@@ -319,38 +316,9 @@ class Root:
             if life != self.life:
                 entry.handle.meet.remote(book)
 
-    def _want_spares(self) -> None:
-        """Soon, once for all who want them."""
-        if not self._wants_spares:
-            self._wants_spares = True
-            self._pump.later(SPARES_MS, self._make_spares)
-
-    def _make_spares(self) -> None:
-        self._wants_spares = False
-        if self._retires():
-            return
-        begins = any(slot.state in BEGINNING for slot in self.machine.state().slots)
-        if begins and self._spares_put_off < SPARES_PUT_OFF_MAX:
-            self._spares_put_off += 1
-            self._want_spares()
-            return
-        self._spares_put_off = 0
-        for node in self._nodes:
-            self._sparing.submit_once(node, self._make_spares_of, node)
-        if self._wants_standby:
-            self._wants_standby = False
-            threading.Thread(target=self._keep_standby, name="standby", daemon=True).start()
-
-    def _keep_standby(self) -> None:
-        """On a thread of its own: a process that boots takes its time to say who it is."""
-        while not self._ended.is_set():
-            self._other.ensure(self._node, self._nodes)
-            self._ended.wait(STANDBY_MS / 1000)
-
-    def _make_spares_of(self, node: str) -> None:
-        """On a thread of the node's."""
-        if not self._hosts.make_spares(node):
-            self._pump.do(lambda: self._pump.later(SPARES_AGAIN_MS, self._want_spares))
+    def _any_begins(self) -> bool:
+        """Whether a life is on its way to be of use."""
+        return any(slot.state in BEGINNING for slot in self.machine.state().slots)
 
     # -- the job's directory ------------------------------------------------------------------
 
@@ -394,9 +362,8 @@ class Root:
 
     def _have_nodes(self) -> None:
         """Which nodes there are has changed."""
-        for threads in (self._spawning, self._sparing):
-            threads.keep(self._nodes)
-        self._want_spares()
+        self._spawning.keep(self._nodes)
+        self._reserve.keep_nodes(self._nodes)
 
     def _name_of(self, node: str) -> str:
         return self._nodes.get(node, node[:8])
@@ -420,8 +387,8 @@ class Root:
         """
         self._reason = why
         self._ended.set()
-        for threads in (self._spawning, self._sparing):
-            threads.keep(())
+        self._spawning.keep(())
+        self._reserve.end()
         try:
             is_stopped = self._dir.job.desired().state == "stopped"
             is_done = is_stopped or self._is_anothers()

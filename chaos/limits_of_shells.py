@@ -73,7 +73,7 @@ REACHED_BY: Mapping[str, str] = {
     "test_a_small_output_has_small_segments_and_one_without_a_bound_has_large_ones",
     "actors.root.ALARMS_MAX": "actors/test_bounds.py::"
     "test_the_newest_alarms_are_kept_for_people_and_the_log_has_all",
-    "actors.root.SPARES_PUT_OFF_MAX": "actors/test_bounds.py::"
+    "actors.reserve.SPARES_PUT_OFF_MAX": "actors/test_bounds.py::"
     "test_spares_are_put_off_while_lives_begin_but_not_for_ever",
     "actors.root.SPAWNERS": "actors/test_node_threads.py::"
     "test_a_node_that_hangs_blocks_no_spawn_elsewhere",
@@ -161,9 +161,9 @@ NO_TEST_CAN: Mapping[str, str] = {
     "actors.replica.FOLLOW_MS": "a beat: how often something is looked at",
     "actors.retaining.TRIM_MS": "a beat: how often something is looked at",
     "actors.root.NODES_MS": "a beat: how often something is looked at",
-    "actors.root.SPARES_AGAIN_MS": "a beat: how often something is looked at",
-    "actors.root.SPARES_MS": "a beat: how often something is looked at",
-    "actors.root.STANDBY_MS": "a beat: how often something is looked at",
+    "actors.reserve.SPARES_AGAIN_MS": "a beat: how often something is looked at",
+    "actors.reserve.SPARES_MS": "a beat: how often something is looked at",
+    "actors.reserve.STANDBY_MS": "a beat: how often something is looked at",
     "actors.root.TERM_MS": "a beat: how often something is looked at",
     "actors.shell.RECORD_MS": "a beat: how often something is looked at",
     "sidecar.connecting.RECONNECT_MS": "a beat: how often it is tried again",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from concurrent.futures import Future
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +19,8 @@ from gapless.actors.merger import MergerShell
 from gapless.actors.pace import GROWTH_MAX, ROWS_FIRST, SEEN_MAX, Pace
 from gapless.actors.pair import Other
 from gapless.actors.post import BOX_MESSAGES_MAX, CALLS_MAX, Post
-from gapless.actors.root import ALARMS_MAX, SPARES_PUT_OFF_MAX, Root
+from gapless.actors.reserve import SPARES_PUT_OFF_MAX, Reserve
+from gapless.actors.root import ALARMS_MAX, Root
 from gapless.actors.wire import Wire
 from gapless.failover.job_files import Where
 from gapless.failover.messages import Life, SnapshotReply
@@ -148,28 +151,47 @@ def test_the_newest_alarms_are_kept_for_people_and_the_log_has_all(
     assert sum("is dropped" in record.getMessage() for record in caplog.records) == len(unreadable)
 
 
-def test_spares_are_put_off_while_lives_begin_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Root, "_retires", lambda _: False)
-    made: list[str] = []
-    slot = SimpleNamespace(state="starting")
-    it: Any = object.__new__(Root)
-    it._spares_put_off, it._wants_spares, it._nodes = 0, False, {"n1": "n1"}
-    it._wants_standby = False
-    it.machine = SimpleNamespace(state=lambda: SimpleNamespace(slots=[slot]))
-    it._pump = SimpleNamespace(later=lambda *_: None)
-    it._sparing = SimpleNamespace(submit_once=lambda node, *_: made.append(node))
+class Reserved:
+    """A reserve of a job with one node, and what it has made."""
+
+    def __init__(self, standby: Any = None) -> None:
+        self.made: list[str] = []
+        self.begins = True
+        given: Any = SimpleNamespace(later=lambda *_: None)
+        self.of = Reserve(
+            given, standby, given, "n1", lambda: {"n1": "n1"}, lambda: self.begins, lambda: False
+        )
+        making: Any = SimpleNamespace(submit_once=lambda node, *_: self.made.append(node))
+        self.of._making = making
+
+
+def test_spares_are_put_off_while_lives_begin_but_not_for_ever() -> None:
+    it = Reserved()
     for _ in range(SPARES_PUT_OFF_MAX):
-        it._make_spares()
-    assert not made
-    it._make_spares()
-    assert made == ["n1"]
-    it._make_spares()
-    assert made == ["n1"], "the next ones are put off as these were"
-    slot.state = "running"
-    it._make_spares()
-    assert made == ["n1", "n1"]
+        it.of.make()
+    assert not it.made
+    it.of.make()
+    assert it.made == ["n1"]
+    it.of.make()
+    assert it.made == ["n1"], "the next ones are put off as these were"
+    it.begins = False
+    it.of.make()
+    assert it.made == ["n1", "n1"]
+
+
+def test_a_standby_is_kept_from_the_first_spares_on_until_the_root_ends() -> None:
+    asked: SimpleQueue[tuple[str, dict[str, str]]] = SimpleQueue()
+    it = Reserved(SimpleNamespace(ensure=lambda here, nodes: asked.put((here, nodes))))
+    it.begins = False
+    it.of.make()
+    assert asked.get(timeout=20) == ("n1", {"n1": "n1"})
+    it.of.make()
+    keepers = [thread for thread in threading.enumerate() if thread.name == "standby"]
+    assert len(keepers) == 1
+    it.of._ended.set()
+    keepers[0].join(20)
+    assert not keepers[0].is_alive()
+    assert asked.empty(), "one keeps it, and looks seldom"
 
 
 def test_processes_that_do_not_say_who_they_are_are_asked_so_often_and_not_ended(

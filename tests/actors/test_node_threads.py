@@ -14,7 +14,8 @@ from gapless.actors import hosts, root
 from gapless.actors.book import Book
 from gapless.actors.hosts import FORGET_S, SPARES_FAILED_MAX, Hosts
 from gapless.actors.node_threads import NodeThreads
-from gapless.actors.root import SPARES_AGAIN_MS, SPAWNERS, Root
+from gapless.actors.reserve import SPARES_AGAIN_MS
+from gapless.actors.root import SPAWNERS, Root
 from gapless.failover.effects import Spawn
 from gapless.failover.messages import Life
 from gapless.failover.starting import Replay, ReplicaStart
