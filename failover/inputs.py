@@ -68,11 +68,21 @@ class Link:
     """The sequence number of the last part of the tail that it has begun with."""
     taken_in: int = 0
     """The last sequence number taken in."""
+    acked: int = -1
+    """The last sequence number that an ack has said."""
     state: str = INPUT.first
     early: dict[int, Frame] = field(default_factory=dict)
     """By sequence number, what came before its turn: at most `EARLY_FRAMES_MAX`."""
     before: Tally = NOTHING
     """What its life did in the sessions before this one."""
+
+    def waits_for_ack(self) -> bool:
+        """Whether who sends should hear now how far it is. While its session is young it hears it
+        each time, as its attach and each part of a large tail is awaited; then when half of its
+        credits are used up, and else by a tick: an ack costs as much as what it is for.
+        """
+        is_young = self.taken_in <= self.whole_at + CREDITS
+        return is_young or self.taken_in - self.acked >= max(1, CREDITS // 2)
 
     def may_act(self, stable: int) -> bool:
         """Whether it has kept the promise of its attach, and the output has reached its join."""

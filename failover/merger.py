@@ -284,10 +284,13 @@ class Merger:
                 break
             link.taken_in += 1
             frame = early
-        return [self._ack(link, throttled=throttled), *effects]
+        if throttled or link.waits_for_ack():
+            return [self._ack(link, throttled=throttled), *effects]
+        return effects
 
     def _ack(self, link: Link, *, throttled: bool = False) -> Send:
         feedback = self._feedback(link)
+        link.acked = link.taken_in
         return Send(
             link.to,
             Ack(link.session, self.epoch, link.taken_in, self.durable_stable, feedback, throttled),
@@ -372,6 +375,9 @@ class Merger:
         if self._durable_stable > self._told_durable:  # who sends hears of it sooner, by its acks
             self._told_durable = self._durable_stable
             effects += [self._ack(link) for link in self._links.by_life.values()]
+        else:
+            waiting = [each for each in self._links.by_life.values() if each.acked < each.taken_in]
+            effects += [self._ack(link) for link in waiting]
         if self._backfill is not None:
             effects += self._backfill.tick(now)
         if self._state == "draining":

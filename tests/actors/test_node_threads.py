@@ -14,7 +14,7 @@ from gapless.actors import hosts, root
 from gapless.actors.book import Book
 from gapless.actors.hosts import FORGET_S, SPARES_FAILED_MAX, Hosts
 from gapless.actors.node_threads import NodeThreads
-from gapless.actors.reserve import SPARES_AGAIN_MS
+from gapless.actors.reserve import SPARES_AGAIN_MS, Reserve
 from gapless.actors.root import SPAWNERS, Root
 from gapless.failover.effects import Spawn
 from gapless.failover.messages import Life
@@ -124,9 +124,8 @@ def test_threads_of_a_node_that_is_gone_end_once_they_are_done(again: threading.
 
 
 def test_of_a_node_that_hangs_spares_are_asked_once_more_however_often_they_are_wanted(
-    again: threading.Event, monkeypatch: pytest.MonkeyPatch
+    again: threading.Event,
 ) -> None:
-    monkeypatch.setattr(Root, "_retires", lambda _: False)
     asked: list[str] = []
     hangs, well = threading.Event(), threading.Semaphore(0)
 
@@ -140,30 +139,22 @@ def test_of_a_node_that_hangs_spares_are_asked_once_more_however_often_they_are_
                 well.release()
             return True
 
-    it: Any = object.__new__(Root)
-    it._hosts, it._sparing, it._nodes = Spares(), NodeThreads("spare", 1), {HUNG: "", WELL: ""}
-    it.machine, it._spares_put_off, it._wants_standby = Nobody(), 0, False
-    it._make_spares()
+    spares: Any = Spares()
+    nobody: Any = Anything()
+    nodes = {HUNG: "", WELL: ""}
+    it = Reserve(spares, None, nobody, WELL, lambda: nodes, lambda: False, lambda: False)
+    it.make()
     assert hangs.wait(WAIT_S)
     for _ in range(50):
         assert well.acquire(timeout=WAIT_S)
-        it._make_spares()
+        it.make()
     assert well.acquire(timeout=WAIT_S)
     again.set()
     done = threading.Event()
-    it._sparing.submit(HUNG, done.set)
+    it._making.submit(HUNG, done.set)
     assert done.wait(WAIT_S)
     assert asked.count(WELL) == 51
     assert asked.count(HUNG) <= 2
-
-
-class Nobody:
-    """A supervisor that nobody begins under."""
-
-    def state(self) -> Any:
-        return Nobody()
-
-    slots = ()
 
 
 class Cluster:
