@@ -97,8 +97,8 @@ def _from_values(values: Sequence[Any], t: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(children, fields=list(t), mask=missing)
     if pa.types.is_list(t):
         return _lists(values, t)
-    if pa.types.is_float16(t):
-        return pa.array([None if v is None else np.float16(v) for v in values], t)
+    if pa.types.is_floating(t):
+        return floats(values, t)
     return pa.array(values, t)
 
 
@@ -109,6 +109,22 @@ def _lists(values: Sequence[Any], t: pa.DataType) -> pa.Array:
     inside = _from_values([item for v in values for item in v or ()], t.value_type)
     counts = np.array([len(v or ()) for v in values], np.int64)
     return list_of(inside, counts, t, pa.array([v is None for v in values], pa.bool_()))
+
+
+def floats(values: Sequence[Any], t: pa.DataType) -> pa.Array:
+    """Numbers as floats of type `t`, each the nearest; raises `OverflowError` where a number would
+    become infinite.
+    """
+    if pa.types.is_float16(t):
+        with np.errstate(over="ignore"):
+            array = pa.array([None if v is None else np.float16(v) for v in values], t)
+    else:
+        array = pa.array(values, t)
+    infinite = np.flatnonzero(np.isinf(array.to_numpy(zero_copy_only=False)))
+    for i in infinite.tolist():
+        if not math.isinf(values[i]):
+            raise OverflowError(f"{values[i]} is beyond all of {t}")
+    return array
 
 
 def payload_tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:

@@ -31,7 +31,7 @@ from gapless.protocol.frame import Frame, Times
 from gapless.protocol.ipc_guard import ROWS_MAX
 from gapless.protocol.lists import list_of
 from gapless.protocol.schema import StreamSchema
-from gapless.protocol.values import from_values, ticks_type, to_values
+from gapless.protocol.values import floats, from_values, ticks_type, to_values
 
 DECIMAL_CHARS_MAX = 160
 """Characters of a decimal: 76 digits is the widest type; an exponent may say the rest."""
@@ -163,6 +163,8 @@ def _array(listed: list[Any], t: pa.DataType) -> pa.Array:
         return from_values([_read(v, t) for v in listed], t)
     ticks = ticks_type(t)
     _check_kinds(listed, t)
+    if pa.types.is_floating(t):
+        return floats(listed, t)
     array = pa.array(listed, t) if ticks is None else pa.array(listed, ticks).view(t)
     array.validate(full=True)  # a time of day within the day, a date64 of whole days, ...
     return array

@@ -95,6 +95,8 @@ def test_timestamps_keep_their_nanoseconds_and_lose_their_zone() -> None:
         (pa.dictionary(pa.int8(), pa.int8()), 300),
         (pa.month_day_nano_interval(), (1, 2)),
         (pa.timestamp("s"), 2**63),
+        (pa.float32(), 1e39),
+        (pa.float16(), -65_520.0),
     ],
     ids=str,
 )

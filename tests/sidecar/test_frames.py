@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -128,6 +129,17 @@ BAD: dict[str, tuple[dict[Any, Any], str]] = {
     "true where a number is": ({"columns": {"src": ["A"], "n": [True]}}, "column 'n'"),
     "half a number": ({"columns": {"src": ["A"], "n": [7.5]}}, "column 'n'"),
 }
+
+
+def test_a_number_that_a_float_cannot_hold_is_wrong_and_not_infinite() -> None:
+    schema = StreamSchema({"x": "float"})
+    for value, fits in ((1.5, True), (math.inf, True), (1e39, False)):
+        body = msgpack.packb({"vs": [1], "ve": [2], "columns": {"x": [value]}})
+        if fits:
+            assert msgpack_frames.decode(body, schema).payload["x"].to_pylist() == [value]
+        else:
+            with pytest.raises(DecodeError, match="column 'x': does not fit float"):
+                msgpack_frames.decode(body, schema)
 
 
 @pytest.mark.parametrize("what", BAD)
