@@ -42,6 +42,9 @@ PAGED_IDS_MIN = 1 << 16
 PAGE_BITS = 8
 """Of the ids of a page: an update to any key has one page looked at, and as many as there are pages
 are looked at to find those."""
+SPARE_ROWS = 2
+"""Beyond those that are in use: who joins a large table costs the copy of a row, not of the table.
+So many replicas come back at once, mostly, before those that they replace are gone."""
 PAGES_MAX = 512
 """Copied, to be swept and to learn their lowest ends: some megabytes. Where more may be settled, as
 after a row has opened, the table is swept whole, and so many are learned."""
@@ -80,13 +83,14 @@ class Swept(NamedTuple):
 class Ends:
     """Starts, the output's ends and those of each input, for every id of a `KeyTable`."""
 
-    __slots__ = ("_dirty", "_found", "_lowest", "values")
+    __slots__ = ("_dirty", "_found", "_lowest", "_room", "values")
 
     values: Ids
     """Rows by columns."""
 
     def __init__(self) -> None:
-        self.values = np.full((INPUTS, ROOM_MIN), INF, np.int64)
+        self._room = np.full((INPUTS + SPARE_ROWS, ROOM_MIN), INF, np.int64)
+        self.values = self._room[:INPUTS]
         self._found = np.empty((2, ROOM_MIN), np.int64)
         pages = (ROOM_MIN >> PAGE_BITS) + 1
         self._lowest = np.full((INPUTS, pages), BEGIN, np.int64)  # by page; or less than it is
@@ -98,14 +102,21 @@ class Ends:
 
     def add_row(self) -> int:
         """A row in which no event is there; its number, the largest."""
-        self.values = np.vstack((self.values, self.values[STARTS]))
+        count = len(self.values)
+        if count == len(self._room):
+            self._room = np.concatenate((self._room, np.empty_like(self._room[:SPARE_ROWS])))
+        self._room[count] = self._room[STARTS]
+        self.values = self._room[: count + 1]
         self._lowest = np.vstack((self._lowest, np.full_like(self._lowest[STARTS], BEGIN)))
-        return len(self.values) - 1
+        return count
 
     def drop_row(self, row: int) -> None:
-        """Frees a row; those behind it move up."""
-        self.values = np.delete(self.values, row, axis=0)
-        self._lowest = np.delete(self._lowest, row, axis=0)
+        """Frees a row; the last one takes its place."""
+        last = len(self.values) - 1
+        if row < last:
+            self.values[row] = self.values[last]
+            self._lowest[row] = self._lowest[last]
+        self.values, self._lowest = self._room[:last], self._lowest[:last]
 
     def fit(self, capacity: int) -> None:
         """Makes room for ids below `capacity`, and gives back what is far beyond: see `Column`."""
@@ -113,9 +124,12 @@ class Ends:
         if capacity <= room <= max(ROOM_MIN, SPARE_SHARE * capacity):
             return
         wanted = max(ROOM_MIN, capacity + capacity // SPARE_SHARE)
-        resized = np.full((len(self.values), wanted), INF, np.int64)
-        kept = min(room, wanted)
+        count, kept = len(self.values), min(room, wanted)
+        self._room = np.empty((count + SPARE_ROWS, wanted), np.int64)
+        resized = self._room[:count]
         resized[:, :kept] = self.values[:, :kept]
+        resized[:, kept:] = INF
+        self._room[count:] = INF  # now, and not by who joins: it is the first touch that costs
         self.values = resized
         self._found = np.empty((2, wanted), np.int64)
         known, pages = kept >> PAGE_BITS, (wanted >> PAGE_BITS) + 1
@@ -202,4 +216,4 @@ class Ends:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.values.nbytes + self._found.nbytes + self._lowest.nbytes + self._dirty.nbytes
+        return self._room.nbytes + self._found.nbytes + self._lowest.nbytes + self._dirty.nbytes

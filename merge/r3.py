@@ -68,8 +68,11 @@ class R3(Case):
 
     def detach(self, number: int) -> None:
         """Frees the row."""
-        self._ends.drop_row(self._row.pop(number))
-        self._row = {other: INPUTS + place for place, other in enumerate(self._row)}
+        row = self._row.pop(number)
+        self._ends.drop_row(row)
+        last = len(self._ends.values)  # the row that took its place
+        rows = {row if its == last else its: other for other, its in self._row.items()}
+        self._row = {rows[its]: its for its in sorted(rows)}
         del self._promised[number]
         self._questions.detach(number)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.kernels import KERNEL, ends, twin_ends
+from gapless.kernels.columns import ROOM_MIN
 from gapless.kernels.ends import INF, INPUTS, OUTPUT, STARTS, Ends
 from tests.kernels.conftest import Kernel
 
@@ -214,7 +215,7 @@ def test_what_cannot_be_written_to_is_refused(native: Kernel, name: str) -> None
 # -- the table over both --------------------------------------------------------------------------
 
 
-def test_a_row_opens_with_no_event_and_others_move_up_when_one_goes() -> None:
+def test_a_row_opens_with_no_event_and_the_last_takes_the_place_of_one_that_goes() -> None:
     table = Ends()
     first, second = table.add_row(), table.add_row()
     assert (first, second) == (INPUTS, INPUTS + 1)
@@ -223,7 +224,24 @@ def test_a_row_opens_with_no_event_and_others_move_up_when_one_goes() -> None:
     third = table.add_row()
     assert table.values[third, 3] == 7
     table.drop_row(first)
-    assert table.values[:, 3].tolist() == [7, 7, 9, 7]
+    assert table.values[:, 3].tolist() == [7, 7, 7, 9]
+    table.drop_row(third - 1)
+    assert table.values[:, 3].tolist() == [7, 7, 7]
+
+
+def test_who_joins_and_who_goes_has_a_row_copied_and_not_the_table() -> None:
+    table = Ends()
+    table.fit(1000)
+    rows = [table.add_row() for _ in range(3)]
+    table.fit(2000)  # as it grows there is room for those that come
+    at = table.values.ctypes.data
+    for _ in range(5):
+        rows.append(table.add_row())
+        table.drop_row(rows[0])
+        rows.pop()
+        assert table.values.ctypes.data == at
+    [table.add_row() for _ in range(ends.SPARE_ROWS + 1)]
+    assert table.values.ctypes.data != at  # and where there is none it is copied once
 
 
 def test_room_follows_the_capacity_up_and_down() -> None:
@@ -235,7 +253,7 @@ def test_room_follows_the_capacity_up_and_down() -> None:
     assert table.values.shape == (3, 12_500)
     assert (table.values[:, 6:] == INF).all()
     table.fit(6)
-    assert table.nbytes == small
+    assert table.nbytes <= small + 8 * ROOM_MIN  # a spare row
     assert table.values[:, 5].tolist() == [1, 1, 1]
 
 
