@@ -329,7 +329,7 @@ def test_a_file_that_changes_while_it_is_prepared_is_no_journal(
 # -- lists ----------------------------------------------------------------------------------------
 
 
-def test_lists_come_out_of_parquet_and_one_that_does_not_fit_is_rejected(
+def test_lists_come_out_of_parquet_and_json_and_one_that_does_not_fit_is_rejected(
     prepare: Prepare, tmp_path: Path
 ) -> None:
     toml = tmp_path / "s.toml"
@@ -338,11 +338,13 @@ def test_lists_come_out_of_parquet_and_one_that_does_not_fit_is_rejected(
     n = [[1, -7], None, [None], [70_000]]
     table = pa.table({"ts": [1, 2, 3, 4], "tags": tags, "n": n})
     parquet.write_table(table, tmp_path / "f.parquet")
-    out = tmp_path / "j"
-    done = prepare(tmp_path / "f.parquet", out, time="ts", schema=toml)
-    assert (done.written, done.rejected) == (3, 1)
-    assert rows_in(out) == values_of(table.slice(0, 3))
-    assert "n: " in rejects_of(out)[0]["reason"]
+    lines = map(json.dumps, table.to_pylist())
+    (tmp_path / "f.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    for kind in ("parquet", "jsonl"):
+        done = prepare(tmp_path / f"f.{kind}", tmp_path / kind, time="ts", schema=toml)
+        assert (done.written, done.rejected) == (3, 1)
+        assert rows_in(tmp_path / kind) == values_of(table.slice(0, 3))
+        assert "n: " in rejects_of(tmp_path / kind)[0]["reason"]
     (tmp_path / "f.csv").write_text('ts,tags,n\n1,"[]","[]"\n')
     with pytest.raises(GaplessError, match=r"list<item: string>"):
         prepare(tmp_path / "f.csv", tmp_path / "k", time="ts", schema=toml)
