@@ -35,7 +35,7 @@ from gapless.operators.cells import DENSE_CELLS_MIN, Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
-from gapless.operators.present_window import Arriving, PresentWindow
+from gapless.operators.present_window import Arriving, PaneCells, PresentWindow
 from gapless.operators.ranges import over_ranges
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping
@@ -265,7 +265,7 @@ class Paned(Windowed):
         """Puts together what has news from the panes that are there, complete or not."""
         if self._ahead is None:
             raise Bug("new rows were not kept track of")
-        cells = self._all_cells()
+        cells = self._all_cells(self._present.kept_cells())
         there = (*self._windows_of_panes(cells[0].places), cells[0].groups)
         for windows, groups in self._ahead.look(self._next, limit, there):
             answers = self._of_cells(*cells, windows, groups)
@@ -273,16 +273,16 @@ class Paned(Windowed):
 
     def of_groups(self, limit: int, chosen: Callable[[pa.RecordBatch], Mask]) -> Iterator[Answers]:
         """Puts those together from the panes that are there, complete or not."""
-        cells = self._all_cells()
+        cells = self._all_cells(self._present.cells())
         places, groups, _ = cells[0]
         here = self._groups.choose(groups, chosen).nonzero()[0]
         there = (*self._windows_of_panes(places[here]), groups[here])
         for windows, asked in slices(*within(there, self._next, limit)):
             yield self._of_cells(*cells, windows, asked)
 
-    def _all_cells(self) -> tuple[Found, list[pa.RecordBatch]]:
+    def _all_cells(self, present: PaneCells) -> PaneCells:
         """Those of all panes, complete or not."""
-        held, complete = self._present.cells()
+        held, complete = present
         found = self._cells.between(BEGIN, INF)
         places = np.concatenate((held.places, found.places))
         groups = np.concatenate((held.groups, found.groups))

@@ -25,7 +25,11 @@ from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.two_stacks import Pane, TwoStacks
 from gapless.protocol.columns import take
+from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug
+
+PaneCells = tuple[Found, list[pa.RecordBatch]]
+"""Cells in the order of their panes, and their sub-aggregates, a batch a state."""
 
 
 class PresentWindow:
@@ -46,7 +50,11 @@ class PresentWindow:
         self._panes: deque[Pane] = deque()
         self._pane_bytes = 0
         self._widths = [_width(state.partial_schema) for state in self._states]
-        self._held: tuple[Found, list[pa.RecordBatch]] | None = None  # panes that are yet to enter
+        self._held: PaneCells | None = None  # panes that are yet to enter
+        self._flat: PaneCells | None = (
+            None  # panes as cells, where they were kept; the first ones may
+        )
+        self._not_flat: list[Pane] = []  # have left since; those that have entered since
 
     def slide(self, end: int, arriving: Arriving) -> list[Ids]:
         """Becomes the window before pane `end`: takes in what has arrived of it, and lets go of
@@ -100,6 +108,8 @@ class PresentWindow:
             self._stacks.enter(pane)
             self._changed.append(ids)
         self._panes.append(pane)
+        if self._flat is not None:
+            self._not_flat.append(pane)
         self._pane_bytes += self._size(pane)
 
     def _leave(self, pane: Pane) -> Ids:
@@ -127,6 +137,7 @@ class PresentWindow:
             if self._stacks is not None:
                 self._stacks.forget()
                 self._changed = []
+        self._flat, self._not_flat = None, []
         self._held = (found, partials) if len(found.groups) else None
 
     def _let_in(self) -> None:
@@ -135,20 +146,38 @@ class PresentWindow:
             for pane in panes_of(*held):
                 self._enter(pane)
 
-    def cells(self) -> tuple[Found, list[pa.RecordBatch]]:
+    def cells(self) -> PaneCells:
         """The panes as cells, in their order."""
+        return self._held or self._joined(None, list(self._panes))
+
+    def kept_cells(self) -> PaneCells:
+        """The same for who asks again and again: only what entered since is looked at."""
         if self._held is not None:
             return self._held
-        panes = self.panes()
+        panes = list(self._panes) if self._flat is None else self._not_flat
+        self._flat, self._not_flat = self._joined(self._flat, panes), []
+        return self._flat
+
+    def _joined(self, known: PaneCells | None, panes: Sequence[Pane]) -> PaneCells:
+        """Cells that are known, but for those that have left, and those of panes behind them."""
         none = np.empty(0, np.int64)
-        numbers = [np.full(len(pane.groups), pane.number, np.int64) for pane in panes]
-        places = np.concatenate((none, *numbers))
-        groups = np.concatenate((none, *(pane.groups for pane in panes)))
-        partials = [
-            pa.concat_batches([state.take(none), *(pane.partials[i] for pane in panes)])
-            for i, state in enumerate(self._states)
-        ]
-        return Found(places, groups, groups), partials
+        batches = [[state.take(none)] for state in self._states]
+        places, groups = [none], [none]
+        first = self._panes[0].number if self._panes else INF
+        if known is not None:
+            left = int(np.searchsorted(known[0].places, first))
+            places.append(known[0].places[left:])
+            groups.append(known[0].groups[left:])
+            for of_state, batch in zip(batches, known[1], strict=True):
+                of_state.append(batch.slice(left))
+        for pane in panes:
+            if pane.number >= first:
+                places.append(np.full(len(pane.groups), pane.number, np.int64))
+                groups.append(pane.groups)
+                for of_state, batch in zip(batches, pane.partials, strict=True):
+                    of_state.append(batch)
+        of = np.concatenate(groups)
+        return Found(np.concatenate(places), of, of), [pa.concat_batches(b) for b in batches]
 
     def fit(self) -> None:
         """Gives room back, after groups were released."""
@@ -251,6 +280,8 @@ class PresentWindow:
             found, partials = self._held
             held += found.groups.nbytes + sum(p.nbytes for p in partials)
         stacks = 0 if self._stacks is None else self._stacks.nbytes
+        if self._flat is not None:
+            held += 2 * self._flat[0].places.nbytes + sum(p.nbytes for p in self._flat[1])
         return self._counts.nbytes + held + stacks + self._pane_bytes
 
     def validate(self) -> None:

@@ -15,9 +15,9 @@ from gapless.operators.aggregates.parts import OfParts
 from gapless.operators.answers import Answers
 from gapless.operators.hopping import HoppingAggregate, Implementation
 from gapless.operators.operator import ANSWER_ROWS_MAX, Out
-from gapless.operators.present_window import PresentWindow
+from gapless.operators.present_window import PaneCells, PresentWindow
 from gapless.operators.told_answers import Revision, ToldAnswers
-from gapless.operators.two_stacks import TwoStacks
+from gapless.operators.two_stacks import Pane, TwoStacks
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
@@ -250,3 +250,21 @@ def test_an_early_that_reaches_too_far_is_refused_before_anything_is_laid_out(
     with pytest.raises(Misuse, match="early='10s'"):
         operator.push(0, rows(np.array([7]), keys=1, stable=0))
     assert not sum(merged)
+
+
+def test_a_look_ahead_lays_out_panes_that_have_entered_since_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = HoppingAggregate(SOURCE, Hopping(600, 1), ["src"], COUNT, early=10)
+    operator.push(0, rows(np.arange(0, 600), keys=2, stable=600))
+    laid_out: list[int] = []
+    honest = PresentWindow._joined
+
+    def laying(self: PresentWindow, known: PaneCells | None, panes: list[Pane]) -> PaneCells:
+        laid_out.append(len(panes))
+        return honest(self, known, panes)
+
+    monkeypatch.setattr(PresentWindow, "_joined", laying)
+    for t in range(600, 700):
+        operator.push(0, rows(np.array([t]), keys=2, stable=t + 1))
+    assert max(laid_out) <= 2
