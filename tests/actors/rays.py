@@ -271,6 +271,25 @@ def kill_roots(name: str) -> None:
         ray.kill(ray.get_actor(each, namespace="gapless"), no_restart=True)
 
 
+def lose_everything(job: gl.Job) -> None:
+    """Kills every process of a job at once, so that nothing restarts any: those, too, that were
+    about to begin when the root was killed.
+    """
+    processes = processes_of(job.name)
+    kill_roots(job.name)
+
+    def are_gone() -> bool:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):  # the root
+                process.kill()
+        _, alive = psutil.wait_procs(processes, timeout=WAIT_S)
+        assert not alive
+        processes[:] = processes_of(job.name)
+        return not processes and not named(f"{job.name}/")
+
+    until(are_gone, "the cluster knows that all are gone")
+
+
 def end(job: gl.Job, *, drain: bool = True) -> None:
     """Ends a job; none of its processes may be left, and no name."""
     ours = processes_of(job.name)

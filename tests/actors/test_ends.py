@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 import pytest
 
 import gapless as gl
-from gapless.actors.hosts import named
 from gapless.chaos.judging_recording import Recording
 from gapless.failover.tokens import encode
 from gapless.protocol.elements import INF
@@ -23,12 +20,10 @@ from tests.actors.rays import (
     follow,
     goes_on,
     judged,
-    kill_roots,
     life_of,
-    processes_of,
+    lose_everything,
     started,
     talkers,
-    until,
     wait,
     wait_whole,
 )
@@ -60,20 +55,6 @@ def feeds() -> Iterator[Feeds]:
     yield found
     for feed in found.open:
         feed.stop()
-
-
-def lose_everything(job: gl.Job) -> None:
-    """Kills all of a job's processes, so that nothing restarts any."""
-    ours = processes_of(job.name)
-    kill_roots(job.name)
-    for process in ours:
-        try:
-            process.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            continue  # the root
-    _, alive = psutil.wait_procs(ours, timeout=WAIT_S)
-    assert not alive
-    until(lambda: not named(f"{job.name}/"), "the cluster knows that all are gone")
 
 
 def test_the_only_merger_and_then_everything_is_lost_and_the_output_is_whole_to_its_end(

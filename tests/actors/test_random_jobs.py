@@ -12,13 +12,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pytest
 import ray
 
 import gapless as gl
-from gapless.actors.hosts import named
 from gapless.chaos.judging_recording import Recording
 from gapless.protocol.elements import INF
 from tests.actors.plain_answers import Row, Table, changes, spliced
@@ -27,7 +25,7 @@ from tests.actors.rays import (
     WAIT_S,
     follow,
     judged,
-    kill_roots,
+    lose_everything,
     processes_of,
     started,
     until,
@@ -45,18 +43,6 @@ FIRST = int(os.environ.get("GAPLESS_RANDOM_SEED", "0"))
 def cluster() -> Iterator[None]:
     with started():
         yield
-
-
-def lose_everything(job: gl.Job) -> None:
-    """Kills every process of a job at once, so that nothing restarts any."""
-    processes = processes_of(job.name)
-    kill_roots(job.name)
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):  # the root
-            process.kill()
-    _, alive = psutil.wait_procs(processes, timeout=WAIT_S)
-    assert not alive
-    until(lambda: not named(f"{job.name}/"), "the cluster knows that all are gone")
 
 
 def finals(recording: Recording) -> Table:
