@@ -152,12 +152,12 @@ def distinct_passes_its_input_on(patch: Patch) -> None:
 
 @caught_by(check_table)
 def an_end_that_moves_is_lost(patch: Patch) -> None:
-    def push(old: Any, op: Any, source: int, frame: Frame, marks: Any = ()) -> Any:
+    def parts(old: Any, op: Any, source: int, frame: Frame, marks: Any = ()) -> Any:
         return old(
             op, source, frame.take(frame.is_insert | (frame.ve == frame.vs), frame.stable), marks
         )
 
-    wrap(patch, per_snapshot.PerSnapshot, "push", push)
+    wrap(patch, per_snapshot.PerSnapshot, "parts", parts)
 
 
 @caught_by(check_orders)
@@ -174,7 +174,7 @@ def a_sum_forgets_a_row_of_each_frame(patch: Patch) -> None:
     wrap(
         patch,
         hopping.HoppingAggregate,
-        "push",
+        "parts",
         lambda old, op, s, f, marks=(): old(op, s, f.slice(min(1, len(f)), None, f.stable), marks),
     )
 
@@ -275,7 +275,7 @@ def an_instant_is_answered_when_a_frame_ends_whatever_was_promised(patch: Patch)
         upto = int(frame.vs.max()) if len(frame) else None
         return old(op, source, frame.with_stable(frame.stable or upto), marks)
 
-    wrap(patch, per_snapshot.PerSnapshot, "push", push)
+    wrap(patch, per_snapshot.PerSnapshot, "parts", parts)
 
 
 # -- the test -------------------------------------------------------------------------------------
