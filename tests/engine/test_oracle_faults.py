@@ -271,7 +271,7 @@ def a_union_that_is_taken_up_has_heard_nothing(patch: Patch) -> None:
 
 @caught_by(check_cuts)
 def an_instant_is_answered_when_a_frame_ends_whatever_was_promised(patch: Patch) -> None:
-    def push(old: Any, op: Any, source: int, frame: Frame, marks: Any = ()) -> Any:
+    def parts(old: Any, op: Any, source: int, frame: Frame, marks: Any = ()) -> Any:
         upto = int(frame.vs.max()) if len(frame) else None
         return old(op, source, frame.with_stable(frame.stable or upto), marks)
 
