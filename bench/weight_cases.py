@@ -155,10 +155,10 @@ WINDOWS = {
         (500,),
     ),
     "functions that cannot be subtracted": Case(
-        "seconds of the window, slide 1 s; a row a second of one key, for a day",
+        "seconds of the window, slide 1 s; a row a second of one key, for two hours",
         _extremes,
-        lambda size: spread(DAY_S, 1, DAY_S),
-        (600, HOUR_S, 4 * HOUR_S, DAY_S),
+        lambda size: spread(2 * HOUR_S, 1, 2 * HOUR_S),
+        (600, HOUR_S, 4 * HOUR_S),
         (10, 60),
         holds=as_size,
     ),

@@ -53,6 +53,8 @@ def _encoded(rng: random.Random, column: pa.DictionaryArray) -> pa.Array:
     old = column.dictionary
     known: list[int | None] = [*range(len(old)), *rng.choices(range(len(old)), k=len(old) and 2)]
     rng.shuffle(known)
+    if rng.random() < 0.6:
+        known.insert(rng.randint(0, len(known)), None)
     values = take(old, pa.array(known, pa.int64()))
     places = {i: [at for at, k in enumerate(known) if k == i] for i in (*range(len(old)), None)}
     drawn = [
