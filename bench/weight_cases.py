@@ -171,9 +171,9 @@ WINDOWS = {
         holds=as_size,
     ),
     "sketches": Case(
-        "seconds of the window, slide 1 s; a row a second of one key, for two hours",
+        "seconds of the window, slide 1 s; a row a second of one key, for 20 minutes",
         _sketched,
-        lambda size: spread(2 * HOUR_S, 1, 2 * HOUR_S),
+        lambda size: spread(1_200, 1, 1_200),
         (300, 900, HOUR_S),
         (10, 60),
         holds=as_size,

@@ -52,8 +52,9 @@ TOGETHER_CELLS_MAX = 2_000
 TOGETHER_ALL_CELLS_MAX = 1 << 17
 """Cells times their windows that are laid out at once, those of panes that are held included: some
 ten megabytes, and fewer answers than that."""
-WINDOWS_OF_PART_MAX = 256
-"""Windows of few answers that are slid over for one part: some tens of milliseconds."""
+WINDOWS_OF_PART_MAX = 64
+"""Windows of few answers that are slid over for one part: tens of milliseconds, or with sketches a
+hundred."""
 WINDOWS_AT_ONCE_MAX = 1_000_000
 """Windows answered in one push. Time that jumps further over a window that has rows makes more
 answers than anybody can read: some row is far in the future, or the slide far too small."""
