@@ -141,6 +141,11 @@ def read(disk: Disk, name: str, schema: StreamSchema) -> Checkpoint:
         raise CheckpointError(_advice(disk, path, e)) from None
 
 
+def size(disk: Disk, name: str) -> int:
+    """Bytes of a checkpoint on the disk."""
+    return disk.size(_path(name))
+
+
 def peek(disk: Disk, name: str) -> tuple[str, int]:
     """The plan of a checkpoint, and where it joins, by its head alone; `CheckpointError` where that
     does not read.

@@ -41,6 +41,8 @@ class CheckpointInfo:
     plan: str
     join_at: int
     """A replica that starts from it has every event with `ve` from here on."""
+    nbytes: int = 0
+    """How large it is, about."""
 
 
 Kind = tuple[int, str]
@@ -96,7 +98,7 @@ class Checkpoints:
         if answer.reason:
             del asked[place]
             return []
-        info = CheckpointInfo(answer.name, shard, answer.plan, answer.join_at)
+        info = CheckpointInfo(answer.name, shard, answer.plan, answer.join_at, answer.nbytes)
         self._kept.setdefault(kind, []).append(info)
         lost = asked[:place]
         del asked[: place + 1]

@@ -310,7 +310,8 @@ class Job:
             try:
                 plan, join_at = checkpoint.peek(self._disk, name)
                 shard, age = _taken_apart(name, plan)
-                found.append((age, CheckpointInfo(name, shard, plan, join_at)))
+                nbytes = checkpoint.size(self._disk, name)
+                found.append((age, CheckpointInfo(name, shard, plan, join_at, nbytes)))
             except (CheckpointError, Misuse) as e:
                 unreadable[name] = str(e)
         found.sort(key=lambda each: each[0])

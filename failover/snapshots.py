@@ -132,8 +132,13 @@ class Snapshots:
         effects: list[Effect] = []
         for taker in takers:
             if isinstance(taker, TakeCheckpoint):
-                taken = CheckpointTaken(self._life, taker.name, self._plan, checkpoint.since)
-                self._writing[taker.name] = taken
+                self._writing[taker.name] = CheckpointTaken(
+                    self._life,
+                    taker.name,
+                    self._plan,
+                    checkpoint.since,
+                    nbytes=checkpoint.nbytes,
+                )
                 effects.append(WriteCheckpoint(taker.name, checkpoint))
             elif checkpoint.nbytes <= MESSAGE_BYTES_MAX:
                 effects.append(Send(str(taker.life), SnapshotReply(self._life, checkpoint)))

@@ -147,3 +147,5 @@ class CheckpointTaken:
     join_at: int
     reason: str = ""
     """Why there is none; empty where there is."""
+    nbytes: int = 0
+    """How large it is."""

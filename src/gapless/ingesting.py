@@ -31,6 +31,7 @@ import pyarrow as pa
 from gapless.event_files import FORMATS, TEXT_FORMATS
 from gapless.journal.rejects import Origin, Rejected
 from gapless.journals import Stop
+from gapless.protocol.columns import concat_batches
 from gapless.protocol.errors import BadData, Misuse
 from gapless.protocol.lines.blocks import Block, Lines, spans
 from gapless.protocol.lines.formats import format_of
@@ -351,7 +352,7 @@ class ColumnFile(Input):
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    return batches[0] if len(batches) == 1 else concat_batches(batches)
 
 
 def _parquet(

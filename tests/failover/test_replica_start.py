@@ -280,7 +280,7 @@ def test_a_checkpoint_is_written_once_a_name_and_the_supervisor_hears_of_it() ->
     assert isinstance(write, WriteCheckpoint)
     assert machine.on(order, 0) == []
     since = machine.tail.since
-    taken = CheckpointTaken(LIFE, order.name, "plan", since)
+    taken = CheckpointTaken(LIFE, order.name, "plan", since, nbytes=write.checkpoint.nbytes)
     assert machine.on(CheckpointWritten(order.name), 5) == [Send(SUPERVISOR, taken)]
     assert machine.on(order, 9) == [Send(SUPERVISOR, taken)]
     machine.on(TakeCheckpoint(3, "second"), 9)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from gapless.failover.checkpointing import SPARED_MAX
+from gapless.failover.checkpointing import SPARED_MAX, CheckpointInfo
 from gapless.failover.desired import Desired, Scale
 from gapless.failover.effects import (
     Died,
@@ -26,6 +26,7 @@ from gapless.failover.messages import (
     Retire,
     TakeCheckpoint,
 )
+from gapless.failover.snapshots import MESSAGE_BYTES_MAX
 from gapless.failover.starting import LivePeer, Replay, ReplicaStart, Stored
 from gapless.failover.supervisor import Supervisor
 from gapless.protocol.elements import BEGIN, INF
@@ -295,8 +296,24 @@ def test_who_leads_takes_no_checkpoint_while_another_is_on_its_way_but_not_for_e
     assert SPARED_MAX * wait <= late - wait <= (SPARED_MAX + 1) * wait
 
 
-def test_a_new_life_asks_a_peer_that_does_not_lead_then_a_checkpoint_then_replays() -> None:
-    supervisor = Supervisor(1, Desired(3, ("p",)), (), ("n1", "n2"), TIMING)
+SMALL, LARGE = (
+    CheckpointInfo("0-p-0-1", 0, "p", 50, nbytes)
+    for nbytes in (MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX + 1)
+)
+
+
+@pytest.mark.parametrize(
+    ("stored", "tried"),
+    [
+        ((), ("peer", "replay")),
+        ((SMALL,), ("peer", "stored", "replay")),
+        ((LARGE,), ("stored", "peer", "replay")),
+    ],
+)
+def test_a_new_life_asks_a_peer_that_does_not_lead_or_reads_what_is_large_from_the_disk(
+    stored: tuple[CheckpointInfo, ...], tried: tuple[str, ...]
+) -> None:
+    supervisor = Supervisor(1, Desired(3, ("p",)), stored, ("n1", "n2"), TIMING)
     lives = [e.life for e in supervisor.on(Start(), 0) if isinstance(e, Spawn)]
     for i, life in enumerate(lives[1:]):
         supervisor.on(ReplicaStatus(life, "p", 0, 100 + i, 2**20, 0, False, False, INF), 1)
@@ -309,7 +326,8 @@ def test_a_new_life_asks_a_peer_that_does_not_lead_then_a_checkpoint_then_replay
     effects = supervisor.on(Tick(), 3 + TIMING.backoff_ms)
     [start] = [e.start for e in effects if isinstance(e, Spawn)]
     assert isinstance(start, ReplicaStart)
-    assert start.origins == (LivePeer(lives[2]), Replay(80))
+    origins = {"peer": LivePeer(lives[2]), "stored": Stored("0-p-0-1"), "replay": Replay(80)}
+    assert start.origins == tuple(origins[name] for name in tried)
 
 
 # -- cost -------------------------------------------------------------------------------------
