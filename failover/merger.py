@@ -98,9 +98,12 @@ class Merger:
         live: Frame,
         offset: int,
         timing: Timing = TIMING,
+        *,
+        acks_each: bool = False,
     ) -> None:
         """`live` is the output's live table and stable as the journal gives them up to `offset`,
-        `epoch` the journal's, and `merge` a fresh LMerge.
+        `epoch` the journal's, and `merge` a fresh LMerge. `acks_each`: a frame is acked at once,
+        where an ack costs little and whoever sends may wait for it.
         """
         self.life = life
         self.epoch = epoch
@@ -109,6 +112,7 @@ class Merger:
         self._offset = offset  # rows that are durable
         self._durable_stable = merge.stable
         self._timing = timing
+        self._acks_each = acks_each
         self._state = MERGER.first
         self._term = 0  # the highest of a supervisor so far
         self._links = Links(start.fences)
@@ -284,7 +288,7 @@ class Merger:
                 break
             link.taken_in += 1
             frame = early
-        if throttled or link.waits_for_ack():
+        if throttled or self._acks_each or link.waits_for_ack():
             return [self._ack(link, throttled=throttled), *effects]
         return effects
 

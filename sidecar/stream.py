@@ -151,7 +151,7 @@ class Stream:
         live, rows = output.recover()
         merge = LMerge(definition.schema, definition.case)
         start = MergerStart(0, () if setup.peer is None else (setup.peer.address,))
-        machine = Merger(life, start, output.epoch, merge, live, rows, TIMING)
+        machine = Merger(life, start, output.epoch, merge, live, rows, TIMING, acks_each=True)
         return Stream(
             definition, setup, output, machine, rows, Retaining(disk, setup, definition.schema)
         )

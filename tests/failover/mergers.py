@@ -48,10 +48,17 @@ R0, R1, R2 = session("r0.0"), session("r0.1"), session("r0.2")
 
 
 def merger(
-    live: str = "", epoch: int = 1, offset: int = 0, peers: tuple[str, ...] = (), **how: Any
+    live: str = "",
+    epoch: int = 1,
+    offset: int = 0,
+    peers: tuple[str, ...] = (),
+    *,
+    acks_each: bool = False,
+    **how: Any,
 ) -> Merger:
     merge = LMerge(DEFAULT_SCHEMA, "r3", **how)
-    return Merger(life(M1), MergerStart(0, peers), epoch, merge, frame(live), offset, TIMING)
+    start = MergerStart(0, peers)
+    return Merger(life(M1), start, epoch, merge, frame(live), offset, TIMING, acks_each=acks_each)
 
 
 def sent(effects: list[Effect], kind: type | None = None) -> list[Any]:

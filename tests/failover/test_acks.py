@@ -31,6 +31,14 @@ def test_then_every_fourth_is_acked_and_no_sender_is_without_credit() -> None:
     assert acks == CREDITS + (FAR - CREDITS) // EVERY
 
 
+def test_where_an_ack_costs_little_each_frame_has_its_own() -> None:
+    machine = merger(acks_each=True)
+    attach(machine, R0)
+    for sequence in range(1, FAR + 1):
+        acks = sent(data(machine, R0, sequence, ""), Ack)
+        assert [ack.sequence for ack in acks] == [sequence]
+
+
 def test_what_no_ack_has_said_the_next_tick_says_once() -> None:
     machine = merger()
     attach(machine, R0)
