@@ -82,7 +82,7 @@ LIMITS = (
     Limit("failover.link.SMALL_ROWS_MAX", 1, 4),
     Limit("failover.merger.PENDING_ROWS_MAX", 1, 12),
     Limit("failover.merger.STATE_BYTES_MAX", 1, 4_000),
-    Limit("failover.openings.PART_ROWS_MAX", 1, 5, is_seen=False),
+    Limit("failover.openings.PART_ROWS_MAX", 8, 16, is_seen=False),
     Limit("failover.origins.PEERS_MAX", 1, 1, is_seen=False),
     Limit("failover.output.RECORDS_MAX", 1, 6),
     Limit("failover.ration.REPLACEMENTS_MAX", 1, 2, is_seen=False),

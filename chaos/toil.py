@@ -84,6 +84,7 @@ class Toil:
         self._world = world
         self._slow = slow
         self._rng = random.Random(f"toil {world.seed}")
+        self._ends: list[int] = []  # of the stops in the middle of an effect that are under way
         self.stops = 0
         """How often a process has stopped in the middle of something."""
         self.open = 0
@@ -139,10 +140,10 @@ class Toil:
         self._stands_still(process)
         return True
 
-    def _stands_still(self, process: Process) -> int:
+    def _stands_still(self, process: Process, at_most_ms: int = max(PAUSE_MS)) -> int:
         """Its machine does: who would end it reaches it once it has gone on for a while."""
         world = self._world
-        ms = world.between(PAUSE_MS)
+        ms = min(world.between(PAUSE_MS), at_most_ms)
         self.stops += 1
         self._hold(process, ms)
         process.cannot_be_killed += 1
@@ -174,10 +175,18 @@ class Toil:
                 disk.before_write = None
 
     def _stop(self, process: Process) -> None:
-        """The world goes on while a process stands still; raises `Gone` where that ends it."""
+        """The world goes on while a process stands still; raises `Gone` where that ends it. One
+        that stops meanwhile goes on first: else the earlier one would hear of more, and what it was
+        in the middle of would wait for the later one.
+        """
         world = self._world
-        ms = self._stands_still(process)
+        left_ms = [end - world.now for end in self._ends[-1:]]
+        ms = self._stands_still(process, *left_ms)
         world.note(f"{process.name} stops in the middle of it ({ms} ms)")
-        world.goes_on_until(world.now + ms)
+        self._ends.append(world.now + ms)
+        try:
+            world.goes_on_until(world.now + ms)
+        finally:
+            self._ends.pop()
         if not process.is_alive or world.is_stopped:
             raise Gone

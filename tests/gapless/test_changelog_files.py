@@ -137,7 +137,7 @@ def test_whole_lifetimes_and_what_takes_them_back(tmp_path: Path, stop: StopSign
         ('{"op":"?","ts":1,"id":"a","load":1}', "line 1: op is '[?]'"),
         ('{"op":"+I","id":"a","load":1}', "line 1: ts is null"),
         ('{"op":"-D","ts":1,"id":"a"}', "line 1: deletes a key that is not there"),
-        ('{"op":"+I","ts":1,"id":"a","load":"x"}', "line 1: load: it is a string"),
+        ('{"op":"+I","ts":1,"id":"a","load":"x"}', "line 1: load: 'x' is no int32"),
         ('{"op":', "line 1: the line is no JSON object"),
         ('{"op":"+I","ts":9223372036854775807,"id":"a","load":1}', "line 1: ts is inf"),
     ],

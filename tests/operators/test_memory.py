@@ -108,7 +108,7 @@ def kinds(of: type[Operator] = Operator) -> Iterator[type[Operator]]:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     for kind in of.__subclasses__():
-        if kind.__module__.startswith("gapless."):
+        if kind.__module__.startswith(("gapless.operators.", "gapless.engine.")):
             yield kind
         yield from kinds(kind)
 
