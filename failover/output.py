@@ -136,11 +136,12 @@ class OutputJournal:
         """Adds a frame, seen by nobody and not safe before `sync`. Raises `DiskFull`, and nothing
         of it is there.
         """
-        if self._writer is None:
+        writer = self._usable()
+        if writer is None:
             raise Misuse(f"{self._disk} has ended: nothing follows stable(inf)")
         if not self._unsynced:  # what is durable is said before its segment is sealed
-            self._writer.seal_full()
-        self._writer.append(frame, synced=False)
+            writer.seal_full()
+        writer.append(frame, synced=False)
         self._unsynced.append(frame)
         self._records += 1
 
@@ -150,7 +151,7 @@ class OutputJournal:
         Raises `Fenced` where somebody has taken the journal over, `JournalError` where the disk
         has failed: this life is over.
         """
-        writer = self._writer
+        writer = self._usable()
         if writer is None:
             return self._ended
         writer.sync()
@@ -176,11 +177,12 @@ class OutputJournal:
 
         Before its first stable an output has no base: then it is sealed without.
         """
-        if self._writer is not None:
+        writer = self._usable()
+        if writer is not None:
             is_based = base is not None and base.stable is not None
             if not self._unsynced:
-                self._writer.seal_full()
-            self._writer.seal(base if is_based else None)
+                writer.seal_full()
+            writer.seal(base if is_based else None)
             if base is not None and is_based:
                 self._records, self._base_rows, self._base_size = 0, len(base), base.nbytes
             self._show()
@@ -189,7 +191,7 @@ class OutputJournal:
         """Seals the segment; what a base of all that was appended is to be made of, by somebody
         else, over a disk of its own. None where the output has ended. Raises as `seal`.
         """
-        writer = self._writer
+        writer = self._usable()
         if writer is None:
             return None
         writer.seal()
@@ -207,11 +209,20 @@ class OutputJournal:
         """Has the journal know a base that was made; why not, where that is not there any more.
         Raises as `seal`.
         """
-        if self._writer is None or not self._writer.put_base(made.base):
+        writer = self._usable()
+        if writer is None or not writer.put_base(made.base):
             return f"{self._disk}: the base {draft.name} was taken away before a commit named it"
         self._records -= draft.records
         self._base_rows, self._base_size = made.rows, made.nbytes
         return ""
+
+    def _usable(self) -> Writer | None:
+        """The writer; None where the output has ended. Raises `JournalError` where it has failed:
+        a base that is made beside may be what it failed at, and more is on its way to it.
+        """
+        if self._writer is not None and self._writer.ended_by is not None:
+            raise JournalError(f"{self._disk}: {self._writer.ended_by}")
+        return self._writer
 
     def _show(self) -> None:
         """What was appended is durable, and before every cut."""

@@ -292,9 +292,12 @@ class Writer:
 
     def _show(self) -> None:
         if self._unshown:
-            put_live_end(
-                self._disk, self.epoch, LiveEnd(self._commits.head.live, self._tally.bytes)
-            )
+            end = LiveEnd(self._commits.head.live, self._tally.bytes)
+            try:
+                put_live_end(self._disk, self.epoch, end)
+            except OSError as e:  # durable, and nobody may be told: whoever opens it next finds it
+                self._ended_by = f"its end cannot be noted: {e}; open the journal anew"
+                raise JournalError(f"{self._disk}: {self._ended_by}") from None
             self._unshown = False
 
     # -- sealing ------------------------------------------------------------------------------
@@ -317,10 +320,21 @@ class Writer:
         self.sync()
         if not self._tally.batches and base is None:
             return
+        if base is not None and self._has_base(_base_of(self._tally.name)):
+            self._commit(self._sealing)  # a base is never written over one that a commit names
         bases = () if base is None else (self._base(base),)
         self._commit(lambda commits: self._sealing(commits, bases))
         if bases:
             self._since_base = 0
+
+    def _has_base(self, name: str) -> bool:
+        """Whether a commit names a base of that name: one that was made beside has it."""
+        return any(base.segment == name for base in self._commits.head.bases)
+
+    @property
+    def ended_by(self) -> str | None:
+        """Why this writer writes no more; None while it does."""
+        return self._ended_by
 
     @property
     def commit(self) -> int:

@@ -1,5 +1,6 @@
 """A merger's output on its disk: recovery, takeover, cursors, tables, peers; and when it cannot."""
 
+import errno
 import random
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from gapless.failover.basing import BaseDraft
 from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.output import OutputJournal, OutputReader
-from gapless.journal import cursor, segment
+from gapless.journal import cursor, segment, writer
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
@@ -340,6 +341,58 @@ def test_a_base_that_was_taken_away_before_a_commit_named_it_is_none(disk: Simul
     journal.sync()
     live, _ = opened(disk, 2).recover()
     assert live.stable == 90
+
+
+def test_a_base_is_never_written_over_one_that_a_commit_names(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, draft = begun(disk, random.Random(3))
+    assert journal.put_base(draft, draft.make()) == ""
+    end = table_at_end(disk)
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "append", full)
+        with pytest.raises(DiskFull):
+            journal.seal(end)
+    commits = Commits(disk, layout_opened(disk))
+    assert as_table(read_base(disk, commits.layout, commits.head.bases[-1])) == as_table(end)
+
+
+def test_an_end_that_cannot_be_noted_ends_the_writer_and_what_was_synced_is_there(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = opened(disk)
+    journal.append(frame("ins(A,1,50) stable(1)"))
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "put_live_end", full)
+        with pytest.raises(JournalError, match="its end cannot be noted"):
+            journal.sync()
+    assert text(opened(disk, 2).recover()[0]) == "ins(A,1,50) stable(1)"
+
+
+def test_what_follows_a_base_that_could_not_be_committed_is_lost_with_its_life(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, draft = begun(disk, random.Random(4))
+    made = draft.make()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise JournalError("the commit cannot be read back")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Commits, "add", fail)
+        with pytest.raises(JournalError):
+            journal.put_base(draft, made)
+    for follows in (lambda: journal.append(frame("ins(z,90,inf)")), journal.sync):
+        with pytest.raises(JournalError, match="last commit has failed"):
+            follows()
 
 
 def test_a_base_is_not_made_of_what_somebody_else_has_taken_over(disk: SimulatedDisk) -> None:
