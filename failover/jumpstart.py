@@ -1,4 +1,5 @@
-"""A jumpstart: how a life gets what it begins with. It tries its origins in order, the best first.
+"""A jumpstart: how a life gets what it begins with. It tries its origins in the order that it is
+given them, the best first (origins.py); a large checkpoint comes before live peers.
 
     live peer     its snapshot, over the network; a large   asked once, waited for snapshot_ms, or
                   one by the disk that they share           while one is coming: busy_ms at most

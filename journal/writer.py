@@ -265,6 +265,7 @@ class Writer:
     def sync(self) -> None:
         """Makes what was appended durable, and lets readers see it. Raises `Fenced` where another
         writer has taken over: then it has maybe found the last batches, and maybe not.
+        `JournalError` where the disk fails, or has no room to note how far this is: open it anew.
         """
         self._check_usable()
         if self._durable and self._unshown and self._tally.bytes:
