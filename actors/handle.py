@@ -92,11 +92,14 @@ class Job:
     ) -> Subscription:
         """The output as it becomes durable; `for` and `async for` iterate over its frames.
 
-        `deliver="changes"`: frames of inserts, adjusts and stables; `"final"`: each event once,
-        when nothing about it can change any more. `start`: "now" (with a reset: the table as of
-        now), "begin", a time (as for `table`), or the token of an earlier subscription. `mergers`:
-        which of each shard's are read, as in [0]; all of them by default, so that one may die
-        unnoticed.
+        `deliver="changes"`: frames of inserts, adjusts and stables. `"final"`: each event once,
+        when it can no longer change.
+
+        `start="now"`: the first frame is a reset, the table as of now. `"earliest"`: the first row
+        that is still there. Or a time (as for `table`), or the token of an earlier subscription.
+
+        `mergers`: the indexes of the mergers to read in each shard, as in [0]. By default all, so
+        that one can die unnoticed.
         """
         at = start_at(start, self._schema.time_unit)
         try:

@@ -48,12 +48,12 @@ def subscriber_of(
 def start_at(start: Start | Any, unit: str) -> StartAt:
     """Where a subscriber begins, from what a person wrote. Raises `Misuse`, `TokenError`."""
     match start:
-        case "now" | "begin" | Mapping():
+        case "now" | "earliest" | Mapping():
             return start
         case str() if not _DATE.match(start):
             return decode(start)
         case None:
-            raise Misuse('start None: "now", "begin", a time, or the token of a subscription')
+            raise Misuse('start None: "now", "earliest", a time, or the token of a subscription')
     return instant(start, unit)
 
 

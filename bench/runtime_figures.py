@@ -314,7 +314,7 @@ def switched_s(name: str, calls: Sequence[object], given: pa.RecordBatch, path: 
         timing=PATIENT,
     ) as job:
         wait_for_all(job)
-        subscription = job.subscribe(start="begin")
+        subscription = job.subscribe(start="earliest")
         frames: list[Frame] = []
         start = time.perf_counter()
         for first in range(0, given.num_rows, APPEND_ROWS):

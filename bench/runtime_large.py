@@ -136,7 +136,7 @@ class Seen:
     def watch(self, job: Job) -> None:
         """Reads on until the job ends."""
         try:
-            for frame in job.subscribe(start="begin"):
+            for frame in job.subscribe(start="earliest"):
                 if len(frame):
                     self.results.append(time.monotonic())
                     self.take(frame)

@@ -137,7 +137,7 @@ def _rates(
         timer = threading.Timer(warm_s + counted_s, _stop, pids)
         timer.start()
         try:
-            with job.subscribe(start="begin") as subscription:
+            with job.subscribe(start="earliest") as subscription:
                 until = stop_at + STOP_S + warm_s + counted_s
                 while time.monotonic() < until:
                     frame = subscription.next(WAIT_S)

@@ -194,7 +194,7 @@ def running(query: Query, *, mergers: int = 1, nodes: int = 1, rate: int = RATE)
             LocalNodes(nodes) as local,
             Feeder(Path(name, "journal"), Path(name, "stamps"), rate) as feeder,
             _job(query, Path(name), local, mergers) as job,
-            Recording(job.subscribe(start="begin")) as recording,
+            Recording(job.subscribe(start="earliest")) as recording,
         ):
             run = Run(local, feeder, job, recording)
             feeder.go()

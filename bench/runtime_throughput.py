@@ -153,7 +153,7 @@ def run(query: Query, given: pa.RecordBatch, path: Path, name: str) -> Run:
         checkpoint_s=3600,
     ) as job:
         wait_for_all(job)
-        subscription = job.subscribe(start="begin")
+        subscription = job.subscribe(start="earliest")
         frames: list[Frame] = []
         for second in range(WARM_S):
             _append(out, given.slice(second * FLOW_RATE, FLOW_RATE))

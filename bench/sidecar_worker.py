@@ -101,7 +101,7 @@ def read(feed: Feed) -> dict[str, Any]:
     numbers: list[Any] = []
     moments: list[tuple[float, int]] = []
     first = 0.0
-    with Consumer(feed.sidecars, STREAM, start="begin") as consumer:
+    with Consumer(feed.sidecars, STREAM, start="earliest") as consumer:
         for got in consumer:
             now = time.monotonic()
             first = first or now

@@ -1,6 +1,6 @@
 """What a subscriber of a real job was handed, and when: frames with the moment they came.
 
-    with Recording(job.subscribe(start="begin")) as recording:
+    with Recording(job.subscribe(start="earliest")) as recording:
         recording.wait_for_stable(60_000, timeout_s=30)
         ...                                       kill something at moment t
     recording.longest_pause_s()                   no results for so long

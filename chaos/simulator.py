@@ -361,7 +361,7 @@ class Simulation:
         shards = self.workload.shards
         one = {str(s): (slot("m", s, self.below(MERGERS)),) for s in range(shards)}
         is_alone = self.rng.random() < ALONE_SHARE
-        start = "begin" if is_alone and self.rng.random() < ALONE_SHARE else BEGIN
+        start = "earliest" if is_alone and self.rng.random() < ALONE_SHARE else BEGIN
         how = self._reads_final()
         return how | {"deliver": CHANGES, "start": start} | ({"mergers": one} if is_alone else {})
 

@@ -305,7 +305,7 @@ class Stage:
         """Records a new subscription from the begin; returns once it has begun. `through` may put
         something between: a program that is slow, say.
         """
-        subscription = self.job.subscribe(deliver, "begin", mergers=mergers)
+        subscription = self.job.subscribe(deliver, "earliest", mergers=mergers)
         recording = Recording(through(subscription), name, deliver=deliver, since=BEGIN)
         self.recordings.append(recording)
         if not recording.wait_for(lambda: bool(recording.sittings[-1].arrivals), BEGUN_S):
@@ -366,7 +366,7 @@ class Stage:
             self.job = resume(self.job_dir, address=self.nodes.address)
         for recording in self.recordings:
             token = recording.token
-            again = self.job.subscribe(recording.deliver, token or "begin")
+            again = self.job.subscribe(recording.deliver, token or "earliest")
             recording.go_on(again)
 
     # -- ending -------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ class Sources:
                 self._disks[name],
                 partitions=self._partitions,
                 columns=self._schemas[name].names,
-                start="begin" if position is None else position,
+                start="earliest" if position is None else position,
                 since=None if since == BEGIN else since,
             )
         except Misuse as e:  # not this caller's: of whoever made the journal, or the checkpoint

@@ -41,7 +41,7 @@ from gapless.protocol.schema import StreamSchema
 
 TIMING = Timing()
 
-StartAt = Literal["now", "begin"] | int | Mapping[str, Token]
+StartAt = Literal["now", "earliest"] | int | Mapping[str, Token]
 
 
 class Subscriber:
@@ -150,7 +150,7 @@ class Subscriber:
 
     def _on_start(self, now: int) -> list[Effect]:
         match self._start:
-            case "begin":
+            case "earliest":
                 return self._go_on(self._begins(), now)
             case "now" | int() as since:
                 at = None if since == "now" else int(since)
@@ -374,5 +374,5 @@ def _check(mergers: Mapping[str, tuple[str, ...]], deliver: str, start: object) 
         raise Misuse(f"deliver {deliver!r}: use changes or final")
     if isinstance(start, Mapping):
         check_shards(start, mergers)
-    elif start not in ("now", "begin") and (type(start) is not int or not BEGIN <= start <= INF):
-        raise Misuse(f'start {start!r}: "now", "begin", a time, or tokens that were handed out')
+    elif start not in ("now", "earliest") and (type(start) is not int or not BEGIN <= start <= INF):
+        raise Misuse(f'start {start!r}: "now", "earliest", a time, or tokens that were handed out')

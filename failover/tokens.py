@@ -24,7 +24,7 @@ PREFIX = "gt1-"
 """How a text of this version begins."""
 CHARS_MAX = 1 << 18
 """Of a text: `SHARDS_MAX` tokens with long names of mergers take half of it."""
-ADVICE = 'hand it back as it was given, or start anew with "now", "begin" or a time'
+ADVICE = 'hand it back as it was given, or start anew with "now", "earliest" or a time'
 
 _CRC_BYTES = 4
 

@@ -50,7 +50,7 @@ newest says so at once, but may itself be damaged."""
 
 Position = Mapping[int, int]
 """By partition, the offset of the next row."""
-Start = Literal["begin", "end", "base"]
+Start = Literal["earliest", "end", "base"]
 
 
 class Reader:
@@ -62,13 +62,13 @@ class Reader:
         *,
         partitions: Iterable[int] | None = None,
         columns: Sequence[str] | None = None,
-        start: Start | Position = "begin",
+        start: Start | Position = "earliest",
         since: int | None = None,
         frame_rows: int = FRAME_ROWS,
     ) -> None:
-        """`start`: the begin of what is there, its end, the last base of an output journal, or the
-        `position` of a reader of the same partitions. `since`: rows before that time are not
-        needed; segments that have no others are not read.
+        """`start`: "earliest" (the first row that is still there), "end" (only what comes later),
+        "base" (the last base of an output journal), or the `position` of a reader of the same
+        partitions. `since`: segments whose rows are all before that time are not read.
         """
         if type(frame_rows) is not int or not 1 <= frame_rows <= ROWS_MAX:
             raise Misuse(f"frame_rows {frame_rows!r}: a number of rows, 1 to {ROWS_MAX:,}")
@@ -122,8 +122,8 @@ class Reader:
             self._begin_at(start)
         elif start == "end":
             self._read[:] = self._end()
-        elif start not in ("begin", "base"):
-            raise Misuse(f'start {start!r}: "begin", "end", "base", or a position')
+        elif start not in ("earliest", "base"):
+            raise Misuse(f'start {start!r}: "earliest", "end", "base", or a position')
         elif start == "base" or (not self.layout.has_rows and any(self._commits.head.first)):
             self._begin_at_base()  # of trimmed frames the base is the begin
 
@@ -176,7 +176,7 @@ class Reader:
     def _trimmed(self, partition: int, offset: int) -> Trimmed:
         return Trimmed(
             f"{self._disk}: row {offset} of partition {partition} has been trimmed, the first that "
-            f'is there is {self._commits.head.first[partition]}: start at "begin", or at a base'
+            f'is there is {self._commits.head.first[partition]}: start at "earliest", or at a base'
         )
 
     # -- reading ------------------------------------------------------------------------------

@@ -57,10 +57,10 @@ class Consumer:
         token: str | None = None,
         arrived: Callable[[], None] = lambda: None,
     ) -> None:
-        """`start`: "now" (first a reset: the table as of now), "begin", a time, or the token of an
-        earlier consumer. `deliver`: "changes", or "final": each event once, when nothing about it
-        can change any more. `filter`: as `len > 100 and src in ("A", "B")`. `arrived` is called by
-        another thread whenever there is something to take.
+        """`start`: "now" (first a reset: the table as of now), "earliest" (the first row that is
+        still there), a time, or the token of an earlier consumer. `deliver`: "changes", or "final":
+        each event once, when it can no longer change. `filter`: as
+        `len > 100 and src in ("A", "B")`. Another thread calls `arrived` when a frame is ready.
         """
         shown = Credentials(token=token) if token is not None else credentials
         wish = Wish(stream, deliver, start, tuple(columns), filter, name)

@@ -297,7 +297,7 @@ class _Side:
                 if not is_begin:
                     return self._declined(question, "elsewhere", "no call stands at that place")
                 self._at = Token(self._connection.address, 0, 0, BEGIN)
-                self._open("begin")
+                self._open("earliest")
             else:
                 self._open(self._token)
         before = self._here()
@@ -358,6 +358,6 @@ class _Unreached(Exception):
 
 
 def _start(start: str | int) -> StartAt:
-    if isinstance(start, int) or start in ("now", "begin"):
+    if isinstance(start, int) or start in ("now", "earliest"):
         return start  # type: ignore[return-value]  # one of two words, or a time
     return decode(start)

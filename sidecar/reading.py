@@ -42,7 +42,7 @@ class Wish:
     stream: str
     deliver: str = "changes"
     start: str | int = "now"
-    """"now", "begin", a time, or a token."""
+    """"now", "earliest", a time, or a token."""
     columns: tuple[str, ...] = ()
     filter: str = ""
     name: str = ""
@@ -51,7 +51,7 @@ class Wish:
         if self.deliver not in ("changes", "final"):
             raise Misuse(f"deliver {self.deliver!r}: changes or final")
         if type(self.start) not in (int, str) or not (type(self.start) is int or self.start):
-            raise Misuse(f'start {self.start!r}: "now", "begin", a time, or a token')
+            raise Misuse(f'start {self.start!r}: "now", "earliest", a time, or a token')
         if type(self.start) is int and not BEGIN <= self.start <= INF:
             raise Misuse(f"start {self.start}: a time is an int64")
         check_name("stream", self.stream, NAME_CHARS_MAX)
@@ -67,8 +67,8 @@ class Wish:
         )
         if isinstance(self.start, int):
             request.time = self.start
-        elif self.start in ("now", "begin"):
-            request.edge = pb.EDGE_BEGIN if self.start == "begin" else pb.EDGE_NOW
+        elif self.start in ("now", "earliest"):
+            request.edge = pb.EDGE_BEGIN if self.start == "earliest" else pb.EDGE_NOW
         else:
             request.token = self.start
         return request

@@ -233,10 +233,10 @@ def start_of(request: pb.SubscribeRequest) -> StartAt:
     if kind == "time":
         return int(request.time)
     if request.edge == pb.EDGE_BEGIN:
-        return "begin"
+        return "earliest"
     if request.edge == pb.EDGE_NOW:
         return "now"
-    raise Refusal("INVALID_ARGUMENT", f"start {request.edge}: 0 is now, 1 the begin")
+    raise Refusal("INVALID_ARGUMENT", f"start {request.edge}: 0 is now, 1 is the earliest")
 
 
 def deliver_of(request: pb.SubscribeRequest) -> Deliver:

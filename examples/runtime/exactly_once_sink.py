@@ -41,7 +41,7 @@ class Sink:
     def start(self) -> str:
         """Where to go on: behind the last frame that was committed."""
         row = self.db.execute("SELECT token FROM place").fetchone()
-        return "begin" if row is None else row[0]
+        return "earliest" if row is None else row[0]
 
     def take(self, frame: gl.Frame, token: str, *, crash: bool = False) -> None:
         """Takes a frame with its token, both or neither."""

@@ -101,7 +101,7 @@ def feed(folder: Path) -> None:
 def read(engines: dict[str, subprocess.Popen[bytes]], doomed: str) -> Tdb:
     """Reads the stream to the end of the last second; kills one engine on the way."""
     began = time.monotonic()
-    with Consumer(ADDRESS, STREAM, start="begin") as consumer:
+    with Consumer(ADDRESS, STREAM, start="earliest") as consumer:
         table: Tdb | None = None
         for frame in consumer:
             table = table or Tdb(frame.schema)

@@ -273,14 +273,15 @@ class JournalReader(Reader):
         *,
         partitions: Iterable[int] | None = None,
         columns: Sequence[str] | None = None,
-        start: Start | Position = "begin",
+        start: Start | Position = "earliest",
         since: int | str | date | datetime | None = None,
         frame_rows: int = FRAME_ROWS,
     ) -> None:
-        """`start` is the begin of what is there, its end, a base, or the `position` of a reader of
-        the same partitions. Rows before `since` are not needed (a count of the journal's unit, a
-        date, a datetime, or its ISO text; without a zone: UTC): segments without others are not
-        read, and of those that are read such rows still come.
+        """`start`: "earliest" (the first row that is still there), "end" (only what comes later),
+        "base" (the last base of an output journal), or the `position` of a reader of the same
+        partitions. `since` skips segments whose rows are all earlier: a count of the journal's
+        time unit, a date, a datetime, or ISO text (UTC if it has no zone). A segment that also has
+        later rows is read whole, so some earlier rows may still come.
         """
         self._closed = False
         with _on_disk(path) as disk:

@@ -229,7 +229,7 @@ def follow(
 ) -> Recording:
     """Records a new subscription, and waits until it has begun."""
     subscription = job.subscribe(deliver, start, mergers=mergers)
-    since = {"now": None, "begin": gl.BEGIN}.get(start, start)
+    since = {"now": None, "earliest": gl.BEGIN}.get(start, start)
     recording = Recording(subscription, name, deliver=deliver, since=since)
     if not recording.wait_for(lambda: bool(recording.sittings[0].arrivals), WAIT_S):
         raise AssertionError(f"nothing came: {recording.error}\n{told(job)}")

@@ -53,7 +53,7 @@ class Lines:
     @property
     def token(self) -> str:
         """Where to go on."""
-        return next(reversed([token for token, _ in self]), "begin")
+        return next(reversed([token for token, _ in self]), "earliest")
 
 
 class Reader:

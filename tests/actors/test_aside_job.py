@@ -76,7 +76,7 @@ def test_rows_that_cannot_be_processed_are_the_same_in_each_replica_and_cost_no_
             checkpoint_s=1,
         )
         wait_whole(job)
-        recording = follow(job, start="begin")
+        recording = follow(job, start="earliest")
         before = life_of(job.status(), "r0.1")
         job.kill("r0.1")
         until(lambda: life_of(job.status(), "r0.1") != before, "another life has the slot")

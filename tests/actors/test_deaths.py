@@ -64,7 +64,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             checkpoint_s=2,
         )
         yield Running(job, feed)
-        last = follow(job, "the last", start="begin")
+        last = follow(job, "the last", start="earliest")
         feed.stop()
         end(job)
         assert last.wait_for_end(WAIT_S)
@@ -151,7 +151,7 @@ def test_a_subscriber_that_dies_goes_on_by_its_token(job: gl.Job) -> None:
 
 
 def test_what_is_final_comes_once_over_a_resume_and_the_death_of_a_merger(job: gl.Job) -> None:
-    recording = follow(job, deliver="final", start="begin")
+    recording = follow(job, deliver="final", start="earliest")
     goes_on(recording)
     recording.stop()
     kept = recording.arrivals[-1].emit
@@ -175,9 +175,9 @@ class Sink:
 
     @property
     def token(self) -> str:
-        """Where to go on: "begin" for a sink that has taken nothing."""
+        """Where to go on: "earliest" for a sink that has taken nothing."""
         found = self._db.execute("SELECT token FROM place").fetchone()
-        return "begin" if found is None else str(found[0])
+        return "earliest" if found is None else str(found[0])
 
     def take(self, emit: Emit, token: str, *, dies: bool = False) -> None:
         with self._db:  # one transaction: all of it or, where the program dies, nothing

@@ -65,7 +65,7 @@ def test_the_only_merger_and_then_everything_is_lost_and_the_output_is_whole_to_
         talkers(), journal=feed.path, dir=tmp_path / "solo", replicas=2, checkpoint_s=0.5
     )
     wait_whole(job)
-    changes = follow(job, start="begin")
+    changes = follow(job, start="earliest")
 
     # The only merger: the next one goes on in the same journal, and readers at their offsets.
     before = life_of(job.status(), "m0.0")
@@ -83,7 +83,7 @@ def test_the_only_merger_and_then_everything_is_lost_and_the_output_is_whole_to_
     origins = {s.slot: s.origin for s in view.state.slots if s.slot.startswith("r")}
     assert any(origin.startswith("checkpoint") for origin in origins.values()), origins
     changes.go_on(job.subscribe(start=token_of(changes)))
-    final = follow(job, "final", deliver="final", start="begin")
+    final = follow(job, "final", deliver="final", start="earliest")
     goes_on(changes)
 
     # Drained, while rows keep coming: all that is there by then is answered, and streams end.
@@ -106,7 +106,7 @@ def test_a_job_whose_source_has_ended_comes_to_its_end_and_is_judged_whole(
 ) -> None:
     feed = feeds.start(tmp_path / "flows")
     job = gl.launch(talkers(), journal=feed.path, dir=tmp_path / "ended", replicas=1)
-    final = follow(job, deliver="final", start="begin")
+    final = follow(job, deliver="final", start="earliest")
     feed.stop()
     with gl.JournalWriter(feed.path) as writer:
         writer.end()

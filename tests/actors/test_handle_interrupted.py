@@ -143,7 +143,7 @@ def test_a_job_that_is_over_is_read_from_its_directory_and_says_so(
     stop(job.dir)
     with pytest.raises(JobError, match=r"is stopped; gl\.output"):
         job.status()
-    with job.subscribe(start="begin") as subscription:
+    with job.subscribe(start="earliest") as subscription:
         assert [each.stable for each in subscription][-1] == INF
         token = subscription.token
     assert list(job.subscribe(start=token)) == []

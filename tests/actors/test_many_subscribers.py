@@ -53,14 +53,14 @@ def test_of_two_hundred_subscribers_half_vanish_and_memory_is_back_at_its_level(
     with Feed(tmp_path / "journal", batches=2000) as feed:
         job = gl.launch(talkers(), journal=feed.path, dir=tmp_path / "job", replicas=2, name="many")
         wait_whole(job)
-        first = follow(job, start="begin")
+        first = follow(job, start="earliest")
         goes_on(first)
         me, before, at_merger = (
             psutil.Process(),
             psutil.Process().memory_info().rss,
             merger_bytes(job),
         )
-        idle = [job.subscribe(start="begin") for _ in range(SUBSCRIBERS)]
+        idle = [job.subscribe(start="earliest") for _ in range(SUBSCRIBERS)]
         for subscription in idle:
             assert len(next(subscription))  # and reads no more
         goes_on(first)
@@ -84,7 +84,7 @@ def test_a_subscriber_that_is_an_hour_behind_gets_each_event_once(tmp_path: Path
         talkers(slide="1s"), journal=feed.path, dir=tmp_path / "job", replicas=2, name="behind"
     )
     wait_whole(job)
-    subscription = job.subscribe("final", "begin")
+    subscription = job.subscribe("final", "earliest")
     frames = [next(subscription)]
     token = subscription.token
     subscription.close()
@@ -92,7 +92,7 @@ def test_a_subscriber_that_is_an_hour_behind_gets_each_event_once(tmp_path: Path
         feed.append()
     stable = feed.stable - 2_000
     wait(job, lambda view: view.state.best[0] >= stable, "the job has read an hour")
-    with job.subscribe("final", token) as behind, job.subscribe("final", "begin") as whole:
+    with job.subscribe("final", token) as behind, job.subscribe("final", "earliest") as whole:
         frames += read(behind, stable)
         wanted = read(whole, stable)
     assert events(frames, stable) == events(wanted, stable)

@@ -107,7 +107,7 @@ def test_from_each_token_a_stopped_output_goes_on_with_the_very_next_row(
 ) -> None:
     small_frames(monkeypatch)
     output = stored(tmp_path)
-    whole = texts(output.subscribe(start="begin"))
+    whole = texts(output.subscribe(start="earliest"))
     assert " ".join(text for text, _ in whole) == (
         "ins(A,1,5) stable(1) ins(B,2,9) stable(2) adj(A,1,5,7) stable(4) ins(C,8,12) stable(8) "
         "stable(inf)"
@@ -129,7 +129,7 @@ def test_of_a_stopped_output_every_subscription_ends_also_where_it_begins_at_the
             say(path, (*SAID, last), slot)
         stop(path)
         output = gl.output(path)
-        got = texts(output.subscribe(deliver, "begin", mergers=mergers))
+        got = texts(output.subscribe(deliver, "earliest", mergers=mergers))
         again = texts(output.subscribe(deliver, got[-1][1], mergers=mergers))
         if last == "stable(inf)" or (deliver == "changes" and mergers != [0, 1]):
             assert again == []
@@ -146,9 +146,9 @@ def test_a_token_of_one_merger_goes_on_in_its_journal_and_one_of_a_time_with_a_r
     say(tmp_path, (*SAID, "stable(inf)"), "m0.1")
     stop(tmp_path)
     output = gl.output(tmp_path)
-    first = texts(output.subscribe(start="begin", mergers=[0]))[-1][1]
+    first = texts(output.subscribe(start="earliest", mergers=[0]))[-1][1]
     assert texts(output.subscribe(start=first)) == []  # m0.0 has said no more
-    ((rest, end),) = texts(output.subscribe(start="begin"))  # the one that goes farthest
+    ((rest, end),) = texts(output.subscribe(start="earliest"))  # the one that goes farthest
     assert rest.endswith("stable(inf)")
     assert decode(end)["0"].merger == "m0.1"
     time_of_both = encode({"0": decode(first)["0"]._replace(merger="", offset=0)})
@@ -163,7 +163,7 @@ def test_where_the_tokens_merger_has_lost_it_another_goes_on(tmp_path: Path) -> 
     say(tmp_path, SAID, "m0.1")
     stop(tmp_path)
     output = gl.output(tmp_path)
-    token = texts(output.subscribe(start="begin", mergers=[0]))[0][1]
+    token = texts(output.subscribe(start="earliest", mergers=[0]))[0][1]
     behind = encode({"0": decode(token)["0"]._replace(offset=2, stable=2)})
     for path in (tmp_path / Job.out(0, "m0.0") / "live").iterdir():
         path.unlink()
@@ -186,7 +186,7 @@ def test_a_long_output_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.Mo
     small_frames(monkeypatch)
     many = " ".join(f"ins(A{i},1,9)" for i in range(1500))
     output = stored(tmp_path, (many, "stable(inf)"))
-    assert len(texts(output.subscribe(start="begin"))) == 1501
+    assert len(texts(output.subscribe(start="earliest"))) == 1501
 
 
 def test_what_waits_for_a_program_that_does_not_read_is_not_read_either(
@@ -195,7 +195,7 @@ def test_what_waits_for_a_program_that_does_not_read_is_not_read_either(
     small_frames(monkeypatch)
     many = " ".join(f"ins(A{i},1,9)" for i in range(100))
     output = stored(tmp_path, (many, "stable(inf)"))
-    with output.subscribe(start="begin") as subscription:
+    with output.subscribe(start="earliest") as subscription:
         next(subscription)
         for _ in range(5):
             subscription._feed.pump.call(lambda: None)
@@ -205,7 +205,7 @@ def test_what_waits_for_a_program_that_does_not_read_is_not_read_either(
 
 def test_a_place_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
     output = stored(tmp_path)
-    token = decode(texts(output.subscribe(start="begin"))[-1][1])["0"]
+    token = decode(texts(output.subscribe(start="earliest"))[-1][1])["0"]
     with pytest.raises((Misuse, Trimmed)):
         list(output.subscribe(start=encode({"0": token._replace(offset=99, stable=3)})))
 
@@ -220,7 +220,7 @@ def test_an_output_that_grows_is_followed_without_its_processes_and_ends_with_th
     job(tmp_path, mergers=1)
     say(tmp_path, SAID[:2])
     output = gl.output(tmp_path)
-    with output.subscribe(start="begin") as subscription:
+    with output.subscribe(start="earliest") as subscription:
         stables = [next(subscription).stable]
         say(tmp_path, SAID[2:4], life=2)
         while stables[-1] != 6:
@@ -239,7 +239,7 @@ def test_a_merger_that_begins_later_is_waited_for(
     with pytest.raises(Misuse, match="no merger has begun"):
         gl.output(tmp_path).schema  # noqa: B018  # it raises
     say(tmp_path, SAID, "m0.1")
-    with gl.output(tmp_path).subscribe(start="begin", mergers=[0]) as subscription:
+    with gl.output(tmp_path).subscribe(start="earliest", mergers=[0]) as subscription:
         assert subscription.next(0.01) is None
         say(tmp_path, SAID[:1], "m0.0")
         assert next(subscription).stable == 1
@@ -251,7 +251,7 @@ def test_a_subscription_of_a_job_that_stops_goes_on_in_its_directory(tmp_path: P
     told = Told([frame(SAID[0])])
     record = Job(LocalDisk(tmp_path), "t").record
     machine = subscriber_of(
-        record, {"0": ("m0.0",)}, DEFAULT_SCHEMA, "changes", "begin", RAY_TIMING
+        record, {"0": ("m0.0",)}, DEFAULT_SCHEMA, "changes", "earliest", RAY_TIMING
     )
     feed = Feed(machine, ("m0.0",), DEFAULT_SCHEMA, tmp_path, told)  # type: ignore[arg-type]  # a fake
     with Subscription(feed) as subscription:
@@ -333,7 +333,7 @@ def test_a_table_of_an_output_that_is_interrupted_leaves_no_thread(
 def test_an_output_that_is_forgotten_while_it_is_followed_ends(tmp_path: Path) -> None:
     job(tmp_path, mergers=1)
     say(tmp_path, SAID[:1])
-    subscription = gl.output(tmp_path).subscribe(start="begin")
+    subscription = gl.output(tmp_path).subscribe(start="earliest")
     next(subscription)
     pump = subscription._feed.pump
     del subscription

@@ -164,8 +164,8 @@ def play(struck: Struck, what: str) -> None:
     wanted = struck.drawn
     struck.write(5)
     recordings = [
-        follow(struck.job, "changes", start="begin"),
-        follow(struck.job, "final", deliver="final", start="begin"),
+        follow(struck.job, "changes", start="earliest"),
+        follow(struck.job, "final", deliver="final", start="earliest"),
     ]
     share = (len(wanted.batches) - 5) // (len(wanted.actions) + 1)
     for action in wanted.actions:

@@ -26,7 +26,7 @@ DESIRED = Desired(2, ("a",), mergers=2, shards=2)
 
 def test_a_subscription_begins_at_a_word_a_token_or_a_time() -> None:
     assert start_at("now", "ms") == "now"
-    assert start_at("begin", "ms") == "begin"
+    assert start_at("earliest", "ms") == "earliest"
     assert start_at(TOKENS, "ms") == TOKENS
     assert start_at(encode(TOKENS), "ms") == TOKENS
     assert start_at(7, "ms") == 7
@@ -39,16 +39,17 @@ def test_a_subscription_begins_at_a_word_a_token_or_a_time() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ("soon", 'no token of this version.*"now", "begin" or a time'),
+        ("soon", 'no token of this version.*"now", "earliest" or a time'),
+        ("begin", '"now", "earliest" or a time'),
         ("2024-13-01", "write it as '2024-05-01'"),
         (encode(TOKENS)[:-2], "was cut or changed"),
-        (None, '"now", "begin", a time, or the token'),
+        (None, '"now", "earliest", a time, or the token'),
         (True, "write it as"),
         (1.5, "write it as"),
         ([1], "write it as"),
     ],
 )
-def test_a_begin_that_is_none_says_what_to_write(wrong: Any, why: str) -> None:
+def test_a_start_that_is_no_start_says_what_to_write(wrong: Any, why: str) -> None:
     with pytest.raises((Misuse, TokenError), match=why):
         start_at(wrong, "ms")
 

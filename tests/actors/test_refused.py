@@ -100,7 +100,7 @@ def test_a_directory_and_a_name_are_of_one_job(journal: Path, tmp_path: Path) ->
         job.kill("r0.9")
     with pytest.raises(gl.Misuse, match=r"no job 'two' runs in the cluster at .*, running are one"):
         gl.attach("two")
-    recording = follow(job, start="begin")
+    recording = follow(job, start="earliest")
     recording.stop()
     assert judged(job).answer_rows > 0
     end(job)
@@ -124,7 +124,7 @@ def test_a_function_travels_with_the_job(journal: Path, tmp_path: Path, code: Pa
     job = gl.launch(
         scored("double"), journal=journal, dir=tmp_path / "scored", replicas=1, spares=0, code=code
     )
-    recording = follow(job, start="begin")
+    recording = follow(job, start="earliest")
     assert recording.wait_for_stable(2_000, WAIT_S)
     judged(job, [recording])
     end(job)

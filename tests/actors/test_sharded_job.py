@@ -47,7 +47,7 @@ def test_two_shards_give_one_output_while_a_replica_of_one_dies(tmp_path: Path) 
             checkpoint_s=1,
         )
         wait_whole(job)
-        recording = follow(job, start="begin")
+        recording = follow(job, start="earliest")
         replicas = {"r0.0", "r0.1", "r1.0", "r1.1"}
         until(lambda: kept(feed.path) >= replicas, "replicas are registered in the source")
         shards = {"ckpt.0", "ckpt.1"}

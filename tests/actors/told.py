@@ -106,7 +106,7 @@ class Told:
 
 
 def subscribed(
-    told: Told, path: Path = Path("nowhere"), start: Any = "begin", **how: Any
+    told: Told, path: Path = Path("nowhere"), start: Any = "earliest", **how: Any
 ) -> Subscription:
     """A subscription of one shard that these mergers tell."""
     mergers: Mapping[str, tuple[str, ...]] = {"0": told.slots}

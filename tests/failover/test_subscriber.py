@@ -146,7 +146,7 @@ def test_who_gets_a_part_of_another_table_than_it_has_asks_from_its_begin() -> N
 
 
 def test_from_the_begin_it_reads_without_a_reset() -> None:
-    machine = subscriber(start="begin")
+    machine = subscriber(start="earliest")
     assert asked(machine.on(Start(), 0)) == [("m0.0", Fetch("s", Token("m0.0", 0, 0, BEGIN)))]
     (emit, _) = machine.on(delivery(0, "ins(A,1,7)"), 0)
     assert isinstance(emit, Emit)
@@ -180,7 +180,7 @@ def test_what_begins_elsewhere_or_is_of_another_merger_is_not_heard() -> None:
 
 
 def test_a_repeated_delivery_is_not_handed_out_again() -> None:
-    machine = subscriber(start="begin")
+    machine = subscriber(start="earliest")
     machine.on(Start(), 0)
     for text in ("ins(A,1,7) stable(1)", "stable(3)"):
         event = delivery(machine.tokens["0"].offset, text)
@@ -241,7 +241,7 @@ def test_who_is_declined_by_the_only_merger_is_told_once_and_asks_no_more(why: A
 
 
 def test_at_the_end_it_asks_no_more_and_nor_does_who_resumes_there() -> None:
-    machine = subscriber(start="begin")
+    machine = subscriber(start="earliest")
     machine.on(Start(), 0)
     (emit,) = machine.on(delivery(0, "ins(A,1,inf) stable(inf)"), 0)
     assert isinstance(emit, Emit)
@@ -368,7 +368,7 @@ def test_of_one_merger_output_that_is_none_is_an_error() -> None:
     assert isinstance(give, Give)
     assert give.why == "broken"
     strange = Frame.from_elements(StreamSchema({"n": "int8"}), [Insert((1,), 1, 2)])
-    machine = subscriber(start="begin")
+    machine = subscriber(start="earliest")
     machine.on(Start(), 0)
     (give,) = machine.on(Delivery(0, strange, Token("m0.0", 1, 1, BEGIN)), 0)
     assert isinstance(give, Give)
@@ -431,7 +431,7 @@ def test_the_life_of_a_cursor_can_be_drawn() -> None:
 
 
 def test_garbage_of_one_merger_is_seen_by_whoever_holds_it() -> None:
-    machine, received = subscriber(start="begin"), Received(DEFAULT_SCHEMA)
+    machine, received = subscriber(start="earliest"), Received(DEFAULT_SCHEMA)
     machine.on(Start(), 0)
     (emit, _) = machine.on(delivery(0, "adj(A,1,7,9)"), 0)
     assert isinstance(emit, Emit)

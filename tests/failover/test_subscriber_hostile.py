@@ -78,7 +78,9 @@ def test_no_message_breaks_it_and_its_stable_never_goes_back(
     handed_out = 0
     for seed in range(60):
         rng = random.Random(f"{deliver} {len(mergers)} {seed}")
-        start: Any = rng.choice(["now", "begin", 5, dict.fromkeys(mergers, Token("m0.0", 1, 0, 2))])
+        start: Any = rng.choice(
+            ["now", "earliest", 5, dict.fromkeys(mergers, Token("m0.0", 1, 0, 2))]
+        )
         machine = Subscriber(
             "s",
             mergers,

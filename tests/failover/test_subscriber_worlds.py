@@ -40,7 +40,7 @@ def a_world(seed: int, subscriber: type[Subscriber] = Subscriber, **fixed: Any) 
         "deliver": rng.choice(("changes", "final")),
         "insert_only": rng.random() < 0.3,
         "case": rng.choice(("r3", "r4")),
-        "start": rng.choice(("now", "begin", 0, 20, BEGIN)),
+        "start": rng.choice(("now", "earliest", 0, 20, BEGIN)),
     }
     how = drawn | {k: v for k, v in fixed.items() if k in drawn}
     shards = fixed.get("shards", rng.choice((1, 1, 2)))
@@ -113,7 +113,7 @@ def wrong_finals(world: World, table: Tdb) -> str:
     start = world.how["start"]
     if extra or start == "now":
         return f"given too often: {extra}" if extra else ""
-    since = BEGIN if start == "begin" else start
+    since = BEGIN if start == "earliest" else start
     owed = [e for e in table.events if e.ve >= since]  # a time is no token: nothing was given yet
     missing = Tdb(DEFAULT_SCHEMA, owed).counts() - given
     return f"missing: {missing}" if missing else ""

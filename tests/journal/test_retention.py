@@ -438,7 +438,7 @@ def test_frames_go_up_to_the_last_base_and_readers_begin_there() -> None:
     out.seal()
     assert "is before them" in trimmed(disk, shape, before=INF).stays[0]
     assert commits_of(disk, shape).head.first == (50,)
-    for start in ("begin", "base"):
+    for start in ("earliest", "base"):
         reader = Reader(disk, start=start)
         first, second = reader.read(), reader.read()
         assert first is not None

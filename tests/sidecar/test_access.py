@@ -49,7 +49,7 @@ def test_each_token_may_do_what_it_was_granted(tmp_path: Path) -> None:
     with sidecar(tmp_path, access=ACCESS) as one:
         with Producer(one.address, "s", "a", SCHEMA, token="pusher") as a:
             a.push(frame_of("ins((A,7),6,20) stable(10)"))
-        with Consumer(one.address, "s", start="begin", token="reader") as consumer:
+        with Consumer(one.address, "s", start="earliest", token="reader") as consumer:
             assert consumer.next(PATIENCE_S) is not None
         with Caller(one.address, "root") as root:
             assert root.unary("Drain", pb.DrainRequest(), pb.DrainReply).streams == 1
@@ -164,7 +164,7 @@ def test_over_tls_a_stream_is_pushed_and_read(tmp_path: Path) -> None:
     with sidecar(tmp_path / "data", certificates=certificates) as one:
         with Producer(one.address, "s", "a", SCHEMA, credentials=shown(None)) as a:
             a.push(frame_of("ins((A,7),6,20) stable(10)"))
-        with Consumer(one.address, "s", start="begin", credentials=shown(None)) as consumer:
+        with Consumer(one.address, "s", start="earliest", credentials=shown(None)) as consumer:
             assert consumer.next(PATIENCE_S) is not None
         assert not answers(one, shown(None, authority="stranger"))
 

@@ -15,7 +15,7 @@ from tests.sidecar.helpers import PATIENCE_S, SCHEMA, frame_of, sidecar
 def test_a_stream_is_pushed_and_read_with_await(tmp_path: Path) -> None:
     async def both(address: str) -> list[int]:
         async def read(numbers: list[int]) -> None:
-            async with AsyncConsumer(address, "s", start="begin") as consumer:
+            async with AsyncConsumer(address, "s", start="earliest") as consumer:
                 async for frame in consumer:
                     numbers += frame.payload.column(1).to_pylist()
                 assert consumer.token
@@ -40,7 +40,7 @@ def test_who_waits_for_a_frame_when_a_consumer_is_closed_is_told_that_none_comes
     tmp_path: Path,
 ) -> None:
     async def close_while_waiting(address: str) -> bool:
-        async with AsyncConsumer(address, "s", start="begin") as consumer:
+        async with AsyncConsumer(address, "s", start="earliest") as consumer:
             waits = asyncio.create_task(consumer.next_delivered())
             await asyncio.sleep(0)
             await consumer.close()
@@ -48,7 +48,7 @@ def test_who_waits_for_a_frame_when_a_consumer_is_closed_is_told_that_none_comes
 
     with sidecar(tmp_path) as one, ThreadPoolExecutor(1) as pool:
         assert asyncio.run(asyncio.wait_for(close_while_waiting(one.address), PATIENCE_S))
-        consumer = Consumer(one.address, "s", start="begin")
+        consumer = Consumer(one.address, "s", start="earliest")
         taken = pool.submit(list, consumer)
         consumer.close()
         assert taken.result(PATIENCE_S) == []

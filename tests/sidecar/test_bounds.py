@@ -80,7 +80,7 @@ def test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again(
     monkeypatch.setattr("gapless.sidecar.serving.ENCODED_MAX", 1)
     whole = " ".join(f"ins((A,{t}),{t},{t + 5})" for t in range(1, 31))
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
-        readers = [Consumer(one.address, "s", start="begin") for _ in range(3)]
+        readers = [Consumer(one.address, "s", start="earliest") for _ in range(3)]
         for t in range(1, 31):
             a.push(frame_of(f"ins((A,{t}),{t},{t + 5}) stable({t})"))
         for reader in readers:
@@ -142,7 +142,7 @@ def test_a_disk_that_is_slow_holds_its_stream_back_and_neither_the_others_nor_th
         assert caller.status("slow").streams[0].durable_stable < 10
         stuck.set()
         assert a.wait_durable(10, PATIENCE_S)
-        with Consumer(one.address, "slow", start="begin") as consumer:
+        with Consumer(one.address, "slow", start="earliest") as consumer:
             assert read_until(consumer, 10) == table_of("ins((A,7),6,20)")
 
 

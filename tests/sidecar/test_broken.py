@@ -37,7 +37,7 @@ def rows_over_a_restart(tmp_path: Path) -> list[int]:
     numbers: list[int] = []
     with sidecar(tmp_path) as one:
         producer = Producer(one.address, "s", "a", SCHEMA)
-        consumer = Consumer(one.address, "s", start="begin")
+        consumer = Consumer(one.address, "s", start="earliest")
         producer.push(frame_of("stable(0)"))
         assert producer.flush()  # so that what follows goes frame by frame
         for first, behind in ((1, 6), (6, 11)):
@@ -67,7 +67,7 @@ def reads_from_its_first_start_again(patch: pytest.MonkeyPatch) -> None:
     whole = Reading._read
 
     def read(self: Reading, take: Any) -> None:
-        self.wish = replace(self.wish, start="begin")
+        self.wish = replace(self.wish, start="earliest")
         whole(self, take)
 
     patch.setattr(Reading, "_read", read)
@@ -158,7 +158,7 @@ def test_while_the_disk_is_full_nothing_is_delivered_and_nothing_lost(
         a.push(frame_of("ins((B,8),12,20) stable(13)"))
         assert refused.wait(PATIENCE_S)
         assert a.durable_stable == 10
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 10) == table_of("ins((A,7),6,20)")
             has_room.set()
             assert a.wait_durable(13)

@@ -251,7 +251,7 @@ def test_what_was_interrupted_is_said_again_once(tmp_path: Path) -> None:
         assert producer.flush()
         producer.stable(3)
         assert producer.flush()
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 3) == table_of(
                 " ".join(f"ins((A,{n}),{n},{n + 5})" for n in range(5))
             )

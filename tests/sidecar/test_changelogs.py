@@ -84,7 +84,7 @@ def divergences(address: str) -> int:
 def read_changes(address: str, key: list[str]) -> list[tuple[Any, ...]]:
     """What a consumer's writer hands out."""
     writer, said = FinalChanges(LOADS, key), []
-    with Consumer(address, "loads", start="begin") as frames:
+    with Consumer(address, "loads", start="earliest") as frames:
         while writer.stable < END:
             frame = frames.next(PATIENCE_S)
             assert frame is not None
@@ -95,7 +95,7 @@ def read_changes(address: str, key: list[str]) -> list[tuple[Any, ...]]:
 def test_two_copies_in_different_order_are_one_table(tmp_path: Path) -> None:
     with sidecar(tmp_path) as one:
         push_both(one.address)
-        with Consumer(one.address, "loads", start="begin") as consumer:
+        with Consumer(one.address, "loads", start="earliest") as consumer:
             assert read_until(consumer, END, LOADS) == table()
         assert divergences(one.address) == 0
 
@@ -125,7 +125,7 @@ def test_revisions_at_once_read_again_are_the_table(tmp_path: Path) -> None:
     with sidecar(tmp_path) as one:
         push_both(one.address)
         reader, read = Revisions(LOADS), Tdb(LOADS)
-        with Consumer(one.address, "loads", start="begin") as frames:
+        with Consumer(one.address, "loads", start="earliest") as frames:
             while read.stable < END:
                 frame = frames.next(PATIENCE_S)
                 assert frame is not None
@@ -143,7 +143,7 @@ def test_a_copy_that_loses_a_delete_tells_another_table(tmp_path: Path) -> None:
                 a.push(by_key.push(changes_of(rows), watermark=1))
             a.stable(END)
         assert read_changes(one.address, ["id"]) != CHANGES
-        with Consumer(one.address, "loads", start="begin") as consumer:
+        with Consumer(one.address, "loads", start="earliest") as consumer:
             assert read_until(consumer, END, LOADS) != table()
 
 
@@ -194,7 +194,7 @@ def test_a_person_pushes_two_forms_of_a_changelog_and_reads_one(tmp_path: Path) 
             "push", debezium, "--name", "pg", "--changelog", "debezium", "--end", "--json", *to
         )
         assert json.loads(pushed)["changes"] == 6
-        read = ("tail", "loads", "--start", "begin", "--changelog")
+        read = ("tail", "loads", "--start", "earliest", "--changelog")
         lines = gapless(*read, "flink", "--by", "id", *at).splitlines()
         assert [line for line in lines if not line.startswith("--")] == [
             f"{kind} {time} ({name},{load})" for kind, time, (name, load) in CHANGES
@@ -220,7 +220,7 @@ def test_what_tail_prints_as_json_push_reads(tmp_path: Path, eager: bool) -> Non
         at = ("--sidecar", address)
         more = ("--eager",) if eager else ()
         read = gapless(
-            "tail", "loads", "--start", "begin", "--changelog", "flink", "--json", *more, *at
+            "tail", "loads", "--start", "earliest", "--changelog", "flink", "--json", *more, *at
         )
         until = ("--until", "end") if eager else ()
         gapless(
@@ -228,7 +228,7 @@ def test_what_tail_prints_as_json_push_reads(tmp_path: Path, eager: bool) -> Non
             *("--schema", "id:string,load:int32", *until, *at),
             stdin=read,
         )
-        with Consumer(address, "again", start="begin") as consumer:
+        with Consumer(address, "again", start="earliest") as consumer:
             again = read_until(consumer, INF, LOADS)
         told = Tdb(LOADS)
         told.fold(frame_of(f"{TABLE} stable({INF})", LOADS))

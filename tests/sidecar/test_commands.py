@@ -55,7 +55,7 @@ def test_a_person_pushes_a_file_and_reads_it(tmp_path: Path) -> None:
             "push", str(file), "--stream", "s", "--name", "a", "--schema", "src:string,n:int64", *at
         )
         assert pushed == "2 frames, 3 rows pushed to s as a\n"
-        read = gapless("tail", "s", "--start", "begin", "--frames", "1", *at).splitlines()
+        read = gapless("tail", "s", "--start", "earliest", "--frames", "1", *at).splitlines()
         assert set(read) >= {"ins((B,8),9,12)", "stable(21)"}
         table = json.loads(gapless("tail", "s", "--table", "--json", *at))
         assert table == [{"_vs": "6", "_ve": "30", "src": "A", "n": "7"}]
@@ -73,14 +73,14 @@ def test_sigterm_makes_all_durable_and_ends_well(tmp_path: Path) -> None:
         said, _ = started.communicate()
         assert started.returncode == 0
         assert json.loads(said)["ended"] == "it was asked to stop"
-    with process(tmp_path) as (_, address), Consumer(address, "s", start="begin") as consumer:
+    with process(tmp_path) as (_, address), Consumer(address, "s", start="earliest") as consumer:
         assert read_until(consumer, 10) == table_of("ins((A,7),6,20)")
 
 
 def test_a_killed_process_loses_and_repeats_nothing(tmp_path: Path) -> None:
     with process(tmp_path) as (started, address):
         producer = Producer(address, "s", "a", SCHEMA)
-        consumer = Consumer(address, "s", start="begin")
+        consumer = Consumer(address, "s", start="earliest")
         for t in range(1, 51):
             producer.push(frame_of(f"ins((A,{t}),{t},{t + 5}) stable({t})"))
         started.kill()

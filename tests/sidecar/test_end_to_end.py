@@ -22,7 +22,7 @@ def test_what_two_copies_push_is_read_once(tmp_path: Path) -> None:
         sidecar(tmp_path) as one,
         Producer(one.address, "s", "a", SCHEMA) as a,
         Producer(one.address, "s", "b", SCHEMA) as b,
-        Consumer(one.address, "s", start="begin") as consumer,
+        Consumer(one.address, "s", start="earliest") as consumer,
     ):
         a.push(frame_of("ins((A,7),6,20) stable(10)"))
         b.push(frame_of("ins((A,7),6,20) ins((B,8),12,20) stable(13)"))
@@ -36,7 +36,7 @@ def test_a_producer_is_five_lines(tmp_path: Path) -> None:
             for i, src in enumerate("ABC"):
                 p.insert(6 + i, 20, src=src, n=i)
             p.stable(INF)
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert list(consumer.elements()) == [
                 Insert(("A", 0), 6, 20),
                 Insert(("B", 1), 7, 20),
@@ -64,7 +64,7 @@ def test_who_begins_with_the_token_of_the_end_ends(tmp_path: Path, deliver: str)
         with Producer(both, "s", "a", SCHEMA) as a:
             a.push(frame_of("ins((A,7),6,20) stable(inf)"))
         for where in (one.address, both):
-            with Consumer(where, "s", start="begin", deliver=deliver) as consumer:
+            with Consumer(where, "s", start="earliest", deliver=deliver) as consumer:
                 assert list(consumer)[-1].stable == INF
                 token = consumer.token
             with Consumer(where, "s", start=token, deliver=deliver) as consumer:
@@ -78,13 +78,13 @@ def test_one_copy_dies_and_the_stream_goes_on(tmp_path: Path) -> None:
         assert a.flush()
         a.abandon()
         b.push(frame_of(WHOLE))
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 20) == table_of(WHOLE)
 
 
 def test_a_killed_sidecar_comes_back_and_nothing_is_lost_or_said_twice(tmp_path: Path) -> None:
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
-        consumer = Consumer(one.address, "s", start="begin")
+        consumer = Consumer(one.address, "s", start="earliest")
         a.push(frame_of("ins((A,7),6,20) ins((B,8),12,20) stable(10)"))
         first = consumer.next(PATIENCE_S)
         assert first is not None
@@ -102,7 +102,7 @@ def test_a_killed_sidecar_comes_back_and_nothing_is_lost_or_said_twice(tmp_path:
 def test_a_token_goes_on_exactly_behind_what_was_read(tmp_path: Path) -> None:
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
         a.push(frame_of("ins((A,7),6,20) stable(10)"))
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             read_until(consumer, 10)
             token = consumer.token
         a.push(frame_of("ins((B,8),12,20) stable(13)"))
@@ -129,7 +129,7 @@ def test_final_gives_each_event_once_when_it_cannot_change(tmp_path: Path) -> No
         a.push(frame_of("ins((A,7),6,20) ins((B,8),9,12) stable(10)"))
         a.push(frame_of("adj((A,7),6,20,30) stable(13)"))
         a.push(frame_of("stable(31)"))
-        with Consumer(one.address, "s", deliver="final", start="begin") as consumer:
+        with Consumer(one.address, "s", deliver="final", start="earliest") as consumer:
             rows: list[Element] = []
             while not rows or rows[-1] != Stable(31):
                 frame = consumer.next(PATIENCE_S)
@@ -143,7 +143,7 @@ def test_columns_and_a_filter_leave_promises_as_they_are(tmp_path: Path) -> None
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
         a.push(frame_of(WHOLE))
         with Consumer(
-            one.address, "s", start="begin", columns=["n"], filter='n > 7 and src in ("B", "C")'
+            one.address, "s", start="earliest", columns=["n"], filter='n > 7 and src in ("B", "C")'
         ) as consumer:
             frame = consumer.next(PATIENCE_S)
             assert frame is not None
@@ -177,7 +177,7 @@ def test_two_sidecars_are_read_as_one_stream(tmp_path: Path) -> None:
         with (
             Producer(both, "s", "a", SCHEMA) as a,
             Producer(both, "s", "b", SCHEMA) as b,
-            Consumer(both, "s", start="begin") as consumer,
+            Consumer(both, "s", start="earliest") as consumer,
         ):
             a.push(frame_of("ins((A,7),6,20) stable(10)"))
             b.push(frame_of("ins((A,7),6,20) ins((B,8),12,20) stable(13)"))
@@ -198,7 +198,7 @@ def test_who_reads_from_several_threads_of_one_stream_gets_all_of_it(tmp_path: P
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
 
         def read() -> None:
-            with Consumer(one.address, "s", start="begin") as consumer:
+            with Consumer(one.address, "s", start="earliest") as consumer:
                 tables.append(read_until(consumer, 100))
 
         threads = [threading.Thread(target=read) for _ in range(8)]

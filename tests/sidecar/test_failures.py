@@ -71,7 +71,7 @@ def test_sidecars_and_producers_die_and_one_stream_comes_out(tmp_path: Path, see
     rng = random.Random(seed)
     with sidecar(tmp_path) as one:
         producers = [Producer(one.address, "s", name, SCHEMA) for name in "abc"]
-        consumer = Consumer(one.address, "s", start="begin")
+        consumer = Consumer(one.address, "s", start="earliest")
         copies = [copy_of(10 * seed + i) for i in range(3)]
         dies_at = rng.randint(1, len(copies[0]) // 2)
         threads = [
@@ -99,7 +99,7 @@ def test_of_two_sidecars_either_may_die_and_come_back(tmp_path: Path) -> None:
     with sidecar(tmp_path / "1") as one, sidecar(tmp_path / "2") as other:
         both = f"{one.address},{other.address}"
         producers = [Producer(both, "s", name, SCHEMA) for name in "ab"]
-        consumer = Consumer(both, "s", start="begin")
+        consumer = Consumer(both, "s", start="earliest")
         copies = [copy_of(77), copy_of(78)]
         half = min(map(len, copies)) // 2
         for producer, copy in zip(producers, copies, strict=True):
@@ -138,5 +138,5 @@ def test_a_copy_that_joins_late_takes_over_where_the_output_is_durable(tmp_path:
         with Producer(one.address, "s", "b", SCHEMA, join_at=stable) as second:
             rows = [Insert(event.payload, event.vs, event.ve) for event in rest]
             second.push(Frame.from_elements(SCHEMA, rows).with_stable(INF))
-            with Consumer(one.address, "s", start="begin") as consumer:
+            with Consumer(one.address, "s", start="earliest") as consumer:
                 assert received(consumer).tdb() == meant()

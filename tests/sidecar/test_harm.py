@@ -51,7 +51,7 @@ def test_who_never_reads_is_a_cursor_and_holds_nobody_up(tmp_path: Path) -> None
             unread = stuck.subscribe(pb.SubscribeRequest(stream="s", edge=pb.EDGE_BEGIN))
             for t in range(1, 400):
                 a.push(frame_of(f"{rows(1000 * t, 1000 * t + 200)} stable({1000 * t})"))
-            with Consumer(one.address, "s", start="begin") as consumer:
+            with Consumer(one.address, "s", start="earliest") as consumer:
                 assert len(read_until(consumer, 399_000)) == 399 * 200
 
             def kept() -> list[int]:
@@ -67,7 +67,7 @@ def test_who_floods_is_taken_in_no_faster_than_it_may_and_loses_nothing(tmp_path
         frames = [said(f"{rows(t, t + 1)} stable({t})", t) for t in range(1, FLOOD + 1)]
         replies = caller.push(attach(), *frames)
         assert replies[-1].ack.sequence == FLOOD
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, FLOOD) == table_of(rows(1, FLOOD + 1))
 
 
@@ -104,7 +104,7 @@ def test_connections_that_say_nothing_sensible_are_nothing(tmp_path: Path) -> No
                 connected.sendall(b"\x16\x03\x01" * 20 if i % 2 else b"GET / HTTP/1.1\r\n\r\n")
             sockets.append(connected)
         a.push(frame_of("ins((A,7),6,20) stable(10)"))
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 10) == table_of("ins((A,7),6,20)")
         for connected in sockets:
             connected.close()

@@ -37,7 +37,7 @@ def test_what_nobody_tells_any_more_comes_from_the_peer(tmp_path: Path) -> None:
         other.restart()
         with Producer(other.address, "s", "c", SCHEMA, join_at=20) as c:
             c.push(frame_of(AFTER))
-            with Consumer(other.address, "s", start="begin") as consumer:
+            with Consumer(other.address, "s", start="earliest") as consumer:
                 assert read_until(consumer, 25) == table_of(WHOLE)
 
 
@@ -70,7 +70,7 @@ def test_a_peer_that_lets_in_known_certificates_only_is_shown_one(tmp_path: Path
             Producer(other.address, "s", "c", SCHEMA, join_at=20) as c,
         ):
             c.push(frame_of(AFTER))
-            with Consumer(other.address, "s", start="begin") as consumer:
+            with Consumer(other.address, "s", start="earliest") as consumer:
                 assert read_until(consumer, 25) == table_of(WHOLE)
 
 
@@ -92,5 +92,5 @@ def test_a_new_sidecar_begins_with_all_that_its_peer_has(tmp_path: Path) -> None
             Producer(other.address, "s", "c", SCHEMA, join_at=20) as c,
         ):
             c.push(frame_of(AFTER))
-            with Consumer(other.address, "s", start="begin") as consumer:
+            with Consumer(other.address, "s", start="earliest") as consumer:
                 assert read_until(consumer, 25) == table_of(WHOLE)

@@ -44,7 +44,7 @@ def test_what_is_settled_is_left_out_of_a_stream_that_only_inserts(tmp_path: Pat
             b.push(frame_of("ins((B,2),2,3) ins((C,3),9,12) stable(10)"))
             assert b.flush()
             assert one.on_loop(lambda: one.server.counters.rows_in["s"]) == before + 1
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 10) == table_of(
                 "ins((A,1),1,2) ins((B,2),2,3) ins((C,3),9,12)"
             )
@@ -60,7 +60,7 @@ def test_rows_one_by_one_are_adjusted_and_removed(tmp_path: Path) -> None:
             a.stable(10)
             with pytest.raises(Misuse, match="the stream has src, n"):
                 a.insert(6, 20, src="A")
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 10) == table_of("ins((A,7),6,30)")
 
 
@@ -122,7 +122,7 @@ def test_a_copy_with_more_rows_that_live_than_may_be_on_their_way_goes_on(tmp_pa
         one.restart()
         a.push(frame_of("stable(201)"), PATIENCE_S)
         assert a.wait_durable(201, PATIENCE_S)
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 201) == table_of(whole)
 
 

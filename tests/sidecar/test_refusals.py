@@ -39,7 +39,7 @@ def one(tmp_path: Path) -> Iterator[Running]:
         assert sound.flush()
         yield running
         sound.push(frame_of("ins((B,8),12,20) stable(13)"))
-        with Consumer(running.address, "s", start="begin") as consumer:
+        with Consumer(running.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 13) == table_of("ins((A,7),6,20) ins((B,8),12,20)")
 
 
@@ -261,7 +261,7 @@ def test_who_is_behind_what_was_trimmed_is_told_so(tmp_path: Path) -> None:
         Producer(one.address, "s", "a", SCHEMA) as a,
     ):
         a.push(frame_of("ins((A,7),6,20) stable(10)"))
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             read_until(consumer, 10)
             token = consumer.token
         a.push(frame_of("ins((B,8),12,20) stable(30)"))

@@ -183,7 +183,7 @@ def test_a_stream_that_is_removed_is_gone_for_all_and_may_be_made_anew(tmp_path:
             error = error_of(lambda: caller.status("s"))
             assert error.code().name == "NOT_FOUND"
             caller.push(attach(), said("ins((B,8),1,5) stable(3)"))
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 3) == table_of("ins((B,8),1,5)")
 
 

@@ -120,7 +120,7 @@ def test_a_recorded_call_with_faults_in_it_harms_nobody(tmp_path: Path) -> None:
     with (
         sidecar(tmp_path) as one,
         Producer(one.address, "s", "a", SCHEMA) as a,
-        Consumer(one.address, "s", start="begin") as consumer,
+        Consumer(one.address, "s", start="earliest") as consumer,
     ):
         with Recorder(one.port) as recorder, Caller(recorder.address) as caller:
             caller.push(
@@ -159,7 +159,7 @@ def test_a_method_that_there_is_not_is_unimplemented_and_ends_nobody(
                 )
                 assert error.code().name == "UNIMPLEMENTED"
         a.push(frame_of("ins((A,7),6,20) stable(10)"))
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 10) == table_of("ins((A,7),6,20)")
 
 
@@ -198,7 +198,7 @@ def test_ten_thousand_connects_leave_nothing_behind(tmp_path: Path) -> None:
             connect(port, CONNECTS)
             a.push(frame_of("ins((B,8),12,20) stable(13)"))
             assert a.wait_durable(13, PATIENCE_S)
-            with Consumer(address, "s", start="begin") as consumer:
+            with Consumer(address, "s", start="earliest") as consumer:
                 assert read_until(consumer, 13) == table_of("ins((A,7),6,20) ins((B,8),12,20)")
             assert server.memory_info().rss - memory < MEMORY_SLACK
             connect(port, BATCH)  # by then it has seen that the others are gone

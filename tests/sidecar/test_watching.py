@@ -57,7 +57,7 @@ def test_a_stream_that_does_not_open_is_a_problem_and_the_others_go_on(tmp_path:
         one.stop()
         (tmp_path / "streams" / "t" / "definition").write_bytes(b"damaged")
         one.restart()
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert consumer.next(PATIENCE_S) is not None
         problem = one.on_loop(lambda: one.server.problem)
         assert problem in ("stream t is not open", "it opens its streams")
@@ -162,7 +162,7 @@ def test_where_locks_do_not_reach_the_later_sidecar_takes_the_directory(
             old.push(frame_of("ins((X,1),11,20) stable(12)"))  # to one that is over
             one.ended(PATIENCE_S)
             assert one.server.registry.setup.fenced is not None
-            with Consumer(later.address, "s", start="begin") as consumer:
+            with Consumer(later.address, "s", start="earliest") as consumer:
                 frame = consumer.next(PATIENCE_S)
                 assert frame is not None
                 assert "X" not in frame.payload.column(0).to_pylist()

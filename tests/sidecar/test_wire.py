@@ -92,7 +92,7 @@ def test_our_producer_that_lags_tells_what_it_adjusts_later_to_a_sidecar_that_re
         one.restart()
         lags.push(frame_of("adj((A,7),6,12,40) stable(50)"))
         assert lags.wait_durable(50)
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 50) == table_of("ins((A,7),6,40)")
 
 
@@ -128,7 +128,7 @@ def test_a_tail_of_many_frames_is_merged_frame_by_frame(tmp_path: Path) -> None:
         replies = caller.push(joined, *parts, said("ins((B,1),31,inf) stable(32)"))
         assert replies[0].attached.credits
         assert replies[-1].ack.sequence == 1  # the tail has none of its own
-        with Consumer(one.address, "s", start="begin") as consumer:
+        with Consumer(one.address, "s", start="earliest") as consumer:
             assert read_until(consumer, 32) == table_of(f"{rows(1, 31)} ins((B,1),31,inf)")
 
 

@@ -169,7 +169,7 @@ class _Demo:
         self._screen.say(
             f"the query runs: {REPLICAS} replicas of two plans, {MERGERS} mergers, and a subscriber"
         )
-        self._recording = Recording(self._job.subscribe(start="begin"), "the subscriber")
+        self._recording = Recording(self._job.subscribe(start="earliest"), "the subscriber")
         self._stack.callback(self._let_go)
 
     def _let_go(self) -> None:

@@ -30,7 +30,7 @@ def tail(
         bool, typer.Option("--final", help="Each event once, when nothing about it can change.")
     ] = False,
     start: Annotated[
-        str, typer.Option(metavar="WHERE", help="now, begin, a time, or a token.")
+        str, typer.Option(metavar="WHERE", help="now, earliest, a time, or a token.")
     ] = "now",
     columns: Annotated[
         str, typer.Option(metavar="A,B", help="Of the payload; all by default.")

@@ -51,7 +51,7 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
     with started(runtime_env=orders.runtime_env()), Feed(where / "flows") as feed:
         job = gl.launch(talkers(), journal=feed.path, dir=where / "talkers", replicas=2)
         wait_whole(job)
-        recording = follow(job, start="begin")
+        recording = follow(job, start="earliest")
         yield Struck(job, orders, recording)
         feed.stop()
         end(job)
