@@ -13,13 +13,20 @@ if TYPE_CHECKING:
     from gapless.chaos.stage import Stage
 
 
+TARGETS = {
+    "m": "merger, m*",
+    "r": "replica, r*",
+    "*": "replica, merger, r*, m*, root, *",
+}
+
+
 class ByOrder(Fault):
     """The hooks do something to messages, to the disk or to the clock."""
 
     lasts = 4.0
     parts = frozenset({"inside"})
     where: ClassVar[Literal["r", "m", "*"]] = "m"
-    """Which processes it is for, where the scenario does not say: one role's, or all."""
+    """Which processes it strikes, where the scenario does not say: one role's, or all."""
     _number: int
 
     @classmethod
@@ -31,9 +38,14 @@ class ByOrder(Fault):
         every = [f"{role}*" for role in roles]
         return (*slots, *every, *(["root", "*"] if cls.where == "*" else []))
 
+    @classmethod
+    def targets_in_words(cls) -> str:
+        """Slots of the roles that it is for, or all of a role with a star."""
+        return TARGETS[cls.where]
+
     @abstractmethod
     def order(self, who: str) -> Order:
-        """What they are to do."""
+        """What the hooks are told to do."""
 
     def inject(self, stage: Stage) -> Hit:
         """Gives the order."""
@@ -48,6 +60,6 @@ class ByOrder(Fault):
         stage.orders.take_back(self._number)
 
     def struck(self, stage: Stage) -> str | None:
-        """Whether it had anything to be done to."""
+        """Why it had no effect: no hook ever did it."""
         count = stage.orders.struck(self._number)
         return None if count else f"{self.name}: it was never done"

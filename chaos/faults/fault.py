@@ -83,7 +83,7 @@ class Fault:
     """Its settings with their defaults: numbers, whole ones where the default is."""
     limits: ClassVar[Mapping[str, tuple[float, float]]] = LIMITS
     parts: ClassVar[frozenset[Part]] = frozenset()
-    """What it needs a stage to have."""
+    """What the stage must have."""
     hits: ClassVar[Hits | None] = None
     """Of what it hits one; None of one that hits all, or what there is one of."""
     nodes_min: ClassVar[int] = 1
@@ -146,6 +146,11 @@ class Fault:
             return tuple(f"n{number}" for number in range(2, scenario.nodes + 1))
         count = scenario.replicas if cls.hits == "replica" else scenario.mergers
         return tuple(f"{cls.hits[0]}0.{number}" for number in range(count))
+
+    @classmethod
+    def targets_in_words(cls) -> str:
+        """What a scenario may name as its `target`, for people; empty where it may name none."""
+        return cls.hits or ""
 
     def setup(self, stage: Stage) -> None:
         """Before the job is launched: what has to be there by then (a small disk, say)."""

@@ -103,10 +103,23 @@ def test_all_faults_are_listed_with_their_settings(gapless: Gapless) -> None:
     assert [each["name"] for each in document] == list(FAULTS)
     (lose,) = [each for each in document if each["name"] == "lose frames"]
     assert (lose["settings"], lose["lasts"], lose["here"]) == ({"share": 0.2}, 4.0, True)
-    out = gapless("chaos", "list", "--faults").out
-    (line,) = [line for line in out.splitlines() if line.startswith("lose frames ")]
-    assert FAULTS["lose frames"].about in line
-    assert "share = 0.2" in out
+    assert lose["target"] == "merger, m*"
+
+
+def test_each_fault_is_told_with_its_target_its_length_and_its_settings(gapless: Gapless) -> None:
+    lines = gapless("chaos", "list", "--faults").out.splitlines()
+    width = max(map(len, FAULTS))
+    for name, kind in FAULTS.items():
+        at = lines.index(f"{name:<{width}} {kind.about}")
+        told = [
+            *([f"target: {kind.targets_in_words()}"] if kind.targets_in_words() else []),
+            *([] if kind.lasts is None else [f"lasts {kind.lasts:g} s"]),
+            *(f"{setting} = {value}" for setting, value in kind.settings.items()),
+        ]
+        if told:
+            assert lines[at + 1].strip() == ", ".join(told)
+    slow = lines[[line.startswith("slow disk") for line in lines].index(True) + 1]
+    assert slow.strip() == "target: replica, merger, r*, m*, root, *, lasts 4 s, ms = 200.0"
 
 
 @pytest.mark.usefixtures("without_kill_root")

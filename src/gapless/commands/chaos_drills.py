@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,7 +44,8 @@ Broken = Annotated[
 
 def listed(
     faults: Annotated[
-        bool, typer.Option("--faults", help="The faults instead, with their settings.")
+        bool,
+        typer.Option("--faults", help="The faults instead, with targets, lengths and settings."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,9 +59,19 @@ def listed(
     for each in document:
         mark = "" if each["here"] else f"  (not here: {each['why_not']})"
         console.print(f"{each['name']:<{width}} {each['about']}{mark}", markup=False)
-        details = each.get("faults") or [f"{k} = {v}" for k, v in each.get("settings", {}).items()]
+        details = each.get("faults") or _details(each)
         if details:
             console.print(f"{'':<{width}} {', '.join(details)}", style="dim", markup=False)
+
+
+def _details(fault: Mapping[str, Any]) -> list[str]:
+    """What a scenario may say of a fault, with the defaults."""
+    target, lasts = fault["target"], fault["lasts"]
+    return [
+        *([f"target: {target}"] if target else []),
+        *([] if lasts is None else [f"lasts {lasts:g} s"]),
+        *(f"{name} = {value}" for name, value in fault["settings"].items()),
+    ]
 
 
 def _scenario_list() -> list[dict[str, Any]]:
@@ -93,6 +104,7 @@ def _fault_list() -> list[dict[str, Any]]:
         {
             "name": name,
             "about": kind.about,
+            "target": kind.targets_in_words(),
             "lasts": kind.lasts,
             "settings": dict(kind.settings),
             "here": (why := kind.why_not()) is None,
