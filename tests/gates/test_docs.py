@@ -1,0 +1,50 @@
+"""The documents: each link leads somewhere, and the glossary has few words, each once, in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gates.repository import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+ENTRIES_MAX = 100
+"""Of the glossary: a newcomer reads it whole."""
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name behind `#`: the headings, as they are anchored on the web."""
+    heads = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def broken(page: Path) -> Iterator[str]:
+    """The links of a page that lead nowhere."""
+    for path, anchor in LINK.findall(FENCED.sub("", page.read_text("utf-8"))):
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield f"{path}#{anchor}" if anchor else path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_page_and_a_heading_that_are_there(page: Path) -> None:
+    assert list(broken(page)) == []
+
+
+def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A `b` c\n[x](page.md#a-b-c) [y](#a-b) [z](gone.md) [w](https://gone)\n")
+    assert list(broken(page)) == ["#a-b", "gone.md"]
+
+
+def test_the_glossary_has_few_words_each_once_and_in_order() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    words = re.findall(r"^- \*\*(.+?)\*\*: ", text, re.MULTILINE)
+    assert len(words) == text.count("\n- ")
+    assert 50 < len(words) <= ENTRIES_MAX
+    assert words == sorted(set(words), key=str.casefold)
