@@ -33,8 +33,8 @@ class Converges:
 
     name = "converge"
     promise = (
-        "After the last fault all output comes to its end, and everything that is desired runs, "
-        "attached and unsuspected: redundancy is back."
+        "After the last fault all output ends, and all that is desired runs, attached and "
+        "unsuspected."
     )
 
     def __init__(self) -> None:

@@ -36,8 +36,8 @@ class NothingPastACut:
 
     name = "cut"
     promise = (
-        "What a merger has delivered, or has held for durable, stays in its journal at that "
-        "place: nothing past a cut, and nothing that could be forgotten, is ever delivered."
+        "What a merger has delivered, or called durable, stays at its place in the journal; "
+        "nothing past a cut is ever delivered."
     )
 
     def __init__(self, journals: Journals) -> None:

@@ -35,7 +35,7 @@ class CompatibleWithInputs:
     """See the module."""
 
     name = "inputs"
-    promise = "At any moment a merger's durable output is compatible with all that it took in."
+    promise = "A merger's durable output is always compatible with all that it took in."
 
     def __init__(self, schema: StreamSchema, *, key: bool) -> None:
         self._schema = schema

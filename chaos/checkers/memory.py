@@ -43,7 +43,7 @@ class MemoryReturns:
 
     name = "memory"
     promise = (
-        "When all is over tails, mergers' state, windows, waiting questions, unwritten output and "
+        "In the end tails, mergers' state, windows, waiting questions, unwritten output and "
         "checkpoints are back at their level."
     )
 

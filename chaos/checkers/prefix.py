@@ -25,8 +25,8 @@ class Prefix:
 
     name = "prefix"
     promise = (
-        "At any moment, what a merger has made durable and what a subscriber holds can still be "
-        "continued to the table, and agrees with it in all that is settled."
+        "At any moment, what is durable and what a subscriber holds can still be continued to "
+        "the table, and agrees with it in all that is settled."
     )
 
     def __init__(self, tables: Tables, *, key: bool) -> None:

@@ -25,7 +25,7 @@ class NobodyGoesTooSoon:
     """See the module."""
 
     name = "redundancy"
-    promise = "No life is fenced off before a later one of its slot has begun to feed a merger."
+    promise = "No life is fenced before a later one of its slot has begun to feed a merger."
 
     def __init__(self, world: World) -> None:
         self._world = world

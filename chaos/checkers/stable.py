@@ -18,8 +18,8 @@ class StableNeverGoesBack:
 
     name = "stable"
     promise = (
-        "The stable of an output never goes back: not in a merger's journal, whoever writes it, "
-        "and not for a subscriber, however often it resumes."
+        "The stable of an output never goes back, whichever life writes it and however often "
+        "a subscriber resumes."
     )
 
     def __init__(self) -> None:

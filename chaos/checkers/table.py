@@ -38,8 +38,8 @@ class TableInTheEnd:
 
     name = "table"
     promise = (
-        "In the end what each subscriber holds, and what each merger's journal leads to, is the "
-        "table recomputed from scratch."
+        "In the end every subscriber and every merger's journal hold the table recomputed "
+        "from scratch."
     )
 
     def __init__(self, tables: Tables, journals: Journals) -> None:
