@@ -29,7 +29,7 @@ def actor_class(
     wrap = remote(
         num_cpus=0,
         max_restarts=max_restarts,
-        max_task_retries=0,  # a message is said again by whoever sent it, or by nobody
+        max_task_retries=0,  # a message is resent by its sender, or not at all
         concurrency_groups=dict(threads),
     )
     return wrap(type(of.__name__, (of,), {**grouped, "__module__": of.__module__}))

@@ -5,7 +5,7 @@
 
 How long a start takes is the machine's business: as long as some slot gets farther than it was, all
 is well. It is given up where nothing does for `STALL_S`, and at once where all slots that could
-answer have failed a few times in a row: what keeps their lives from starting would keep the next.
+answer have failed a few times: what keeps their lives from starting would keep others.
 """
 
 from __future__ import annotations

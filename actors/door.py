@@ -34,7 +34,7 @@ ASK_S = 40.0
 AGAIN_S = 0.1
 """Between two questions to a root that is away."""
 LOOK_S = 0.25
-"""Until a question that changes nothing is asked once more: a root that runs answers at once."""
+"""Until a question that changes nothing is repeated: a root that runs answers at once."""
 LOOKS_MAX = 8
 """Times that it is asked: two seconds, as long as Ray keeps a call to a root that has died."""
 

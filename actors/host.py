@@ -90,7 +90,7 @@ class Host:
         return self.about()
 
     def hear(self, *pieces: bytes) -> None:
-        """Takes messages for its life; who is none yet, or any more, drops them."""
+        """Takes messages for its life; they are dropped if this host has no life."""
         if self._shell is not None:
             self._shell.hear(joined(pieces))
 

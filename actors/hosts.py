@@ -38,7 +38,7 @@ TURN_S = 10.0
 """How long the making of spares waits for its turn: a spare is there within seconds, and who takes
 longer is on a node that hangs."""
 SPARES_FAILED_MAX = 5
-"""Spares of a node that could not be made, in a row, until they are tried more seldom."""
+"""Consecutive failures to make a node's spares until the retry interval grows."""
 FORGET_S = 60.0
 """Between two tries then: whatever a node lacks is not there sooner, and may be there at last."""
 

@@ -8,7 +8,7 @@ its owner has closed it or was killed, the keeper kills every process of every n
 cluster's directory. Should the keeper itself be killed, the kernel kills what it has started.
 
 Processes are told by a mark in their environment, which workers inherit. Ray's agents rename
-themselves, which writes over the begin of their environment: where a mark was, they count as what
+themselves, which overwrites the start of their environment: where a mark was, they count as what
 has started them. And as the keeper adopts orphans it also collects those whose parents have died,
 so that no zombie is left, and ends at the end whoever has neither mark nor parent.
 

@@ -28,7 +28,7 @@ SECONDS_MAX = 10**9
 
 
 def path_of(what: str, given: Any) -> Path:
-    """A path; raises `Misuse` where it is none."""
+    """A path; raises `Misuse` for anything else."""
     path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
         raise Misuse(f"{what}={given!r:.100}: a path, as a text or a pathlib.Path")
@@ -36,7 +36,7 @@ def path_of(what: str, given: Any) -> Path:
 
 
 def milliseconds(what: str, seconds: Any) -> int:
-    """A number of seconds; raises `Misuse` where it is none."""
+    """A number of seconds; raises `Misuse` for anything else."""
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not math.isfinite(seconds) or not 0 < seconds <= SECONDS_MAX:
         raise Misuse(f"{what} {seconds!r:.100}: a number of seconds above 0, to {SECONDS_MAX}")

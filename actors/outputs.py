@@ -7,7 +7,7 @@
 
 It reads the journals of the mergers and asks nobody, so it needs no Ray and runs no code of the
 job. Where the job is stopped nothing dies any more, so of each shard one journal is read: the one
-that the token is of, which goes on with the very next row, or the one that goes farthest. Else all
+that the token is of, which continues at the very next row, or the one that goes farthest. Else all
 are merged, as `Job.subscribe` does, and followed.
 """
 

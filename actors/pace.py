@@ -173,7 +173,7 @@ def _octave(rows: int) -> int:
 
 def _octaves(seen: deque[Push]) -> dict[int, Push]:
     """Of each octave of rows the push that took the median time: one that was disturbed, among
-    several, counts for nothing.
+    several, does not count.
     """
     pushes: dict[int, list[Push]] = {}
     for push in seen:

@@ -23,7 +23,7 @@ CALLS_MAX = 4
 """Calls to one process under way: a few round trips' worth. The rest gathers."""
 BOX_MESSAGES_MAX = 256
 """Messages that gather for one process. One that is stopped answers nothing for seconds, and all
-that matters is said again."""
+that matters is resent."""
 
 
 CALL_BYTES_MAX = 32 << 20

@@ -41,7 +41,7 @@ from gapless.protocol.envelope import decode_document, encode_document
 from gapless.protocol.errors import DecodeError, GaplessError, JobError
 
 REGISTER_MS = 5000
-"""Between two rounds of a replica: what is kept for nothing is a few seconds of rows; a replica
+"""Between two rounds of a replica: what is kept in vain is a few seconds of rows; a replica
 that joins has opened its sources within that."""
 SWEEP_MS = 30_000
 """Between two looks of the root for what is registered and needed by nobody."""

@@ -10,7 +10,7 @@
                '------|-------------------------------------'
                       '--> another pair has the job, or the job is gone: ends for good
 
-What lives say while a root begins waits for it, some of it; it is all said again. Who asks the one
+What lives say while a root begins waits for it, some of it; all of it is repeated. Who asks the one
 that stands by is told so (pair.py).
 """
 
@@ -50,7 +50,7 @@ AGAIN_S, AGAIN_S_MAX = 0.5, 5.0
 """Until a root that could not begin tries again; doubled from the first to the second. Room on a
 disk is made by people, and by retention, so soon enough for them."""
 GONE_MAX = 30
-"""Times in a row that there was no job in its directory: somebody has removed it."""
+"""Consecutive times that there was no job in its directory: it has been removed."""
 BEGIN_S = 30.0
 """How long a call waits for a root that begins: it asks the cluster who is there."""
 EARLY_MAX = 256

@@ -8,7 +8,7 @@ that Ray copies them once and pins nothing: a received frame lives in the receiv
 however long that keeps it.
 
 Whatever was damaged on its way is told by the checksum in front, before a byte of it is unpickled.
-It is dropped, as if it had been lost: all that matters is said again (`Intake`).
+It is dropped, as if it had been lost: all that matters is resent (`Intake`).
 
 Only processes of one cluster talk like this. Who may submit calls to a cluster may run code on it
 anyway (its token keeps others out), so pickle gives nobody more than Ray has given already.

@@ -2,7 +2,7 @@
 
     range 4, slide 2          buffer, in order        a window closes: its extent, aggregated anew
     rows at 3 1 2 5 | 6       1 2 3 5                 [0,4) = 1 2 3     then 1 is of no more use
-                              2 3 5 ...               [2,6) = 2 3 5     2 and 3 count once more
+                              2 3 5 ...               [2,6) = 2 3 5     2 and 3 count again
 
 It needs order, so rows wait until a stable says that none comes before them; then they stay until
 the last extent that they belong to has closed. At its end a window's extent is materialised and the

@@ -1,6 +1,6 @@
 """`prepare` beside Spark itself, and the memory that preparing and reading take.
 
-Both do the same work on the same Spark, by turns: read flows from Parquet, partition them by their
+Both do the same work on one Spark, alternately: read flows from Parquet, partition them by their
 source, sort each partition by time, write. Spark writes Parquet, `prepare` a journal, which then is
 ready for replicas. Starting Spark is apart, and each has run once before it counts.
 """

@@ -170,7 +170,7 @@ class Table:
 def _numbers(vs: Ints, rng: np.random.Generator) -> Ints:
     """An integer for each event; neighbours that share a start count on from the first of them.
 
-    So they differ, short of 402 gaps of 0 in a row, which no MaxGap above 0 ever draws.
+    So they differ, short of 402 consecutive gaps of 0, which no MaxGap above 0 ever draws.
     """
     drawn = rng.integers(0, NUMBER_MAX, len(vs), endpoint=True)
     place = np.arange(len(vs))

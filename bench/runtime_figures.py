@@ -1,7 +1,7 @@
 """The paper's figures 7 to 9 (section VI-E): what several plans are for, besides surviving.
 
     fig. 7   four bursty inputs: each stalls and catches up, the output follows whoever does not
-    fig. 8   three inputs, congested by turns: the output goes on while one of them does
+    fig. 8   three inputs, congested in turn: the output goes on while one of them does
     fig. 9   two plans of one query, each dear where the other is cheap: the output follows the
              cheap one; with feedback the other leaves out what is settled, and is there in time
 
@@ -59,7 +59,7 @@ STALL_SHARES = (0.003, 0.005)
 """Of the elements after which a bursty input stalls: drawn for each input between these."""
 STALL_MS, STALL_DEVIATION_MS = 20.0, 5.0
 FRAME_ROWS = 5
-"""A frame for a millisecond: a merger is told of stalls as they are."""
+"""A frame for a millisecond: a merger hears of stalls as they are."""
 CONGESTED_S = (((4.0, 8.0),), ((10.0, 14.0), (17.5, 18.5)), ((16.0, 20.0),))
 """Of each input, when; for a second two of the three are."""
 CONGESTED_MS, CONGESTED_DEVIATION_MS = 0.5, 0.1

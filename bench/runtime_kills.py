@@ -12,7 +12,7 @@
 
 Before the first strike each job runs undisturbed; the bar of the pauses comes of the longest one
 then. Strikes of a kind follow each other as soon as the job is whole again and has new spares;
-those in a row, at one slot, every two seconds. Whoever is struck gets SIGKILL, or SIGSTOP, from
+those in succession, at one slot, every two seconds. The victim gets SIGKILL, or SIGSTOP, from
 here, without any word to the job before.
 """
 
@@ -46,7 +46,7 @@ WHOLE_S, STOPPED_S, ROOT_S, NODE_S = 1.5, 2.0, 2.5, 3.0
 adopting, and of being whole again after a node's loss.
 """
 EVERY_S = 2.0
-"""Between two strikes in a row, where the job is whole again by then; else as soon as it is."""
+"""Between two successive strikes, where the job is whole again by then; else as soon as it is."""
 FULL = "full redundancy"
 ONE_IN = 100
 

@@ -3,7 +3,7 @@
     filter   append done ---- read, filtered, merged, synced, delivered ----> the row's result
     W1       append done of the batch that ends the wait for late rows ------> the window's results
 
-The filter's results wait for nothing, so that is the runtime's own latency. A window's results wait
+The filter's results do not wait, so that is the runtime's own latency. A window's results wait
 for its end and for the rows that may be late, five seconds of event time. That wait is set apart:
 the clock starts when the journal promises that the window is complete. What of W1 comes then is
 thousands of rows at once, so computing, merging and writing all of those is in its figure.

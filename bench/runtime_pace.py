@@ -1,4 +1,4 @@
-"""The pace of a plan that costs by call: what a replica makes of it, and of a stop in its midst.
+"""The pace of a plan that costs by call: what a replica makes of it, and of a stop half-way.
 
     a frame of n rows costs     call + n * 1 us        a model that answers a batch, say
     best rate                   the most rows at once: a frame of a journal's reader

@@ -180,7 +180,7 @@ PACE = 100.0
 """Frames a second while something is killed: a pause is seen to ten milliseconds."""
 SECONDS = 6
 STRIKE_S = 2.0
-"""From the begin of a feed to the strike."""
+"""From the beginning of a feed to the strike."""
 
 
 def _struck(

@@ -74,7 +74,7 @@ class Sidecar:
         raise JobError(f"the sidecar has not begun within {START_S:g} s")
 
     def launch(self) -> None:
-        """Starts it, and waits for nothing."""
+        """Starts it, and does not wait."""
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-c", "from gapless.cli import main; main()", "sidecar"),

@@ -52,7 +52,7 @@ class Feed:
     name: str = "a"
     encoding: str = "arrow"
     struck_s: float = 0.0
-    """When something is killed, from the begin on: a pause is looked for from there."""
+    """When something is killed, from the beginning on: pauses are looked for from there."""
 
     def argument(self, role: str, **more: Any) -> str:
         """For a process of its own."""

@@ -172,7 +172,7 @@ def _chosen(
 
 
 def _timeline(faults: Faults) -> tuple[Planned, ...]:
-    """Faults with their times. Raises `Misuse` where one is none."""
+    """Faults with their times. Raises `Misuse` for an unknown one."""
     there = f"there are: {', '.join(FAULTS)}"
     if isinstance(faults, str) or not faults:
         raise Misuse(f"faults={faults!r}: a list with one at least; {there}")

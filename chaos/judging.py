@@ -196,7 +196,7 @@ def _held_by(recording: Recording, run: _Run, findings: list[Finding]) -> Compar
         findings.append(Finding("stream", Verdict.BROKEN, why))
         return None
     since = BEGIN if recording.since is None else recording.since
-    if kept and recording.since is None:  # "now": wherever that was, it is told of all from there
+    if kept and recording.since is None:  # "now": wherever that was, it gets all from there
         first = kept[0]
         at = first.frame.stable if is_final else first.since
         since = BEGIN if at is None else at

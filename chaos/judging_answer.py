@@ -5,7 +5,7 @@
                             lost 1: B [3,12)     contradicting 1: B [3,15)     C is not due yet
 
 The answer is computed by one instance of the plan that the job is to run, without replicas, merging
-or restarts, over the sources' journals read once from begin to end; what has been trimmed from
+or restarts, over the sources' journals read once from beginning to end; what has been trimmed from
 those can not be judged any more. A later end of a source changes nothing that is settled, so the
 comparison is right while the job runs.
 

@@ -42,7 +42,7 @@ class Written:
     rows: int = 0
     """That were read; trimmed ones are not there any more."""
     since: int = BEGIN
-    """It tells of every event with `ve` from here on."""
+    """It has every event with `ve` from here on."""
     stable: int = BEGIN
     """The last one."""
     held: Frame | None = None

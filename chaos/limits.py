@@ -27,7 +27,7 @@ from typing import Any, Self
 LIMITED_SHARE = 0.5
 """Of the runs, those that draw limits: what happens far from any bound is tried in the others."""
 DRAWN_MAX = 6
-"""Limits that a run draws at most: one is seldom reached because of another."""
+"""Limits that a run draws at most: one rarely hides another."""
 
 
 @dataclass(frozen=True, slots=True)

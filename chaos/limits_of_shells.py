@@ -152,7 +152,7 @@ NO_TEST_CAN: Mapping[str, str] = {
     "actors.asking.BOOK_MS": "a beat: how often something is looked at",
     "actors.asking.CONNECTED_MS": "a beat: how often something is looked at",
     "actors.cluster.OBJECT_STORE_BYTES": "memory that Ray is given: what is beyond it is Ray's",
-    "actors.feed.LATER_MS": "a time that never comes: who asks is answered or told of a death",
+    "actors.feed.LATER_MS": "a time that never comes: who asks is answered or hears of a death",
     "actors.feed.POLL_MS": "a beat: how often something is looked at",
     "actors.local_nodes.OBJECT_STORE_BYTES": "memory that Ray is given: what is beyond it is Ray's",
     "actors.pump.TICK_MS": "a beat: how often something is looked at",
@@ -176,7 +176,7 @@ NO_TEST_CAN: Mapping[str, str] = {
     "sidecar.pushing.TRANSPORT_MS": "a time that never comes: a call that ends says so",
     "sidecar.server.HEADER_BYTES_MAX": "a setting of gRPC, which keeps to it",
     "sidecar.server.PINGS_MIN_MS": "a setting of gRPC, which keeps to it",
-    "sidecar.serving.BEAT_MS_MAX": "a beat: how often subscribers ask, at most so seldom",
+    "sidecar.serving.BEAT_MS_MAX": "a beat: the longest interval at which subscribers ask",
     "sidecar.serving.LOST_MS": "a beat: how often it is asked again",
     "sidecar.stream.TICK_MS": "a beat: how often machines hear the time",
 }

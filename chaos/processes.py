@@ -248,7 +248,7 @@ class ReplicaProcess(Process):
         }
 
     def start(self) -> None:
-        """Also tells of the hold that it begins with, if it does."""
+        """Also reports the hold that it begins with, if any."""
         if self.machine.held_at < INF:
             self.world.say(Obeyed(self.life, self.life.incarnation.term, "Hold"))
         super().start()
@@ -264,7 +264,7 @@ class ReplicaProcess(Process):
             say(Assigned(self.life, self._mergers))
         if machine.is_joining:
             return
-        if self._tail is not machine.tail:  # it may begin once more, from another origin
+        if self._tail is not machine.tail:  # it may begin again, from another origin
             self._tail = machine.tail
             self._since = machine.tail.since
             self._wanted = machine.forwarded

@@ -289,7 +289,7 @@ def loaded(name_or_path: str) -> Scenario:
 
 
 def parsed(name: str, text: str) -> Scenario:
-    """A scenario from its text. Raises `Misuse` where it is none, with what there is instead. What
+    """A scenario from its text. Raises `Misuse` where it is bad, with what there is instead. What
     it says may still not be: `check` it.
     """
     try:

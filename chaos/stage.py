@@ -1,4 +1,4 @@
-"""A stage: where a scenario plays. A cluster of its own, rows that come, a job, and who looks on.
+"""A stage: where a scenario plays. A cluster of its own, rows that come, a job, and an observer.
 
     with Stage(scenario, faults) as stage:      janitor, switch, nodes, rows, job, recordings
         stage.wait_whole(30)                    every replica and merger runs and takes part
@@ -174,7 +174,7 @@ class Stage:
 
     def pick_node(self, fault: Fault) -> str:
         """The node that a fault hits: the scenario's, or one that is drawn; never the head, which
-        has the cluster's directory and the one who looks on.
+        has the cluster's directory and the observer.
         """
         if fault.planned.target is not None:
             return fault.planned.target
@@ -302,7 +302,7 @@ class Stage:
         mergers: Sequence[int] | None = None,
         through: Callable[[Output], Output] = lambda output: output,
     ) -> Recording:
-        """Records a new subscription from the begin; returns once it has begun. `through` may put
+        """Records a new subscription from the start; returns once it has begun. `through` may put
         something between: a program that is slow, say.
         """
         subscription = self.job.subscribe(deliver, "earliest", mergers=mergers)

@@ -147,7 +147,7 @@ class SimulatedDisk:
             raise FileExistsError(errno.EEXIST, "there is such a file", name)
 
     def unlink(self, name: str) -> None:
-        """Takes a name away; nothing happens where it is none."""
+        """Takes a name away; nothing happens where it does not exist."""
         if self.before_write is not None:
             self.before_write()
         if name in self._files:

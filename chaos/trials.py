@@ -330,7 +330,7 @@ def draw_table(rng: random.Random, case: TrialCase, key: bool) -> Tdb:
 def draw_telling(rng: random.Random, case: TrialCase, join_at: int | None) -> Telling:
     """A way of telling that a case may be fed."""
     if case == "auto":
-        case = rng.choice(("r0", "r2", "r2", "r3"))  # seldom r3, so that r2 lasts for a while
+        case = rng.choice(("r0", "r2", "r2", "r3"))  # rarely r3, so that r2 lasts for a while
     if case in ("r3", "r4"):
         return random_telling(rng, join_at)
     return Telling(

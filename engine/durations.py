@@ -36,7 +36,7 @@ _SPOKEN = ("d", "h", "min", "s", "ms", "us", "ns")  # the largest that divides i
 
 
 def ticks(value: Duration, unit: str, what: str = "duration", least: int = 0) -> int:
-    """The duration as a count of `unit` (s, ms, us or ns); raises `Misuse` where it is none.
+    """The duration as a count of `unit` (s, ms, us or ns); raises `Misuse` where it is invalid.
 
     `what` names it in errors; less than `least` and as much as INF are refused.
     """

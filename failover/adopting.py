@@ -38,7 +38,7 @@ class Named(NamedTuple):
 
 
 def named(slot: str) -> Named | None:
-    """The parts of a slot's name; None where it is none."""
+    """The parts of a slot's name; None where it is not one."""
     match = SLOT_NAME.fullmatch(slot)
     if match is None:
         return None

@@ -10,7 +10,7 @@
 
 One that cannot catch up, because what it lacks is in no journal any more, costs the frames that are
 sent to it, and those for a bounded time: without progress it is unassigned, and tried again ever
-more seldom. The last awaited merger is never taken away, however long it is gone: without it the
+less often. The last awaited merger is never taken away, however long it is gone: without it the
 output would have a gap.
 """
 

@@ -17,7 +17,7 @@ that speaks may act and is not behind.
                                           reading -- bad content --> given up
 
 A read that is under way is waited for before the journal is closed: what it brings would else be
-the begin of the next backfill, told twice.
+the beginning of the next backfill, told twice.
 """
 
 from __future__ import annotations

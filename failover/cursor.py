@@ -29,7 +29,7 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 SLOWER_MAX = 4
-"""A silent merger is asked this many times more seldom in the end, and no more: its new life has
+"""A silent merger's retry interval grows up to this many times, no further: its new life has
 forgotten the question, and the output goes on only once it is asked again.
 """
 
@@ -199,7 +199,7 @@ class Cursor:
         return frame
 
     def begin(self, event: Opened) -> None:
-        """Goes on behind a reset. Raises where that is none: inserts with `ve >= since`."""
+        """Goes on behind a reset. Raises where that is malformed: inserts with `ve >= since`."""
         frame, since = event.frame, event.since
         self.check(frame)
         stable = BEGIN if frame.stable is None else frame.stable

@@ -151,7 +151,7 @@ class Cutover:
         """What follows from how things are: called with each tick, at least.
 
         After the call that commits, or gives up, the supervisor does with its slots what has been
-        sent: after a commit each new life is the one of its slot, else it is none any more.
+        sent: after a commit each new life is its slot's current one, else it is over.
         """
         if self.state in ("joining", "holding"):
             problem = self._problem(shards, now)

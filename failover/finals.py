@@ -84,7 +84,7 @@ class Finals:
         return mask
 
     def was_given(self, table: Frame, since: int) -> Mask:
-        """Which events of a table have been given by whoever was told of `since`."""
+        """Which events of a table have been given to a subscriber that had `since`."""
         return self.is_final(table.vs, table.ve, since)
 
     def __len__(self) -> int:

@@ -190,7 +190,7 @@ class Hearing(Fleet):
 
     def _give_up_odd(self, slot: Slot, now: int) -> None:
         """Each life of the slot was the odd one: it is what it runs."""
-        reason = f"it {DIVERGES}: {slot.oddities.failures} lives in a row were the odd one"
+        reason = f"it {DIVERGES}: {slot.oddities.failures} consecutive lives were the odd one"
         for known in list(slot.lives()):
             self._dismiss(known, reason, now, by_force=True)
         slot.successor = None
@@ -331,7 +331,7 @@ class Hearing(Fleet):
             slot.take_over()
         elif slot.backoff.is_spent and self._may_give_up(slot):
             slot.give_up(reason)
-            what = f"{slot.name} failed {slot.backoff.failures} times in a row: {reason}"
+            what = f"{slot.name} failed {slot.backoff.failures} consecutive times: {reason}"
             self._effects.append(Alarm(f"{what}. Scale or switch the job to have it tried again"))
 
     def _may_give_up(self, slot: Slot) -> bool:

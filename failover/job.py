@@ -13,7 +13,7 @@ roots only one can write what is desired next:
     old root (term 3)    knows 0000000006                 writes 0000000007: it is taken -> Fenced
     new root (term 4)    takes term 4, writes what it read as 0000000007, its own
 
-A root that resumes says again, under its own term, what it has read. What the one before wrote was
+A root that resumes writes again, under its term, what it has read. What the one before wrote was
 either there to be read, or can never be written any more.
 """
 
@@ -204,7 +204,7 @@ class Job:
         return self._term is not None and numbers(self._disk, "terms")[-1:] != [self._term]
 
     def _take_over(self, term: int) -> Desired:
-        """The desired state, said again under this term."""
+        """The desired state, written again under this term."""
         for _ in range(TRIES_MAX):
             desired = self._newest()
             try:

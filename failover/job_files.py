@@ -85,7 +85,7 @@ class Where:
     host: str
     pid: int
     pair: str = ""
-    """Of the actors that are the job's root by turns; each launch and each resume has a new one."""
+    """Of the actors that are the job's root in turn; each launch and each resume has a new one."""
 
 
 # -- documents ------------------------------------------------------------------------------------

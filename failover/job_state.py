@@ -43,7 +43,7 @@ class SlotState:
     qualified_ms: int = -1
     """How soon, since it was started, the output could go on with it; -1 while it cannot."""
     failures: int = 0
-    """Of its lives, in a row: see backoff.py."""
+    """Of its lives, consecutively: see backoff.py."""
     last_failure: str = ""
     """Why its last life ended; empty where none has."""
     heard_ms: int = -1
@@ -123,7 +123,7 @@ class JobState:
     ended_because: str = ""
     """Why it ends, or has ended; empty while it runs."""
     samples: tuple[Divergence, ...] = ()
-    """The newest divergences that each merger has told of."""
+    """The newest divergences that each merger has reported."""
     best: tuple[int, ...] = ()
     """By shard, the farthest stable that any replica has promised."""
     awaited: tuple[tuple[str, ...], ...] = ()

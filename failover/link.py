@@ -7,7 +7,7 @@
 
 Sequence numbers count what was sent in this session; 0 is the attach, with the tail, or with the
 first part of one that is too large for a message: the other parts follow as 1, 2, ... under the
-same credits. What is not acked is sent again after silence, all of it and ever more seldom; in
+same credits. What is not acked is resent after silence, all of it and ever less often; in
 between an empty frame asks whether the session is still there, so that a merger which comes back
 late is found as soon as one that comes back early. Window and parts hold their own references: what
 the tail drops or folds stays here until the merger has it.
@@ -47,9 +47,9 @@ LINK = Lifecycle(
 CREDITS = 8
 """Frames sent and not acked: some round trips' worth, so that the path stays busy."""
 DOUBLINGS_MAX = 3
-"""Of the time until all is said again, and until a refused link attaches again: up to 8 times."""
+"""Of the time until all is resent, and until a refused link attaches again: up to 8 times."""
 SMALL_ROWS_MAX = 16_384
-"""An attach of so few rows costs little: until it is acked it is said again without such patience,
+"""An attach of so few rows costs little: until it is acked it is resent without such patience,
 as the merger may just have started, and nothing else asks for its session."""
 PROBE_HEARTBEATS = 2
 """An idle link asks after so many heartbeats: a merger that restarted gets its inputs back about as
@@ -232,7 +232,7 @@ class Link:
         return [Send(self.merger, message) for message in self.window]
 
     def ask(self, nothing: Frame, now: int) -> list[Effect]:
-        """Whether the session is still there, where what was sent waits to be said again: with a
+        """Whether the session is still there, where what was sent waits to be resent: with a
         number that the merger has, which it answers and drops, or else with the first frame.
         """
         waits = self.state == OPEN and self.window and self._silences

@@ -153,7 +153,7 @@ class Merging(ShardStream):
         return Token("", 0, 0, self.stable)
 
     def resume(self, token: Token) -> None:
-        """Only from the begin: every cursor is at offset 0 of its journal."""
+        """Only from the beginning: every cursor is at offset 0 of its journal."""
         if token.offset or token.stable > BEGIN:
             raise Bug(f"a merged stream cannot go on at {token}")
         self.has_begun = True

@@ -7,7 +7,7 @@ Nearly all subscribers are at the end of the output, and nearly all that is aske
 written: decoding it from the journal again costs more than merging it. What is here was synced, and
 nobody had taken the journal over then, so it lies before every cut, as what a reader finds does.
 
-While nothing has been forgotten, the table at the begin and the rows since give any later table.
+While nothing has been forgotten, the first table and the rows since give any later table.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Rejoining:
 
     def forwards(self, t: int, forwarded: int, stable: int) -> None:
         """Feedback takes it to t from `forwarded`; its plan is stable up to `stable`."""
-        if stable > BEGIN and t < INF:  # before the begin and behind the end is no time
+        if stable > BEGIN and t < INF:  # before the start and behind the end is no time
             self._jumped += max(0, t - max(stable, forwarded))
 
     @property

@@ -32,7 +32,7 @@ def is_needed(slot: Slot, desired: Desired) -> bool:
 
 
 def is_doubted(slot: Slot, desired: Desired) -> bool:
-    """Whether its current life is replaced for nothing but what a busy machine makes of any life:
+    """Whether its current life is replaced only for what a busy machine makes of any life:
     a ration holds that. A plan that people do not want any more is replaced beyond all rations.
     """
     current = slot.current

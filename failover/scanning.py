@@ -118,7 +118,7 @@ def from_base(
     disk: Disk, schema: StreamSchema, since: int, bases_max: int | None = None
 ) -> tuple[Frame | None, Reader]:
     """The newest base that has every event with `ve >= since`, and a reader of what follows;
-    without one, a reader from the begin. `bases_max`: of the oldest bases so many are looked at.
+    without one, a reader from the start. `bases_max`: of the oldest bases so many are looked at.
 
     Raises `Trimmed` where what is left does not go back so far.
     """

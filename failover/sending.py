@@ -172,7 +172,7 @@ class Sending:
         return self.tail.put_out - min([self.links[merger].taken for merger in self.awaited])
 
     def _is_full(self, rows_max: int) -> bool:
-        """Whether too much waits for a merger. What lives counts for nothing: a tail is as large as
+        """Whether too much waits for a merger. What lives does not count: a tail is as large as
         the answer is. Nor does what was put out and has ended: that is folded away.
         """
         return len(self.tail) >= rows_max and self.pending_rows >= rows_max

@@ -263,7 +263,7 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class Shard:
-    """The slots of one shard, and what its replicas are told of its mergers."""
+    """The slots of one shard, and what its replicas are told about its mergers."""
 
     number: int
     version: int

@@ -7,7 +7,7 @@
 All it knows of time is what the journals say; it never waits.
 
 Retention takes leading rows of a partition away. A reader that goes on at a position is told so by
-the journal. One that begins at the begin is not: it would read what is left, and answer for that.
+the journal. One that begins at the start is not: it would read what is left, and answer for that.
 
     a job began here |  trimmed since  | since |    right: what went is of no more use
     a job began here |  trimmed since    since      refused: rows that were counted then are missing

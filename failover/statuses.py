@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gapless.failover.messages import Life
 
 SAMPLES_MAX = 5
-"""Divergences that a merger tells of, the newest: a person needs one, and some to compare."""
+"""Divergences that a merger reports, the newest: a person needs one, and some to compare."""
 TEXT_CHARS_MAX = 500
-"""Of the text of one: payloads may be long, and a status is said again and again."""
+"""Of the text of one: payloads may be long, and a status is repeated again and again."""
 
 
 class Divergence(NamedTuple):

@@ -6,7 +6,7 @@
              all assigned mergers have closed --> as stop
 
 A merger must not close before: one that has just restarted has nothing to wait for, and would close
-an output that lacks the end. While it drains, the job is supervised as ever: what dies then is
+an output that lacks the end. While it drains, the job is supervised as before: what dies then is
 started again, and told to drain.
 """
 
@@ -32,7 +32,7 @@ ENDING = Lifecycle(
 
 
 def drain_orders(shard: Shard, term: int, now: int, timing: Timing) -> Iterator[Effect]:
-    """Who is to drain now; said again after a while to whoever has not done it."""
+    """Which lives are to drain now; repeated after a while to those that have not."""
     for known in shard.running():
         if known.replica is not None and not known.replica.is_drained:
             yield from _ask(known, term, now, timing)

@@ -6,7 +6,7 @@
 
 Any of these is a sign, and holds for a while. As long as one holds nobody is suspected for being
 slow, unless it has been silent for `hang_max_ms`: replacing what is slow makes all slower. What is
-dead is said to be dead by others, and is replaced as ever.
+dead is said to be dead by others, and is replaced as usual.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOGETHER_MIN = 2
 TOGETHER_OF_FOUR = 3
 """Of four lives, so many are nearly all: a node that hangs has fewer where there are others."""
 LATE_TICKS = 3
-"""Own ticks that come so many times as seldom as they can are late."""
+"""Own ticks are late if they come at so many times their interval."""
 CALM_HANGS = 2
 """How long a sign holds, in `hang_ms`: by then who was late has spoken, or is late again."""
 ALARM_HANGS = 4

@@ -1,4 +1,4 @@
-"""The supervisor: makes what runs be what is desired, and lowers redundancy for nothing.
+"""The supervisor reconciles what runs with what is desired, and never gives up redundancy early.
 
     what is heard       hearing.py       what is done, on each tick        tending.py
     ReplicaStatus, MergerStatus          what is silent or lags is suspected    suspecting.py
@@ -190,7 +190,7 @@ class Supervisor(Tending):
             slot.try_again()
 
     def _end(self, change: Stop, desired: Desired, reason: str, now: int) -> None:
-        """Begins with the end of the job, or goes on with it in another way."""
+        """Begins to end the job, or ends it in another way."""
         if self.cutover is not None:
             self._effects += self.cutover.give_up(self._views(), "the job is to end", now)
             self._follow_cutover(now)

@@ -205,7 +205,7 @@ class Tending(Hearing):
 
     def _may_start(self, shard: Shard, slot: Slot, now: int) -> bool:
         """A replica waits until the mergers have said what is durable: else it would have to read
-        all from the begin. But not for ever, as a merger may not come back.
+        all from the beginning. But not for ever, as a merger may not come back.
         """
         return (
             self.term == FIRST_TERM

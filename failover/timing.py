@@ -110,7 +110,7 @@ class Timing:
 
 
 def changed(timing: Timing, changes: Mapping[str, Any]) -> Timing:
-    """These waits, but for some, by name. Raises `Misuse` for names that there are not."""
+    """These waits with some changed, by name. Raises `Misuse` for unknown names."""
     names = [field.name for field in fields(Timing)]
     if unknown := sorted(str(name) for name in changes.keys() - set(names)):
         raise Misuse(f"timing: there is no {unknown[0]}; there are {', '.join(names)}")

@@ -20,7 +20,7 @@ from tests.gapless.doors import DOORS, ODD, SCHEMA, Row, comparable, csv_file, e
 from tests.gapless.doors import through as came_through
 
 LINES_MAX = 60
-"""Of one input: each is parsed once more alone."""
+"""Of one input: each is parsed again alone."""
 INGEST_EVERY = 16
 """One input of so many goes into journals as well, which takes ten times as long."""
 HEADER = Block(",".join(SCHEMA.names).encode() + b"\n", 1)

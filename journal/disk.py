@@ -36,7 +36,7 @@ HOLDER_BYTES_MAX = 200
 """Of what a lock's file says of its holder: a name, a host and a process, in one sentence."""
 ENTERED_MAX = 1024
 """Names of which is kept that their directories were synced: those in use are few, and of one that
-was forgotten they are synced once more."""
+was forgotten they are synced again."""
 
 
 class Mapped:
@@ -121,7 +121,7 @@ class Disk(Protocol):
         """
 
     def unlink(self, name: str) -> None:
-        """Takes a name away; nothing happens where it is none."""
+        """Takes a name away; nothing happens where it does not exist."""
 
     def list(self, folder: str) -> list[str]:
         """The names in a folder, in order, without the folder; none where it does not exist."""
@@ -340,7 +340,7 @@ class LocalDisk:
         _link(self._root / source, path)
 
     def unlink(self, name: str) -> None:
-        """Takes a name away; nothing happens where it is none."""
+        """Takes a name away; nothing happens where it does not exist."""
         self.close(name)
         self._entered.discard(name)
         (self._root / name).unlink(missing_ok=True)

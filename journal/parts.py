@@ -36,7 +36,7 @@ class Parts:
 
     @staticmethod
     def of(facts: pa.RecordBatch) -> Parts:
-        """The parts that facts tell of."""
+        """The parts that facts name."""
         has_rows = facts.column("rows").to_numpy() > 0
         facts = facts.filter(pa.array(has_rows))
         names = ("commit", "partition", "first", "rows", "largest", "bytes")

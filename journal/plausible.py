@@ -34,7 +34,7 @@ from gapless.protocol.frame import Times
 TIME_MAX = INF - 2
 """The last time of a row: its lifetime ends one later, before INF."""
 WITNESSES_MAX = 1_000
-"""Rows in a row that are asked for the widest gap. More than a device with a wrong clock sends
+"""Consecutive rows that are asked for the widest gap. More than a device with a wrong clock sends
 while no other says anything; few enough that a journal which began with a row of 1970 is lost
 for so many rows, and not for good."""
 DOUBTED_MAX = 16

@@ -125,7 +125,7 @@ class Reader:
         elif start not in ("earliest", "base"):
             raise Misuse(f'start {start!r}: "earliest", "end", "base", or a position')
         elif start == "base" or (not self.layout.has_rows and any(self._commits.head.first)):
-            self._begin_at_base()  # of trimmed frames the base is the begin
+            self._begin_at_base()  # of trimmed frames the base is the beginning
 
     def _begin_at(self, position: Position) -> None:
         if sorted(position) != self._wanted:
@@ -331,7 +331,7 @@ class Reader:
             return piece
         if piece.offset > read:
             raise JournalError(
-                f"{self._disk}: partition {piece.partition} goes on with row {piece.offset} after "
+                f"{self._disk}: partition {piece.partition} continues at row {piece.offset} after "
                 f"row {read - 1}; {ADVICE}"
             )
         rows = max(0, piece.offset + size - read)

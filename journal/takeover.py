@@ -1,6 +1,6 @@
 """Becoming the writer: fence off whoever was, find where it ended, and commit that cut.
 
-    | record | record | reco              a torn end, which nobody was told of: cut off
+    | record | record | reco              a torn end, which no reader has seen: cut off
     | record | reco        ^              the live end says that it was read: JournalError
     | record | ###### | record |          a record behind one that does not read: JournalError
 
@@ -8,7 +8,7 @@ A torn end is what a crash leaves of the last append, or of the last few where t
 yet. What lay before the live end is more than that. The live end itself is not synced, though, and
 a crash may take it: so a record that does not read, with one of the same writer behind it, is
 damage as well. A file system that kept a later page of unsynced bytes and lost an earlier one has
-left the same, and nobody was told of those rows; what is right then a person says, with
+left the same, and no reader has seen those rows; what is right then a person says, with
 `accept_loss`.
 """
 
@@ -111,7 +111,7 @@ def _make_safe(disk: Disk, tally: Tally) -> None:
 
 
 def _was_said(commits: Commits, end: int) -> bool:
-    """Whether a reader may have seen, or somebody been told of, what lies behind `end`."""
+    """Whether a reader may have seen, or a writer called durable, what lies behind `end`."""
     head = commits.head
     shown = read_live_end(commits.disk, head.epoch)
     if shown is not None and shown.number > head.live:

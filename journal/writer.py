@@ -12,7 +12,7 @@ When `append` returns, the batch is in the journal, and survives this process ("
 machine ("machine"). When it raises, the batch is not there, but for two cases: `Fenced` says that
 whoever took over has maybe found it, and `JournalError` that the disk has failed while it was made
 safe. Then the journal, opened anew, says by `batches` whether it is in. That counts all batches,
-also those of writers before: a producer that cuts its rows in the same way each time goes on with
+also those of writers before: a producer that cuts its rows in the same way each time resumes with
 batch `batches` after a restart, and has every row in the journal exactly once.
 """
 

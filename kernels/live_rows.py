@@ -8,7 +8,7 @@
     rows.rows(ids), rows.lives(ids)               the columns back; their keys and lifetimes
     rows.set_ends(ids, ve), rows.release(ids)
 
-A key is an id of a `KeyTable`; a negative one asks for nothing. Rows are not compared: two equal
+A key is an id of a `KeyTable`; a negative one asks for no row. Rows are not compared: two equal
 ones are two, which is what makes this cheaper than a table and `Chains`. Answers come in the order
 of what was asked, and for one key in the order in which its rows were added.
 

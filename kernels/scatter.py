@@ -10,7 +10,7 @@ are in their Arrow column: nothing is converted first.
 
 - **Sums of integers are exact.** `add_at` and `square_at` stay in int64 as long as that holds
   every sum on the way, and say False, with nothing changed, where it does not. The caller then
-  widens to sums of three words (`widen`) and goes on with `add_wide_at`: 192 bits hold 2^63 squares
+  widens to sums of three words (`widen`) and continues by `add_wide_at`: 192 bits hold 2^63 squares
   of uint64. So whether a sum fits in int64 is judged when somebody asks for it, and the order of
   rows, which decides what is seen on the way, does not show.
 - **Smallest and largest** are kept as keys: an int64 that is ordered as the values are, for floats

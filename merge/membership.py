@@ -22,7 +22,7 @@ from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import GaplessError, Misuse
 
 REASONS_MAX = 1024
-"""Inputs that have left and are still told of, the latest; a replica may come and go for years."""
+"""Inputs that have left and are still reported, the latest; a replica may come and go for years."""
 INPUTS_MAX = 1024
 """Inputs attached at once. Each costs a column of live keys; replicas are counted in ones."""
 

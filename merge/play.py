@@ -8,7 +8,7 @@
 
 An input that is detached for bad content is out until the script attaches it anew; what it goes on
 saying is skipped, and everybody else goes on. A merger counts its inputs and a script names them;
-what is told of them here has their names. The check is that of `compatible.py`. It needs every
+what is said about them here has their names. The check is that of `compatible.py`. It needs every
 table of every input, kept whole, so it costs time and memory that merging does not.
 """
 

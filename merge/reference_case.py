@@ -1,6 +1,6 @@
 """The slow twin's cases: what they have in common, and the three that take inserts in order.
 
-A case is told of every element and gives the elements that go out. `reference.py` has the rest.
+A case gets every element and gives the elements that go out. `reference.py` has the rest.
 """
 
 from __future__ import annotations

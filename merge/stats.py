@@ -1,4 +1,4 @@
-"""What a merger tells of itself: who sends, who leads, what went out."""
+"""What a merger reports about itself: who sends, who leads, what went out."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     ins(A,6,9)  adj(A,6,9,20)  adj(B,2,5,7)  adj(B,2,7,8)      the frame
     A [6,-) -> [6,20)          B [2,5) -> [2,8)                 what it changes
 
-A frame may tell of one event several times. Which ends of a (vs, payload) it takes away and which
+A frame may name one event several times. Which ends of a (vs, payload) it takes away and which
 it adds is a sum, so its steps need not be followed: what is left over is paired, the i-th end lost
 with the i-th gained; ends gained alone are new events, ends lost alone are removed ones. A frame
 of inserts, which is most of them, changes just what it says.

@@ -268,7 +268,7 @@ class Side:
                 raise DecodeError(f"snapshot.{name}", "a time is null")
         vs, ve, settled = (column.to_numpy() for column in batch.columns[: len(_TIMES)])
         if ((vs >= ve) | (settled < vs) | (settled > ve)).any():
-            raise DecodeError(f"snapshot.{name}", "a lifetime that is none", "vs <= settled <= ve")
+            raise DecodeError(f"snapshot.{name}", "an invalid lifetime", "vs <= settled <= ve")
         payload = pa.RecordBatch.from_arrays(
             batch.columns[len(_TIMES) :], schema=self.schema.payload
         )

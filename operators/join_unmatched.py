@@ -46,7 +46,7 @@ class Unmatched:
     def of_changes(
         self, source: int, changes: Changes, part: slice, ids: Ids, pairs: Pairs
     ) -> Revised:
-        """How the null rows of changed events change; `part` are those that `pairs` tell of, `ids`
+        """How the null rows of changed events change; `part` are those that `pairs` name, `ids`
         the stored events behind those that are not new.
         """
         mine, frontier = self._sides[source], self._sides[1 - source].stable

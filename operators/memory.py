@@ -22,7 +22,7 @@ PART_BYTES_MAX = 8 << 20
 """Bytes of one part of an output: wide rows make parts of fewer rows."""
 ROOM_SHARE = 8
 """Of the room that is left one part, or what is laid out for it, takes this fraction at the most:
-what one step lays out, its followers do once more."""
+what one step lays out, its followers lay out again."""
 
 
 class Holder(Protocol):

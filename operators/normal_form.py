@@ -88,7 +88,7 @@ class NormalForm:
         copies: Ids | None = None,
         unwanted_below: int = BEGIN,
     ) -> Frame | None:
-        """Each payload is there once more (or `copies` times) from `up` on, and less from `down`.
+        """Each payload is there once (or `copies` times) more from `up` on, and less from `down`.
 
         `up` may be after `down`. Returns what that changes, without new events that end before
         `unwanted_below`. None, and nothing is changed, where a payload would be alive less than no

@@ -192,7 +192,7 @@ class Paned(Windowed):
         if self._step > 1 or few or (high - low) * room > DENSE_CELLS_MIN:
             return self._put_together_sparse(panes, partials, complete)
         states, _ = self._window_states
-        if not any(state.uses_rows for state in states):  # then they are counted for nothing
+        if not any(state.uses_rows for state in states):  # then they are counted in vain
             states = states[: self._grouping.answers]
         for state in states:
             state.fit((high - low) * room)

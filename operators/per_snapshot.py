@@ -312,7 +312,7 @@ class PerSnapshot(Operator):
         }
 
     def restore(self, state: State) -> None:
-        """Takes them back; raises `DecodeError` where they are none."""
+        """Takes them back; raises `DecodeError` where they are damaged."""
         own_groups = self._events.groups is not self._events.payloads
         own_answers = self._payloads is not self._events.payloads
         names = ["payloads", "events", "boundaries", "groups", "said", "inputs", FACTS]

@@ -5,7 +5,7 @@
     revision   removal of (A, 2), insert of (A, 3) and (B, 1)
 
 The value of an answer is payload, so a revision is a removal and an insert, never a moved end. What
-has not changed is not said again.
+has not changed is not repeated.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Told:
         return stays, known
 
     def forget(self, windows: Iterable[int]) -> None:
-        """Drops what was told of these."""
+        """Drops what was told about these."""
         for window in windows:
             self._told.pop(window, None)
 

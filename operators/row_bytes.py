@@ -1,4 +1,4 @@
-"""How many bytes rows take, known before they are laid out once more, and where to cut them.
+"""How many bytes rows take, known before they are laid out again, and where to cut them.
 
     id      text                 bytes       at most 40 bytes, 3 rows
     int64   string

@@ -5,7 +5,7 @@
     revision   removal of (A, 2), insert of (A, 4)
 
 The value of an answer is payload, so a revision is a removal and an insert, never a moved end. What
-has not changed is not said again, and of what has no news nothing is compared.
+has not changed is not repeated, and of what has no news nothing is compared.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ToldAnswers:
         return revision
 
     def forget_below(self, window: int) -> None:
-        """Drops what was told of the windows below."""
+        """Drops what was told about the windows below."""
         self._forget((self._windows.values < window).nonzero()[0])
 
     def _forget(self, keys: Ids) -> None:

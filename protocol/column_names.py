@@ -10,7 +10,7 @@ from gapless.protocol.expr import Column, Expr
 
 
 def column_name(what: str, given: Any) -> str:
-    """The name of one column. Raises `Misuse` where it is none, and says what to write."""
+    """The name of one column. Raises `Misuse` where it is not one, and says what to write."""
     if isinstance(given, str):
         return given
     if isinstance(given, Column):

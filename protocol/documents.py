@@ -52,7 +52,7 @@ def pack(document: Document) -> bytes:
 
 
 def unpack(data: bytes | memoryview, *, max_bytes: int = BYTES_MAX) -> Document:
-    """The document that `data` is, no byte more; raises `DecodeError` if it is none."""
+    """The document that `data` is, no byte more; raises `DecodeError` if it is not one."""
     size = len(data)
     if not 0 < size <= max_bytes:
         raise DecodeError("document", f"{size} bytes", f"1 to {max_bytes}")

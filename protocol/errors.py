@@ -9,7 +9,7 @@ class and four kinds below it:
         FrameError         rows that break a frame's own rules (vs < ve, no nulls, ...)
         ParseError         text notation that does not parse
         ExpressionError    an expression that is malformed or does not fit its input
-        TokenError         a subscriber's token that is none: start anew, or hand back a whole one
+        TokenError         a subscriber's token that is bad: start anew, or hand back a whole one
         NotEquivalent      a plan that cannot take the place of another: says what differs
       BadData          a peer, a file, a stream: drop it, detach it, repair it
         DecodeError        bytes that are not what they claim to be: names the field and the bound

@@ -4,7 +4,7 @@
                              8    2         4            true
                              8    0         fails        null, "divide by zero"
 
-The tree is evaluated as ever, function by function. Where one fails, the rows that it has no answer
+The tree is evaluated as usual, function by function. Where one fails, rows that it has no answer
 for are taken out of its arguments, as nulls, and it is called again: those that fail for a known
 cause all at once (misses.py), others one by one, by halving. A row fails where the first of the
 functions does that fails for it alone, and for that reason, whatever rows are beside it.

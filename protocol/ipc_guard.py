@@ -264,7 +264,7 @@ class BatchReader:
             raise DecodeError("stream", f"Arrow says: {e}") from None
 
     def rows(self, view: memoryview) -> int:
-        """How many rows the batch at the begin of `view` says that it has: for whoever passes over
+        """How many rows the batch at the start of `view` says that it has: for a caller that skips
         it. Nothing else of it is looked at.
         """
         behind = len(self.schema_message)

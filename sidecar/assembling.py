@@ -44,7 +44,7 @@ class Assembler:
         return self._schema
 
     def take(self, delivery: pb.Delivery) -> Delivered | None:
-        """What has come, once it is whole. Raises `GaplessError` where it is none."""
+        """What has come, once it is whole. Raises `GaplessError` where it is bad."""
         if delivery.HasField("subscribed"):
             self.subscribed = delivery.subscribed
             self._schema = schema_from_wire(delivery.subscribed.schema)

@@ -44,7 +44,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def parse_filter(text: str, schema: StreamSchema) -> Expr:
-    """The filter. Raises `GaplessError` where it is none, or fits no row of the schema."""
+    """The filter. Raises `GaplessError` where it is invalid, or fits no row of the schema."""
     if len(text) > CHARS_MAX:
         raise ExpressionError(f"a filter of {len(text)} characters: {CHARS_MAX} are the most")
     try:

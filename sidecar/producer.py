@@ -5,7 +5,7 @@
             p.insert(row.start, row.end, src=row.src, n=row.n)
         p.stable(now)
 
-What to send, when, and what to say again is decided by a pure machine (pushing.py). Here are its
+What to send, when, and what to resend is decided by a pure machine (pushing.py). Here are its
 threads: one a sidecar that connects, sends and hears, one for time, and those of the program, which
 wait where the sidecars hold them back.
 """
@@ -216,7 +216,7 @@ class Producer:
         return self._is_closed.is_set()
 
     def leave(self) -> None:
-        """Begins to close, behind a `flush`: it waits for nothing. `has_left` says when it is done,
+        """Begins to close, behind a `flush`: it does not wait. `has_left` says when it is done,
         and `abandon` ends what is not.
         """
         self._is_closed.set()

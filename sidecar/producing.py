@@ -9,7 +9,7 @@ for one. So it is merged as it comes, one frame after the other, and its stable 
 frame: an input that has not said how far it is leads nobody.
 
 A producer is a slot, its incarnation a life, each call an attempt: the words of a replica's link
-(failover/link.py). Frames of one call come in order or not at all, so nothing is said again within
+(failover/link.py). Frames of one call come in order or not at all, so nothing is resent within
 it; when it breaks the producer attaches anew and tells what it has not heard to be durable.
 
 What the merger has no room for waits here: one frame, and no more is read meanwhile, so that the

@@ -315,7 +315,7 @@ class _Malformed:
 
 
 def _parser(kind: Any) -> Callable[[bytes], Any]:
-    """Reads a message; where it is none gRPC would answer with a traceback in our log."""
+    """Reads a message; where it is malformed gRPC would answer with a traceback in our log."""
 
     def parse(data: bytes) -> Any:
         try:
@@ -327,7 +327,7 @@ def _parser(kind: Any) -> Callable[[bytes], Any]:
 
 
 def _checked(message: Any) -> Any:
-    """The message. Raises `Refusal` where it is none."""
+    """The message. Raises `Refusal` where it is malformed."""
     if isinstance(message, _Malformed):
         raise Refusal("INVALID_ARGUMENT", message.what)
     return message

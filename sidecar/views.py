@@ -68,7 +68,7 @@ class View:
 
     def of(self, frame: Frame) -> Frame:
         """What of a frame is seen. Its stable always is. Raises `GaplessError` where the filter
-        cannot tell of a row.
+        cannot know about a row.
         """
         if self._filter is not None and len(frame):
             passes = (

@@ -5,7 +5,7 @@
     2024-05-02   6,000  00:00:00.2   11:05:17.3      the newest that is believed
     2262-04-11       1  23:47:16.8   23:47:16.8      ahead
 
-The rule is that of the journal (journal/plausible.py), which asks for nothing but runs of times. So
+The rule is that of the journal (journal/plausible.py), which needs only runs of times. So
 one pass over the column of times counts them in buckets as wide as the reach.
 """
 

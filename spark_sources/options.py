@@ -5,7 +5,7 @@
         .option("lateness", "5s").save("data/netflow")
 
 What the journal is (time, key, partitions, lateness, columns, time_unit) is said when it is made.
-Later it may be left out, and where it is said again it must be the same.
+Later it may be left out, and where it is repeated it must be the same.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def prepare(
     `planned` (time, key, lateness, partitions, schema, rules, ...).
 
     With `follow=True` it goes on until the stream is stopped, with `once` until all is in that is
-    there at the start; `watch` is told of each batch. Nothing is in the journal where it raises,
+    there at the start; `watch` gets each batch. Nothing is in the journal where it raises,
     but for batches that a stream has finished before.
     """
     job = planned(input, out, **options)

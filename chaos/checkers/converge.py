@@ -78,7 +78,7 @@ class Converges:
 
     def problems(self, world: World) -> list[str]:
         """What has not converged yet. A simulation asks while it has patience: an attach that the
-        network loses a few times is sent again ever more seldom.
+        network loses a few times is resent at ever longer intervals.
         """
         return [*self._output(world), *self._lives(world), *self._suspected(world)]
 

@@ -5,7 +5,7 @@
     Delivered   [   a   ]  [b]     [   c   ]                each is a piece of it
 
 A merger's journal is cut where a new life takes it over. Whatever an old one had in its hands
-beyond that is gone, and others may stand there. So of every frame that a merger held for durable,
+beyond that is gone, and others may stand there. So of every frame that a merger called durable,
 and of every one that it delivered, the journal must have exactly these rows at these offsets in
 the end, and must have promised that stable there. While the run goes on, nothing is delivered
 beyond what is durable, and no new life finds less than there was.

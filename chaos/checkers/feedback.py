@@ -1,7 +1,7 @@
 """Feedback skips nothing that matters to any merger.
 
 A replica forgets events, or never makes them, only where every merger that it waits for has
-settled them durably: else one that dies now comes back and lacks what nobody can say again.
+settled them durably: else one that dies now comes back and lacks what no replica has any more.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class Final:
             self._again(fact.subscriber, program)
 
     def _again(self, name: str, program: Program) -> None:
-        """All that the program has kept, against the table from the begin."""
+        """All that the program has kept, against the table from the beginning."""
         given = self._given[name] = Given(
             self._table,
             program.owed_since,

@@ -26,7 +26,7 @@ from gapless.protocol.elements import BEGIN, INF, format_time
 
 BOUND_MS = 1_500
 """A tick, a read, a message, an append take less than 300 ms in the simulator. The rest is for ten
-resends in a row: where a tenth of all messages is lost, one run in ten million needs more."""
+successive resends: where a tenth of all messages is lost, one run in ten million needs more."""
 LIMITED_BOUND_MS = 6 * BOUND_MS
 """Where a bound is one row or a few, each of them is read, sent, acked and appended by itself: what
 is there comes out slowly, row after row. Whether it comes at all is for `silence` and `converge`.

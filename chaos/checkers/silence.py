@@ -102,7 +102,7 @@ class NoSilentStall:
         self._on_told(now, fact)
 
     def _on_told(self, now: int, _: Any) -> None:
-        """Something happens, or is said: from here on it may take as long once more."""
+        """Something happens, or is said: from here on it may take as long again."""
         self._moved_at = [now] * len(self._moved_at)
 
     def _look(self, now: int, shard: int) -> None:

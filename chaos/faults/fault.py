@@ -41,7 +41,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "times": (1, 20),
 }
 """By name, the least that a setting can be, and the most: no more than the means take (a test holds
-that), so that no run finds out in its midst.
+that), so that no run finds out half-way.
 """
 
 
@@ -138,7 +138,7 @@ class Fault:
     @classmethod
     def targets(cls, scenario: Scenario) -> tuple[str, ...]:
         """What a scenario may name as its `target`. Never the head, the first node: it has the
-        cluster's directory and the one who looks on.
+        cluster's directory and the observer.
         """
         if cls.hits is None:
             return ()

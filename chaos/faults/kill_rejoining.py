@@ -24,7 +24,7 @@ class KillRejoining(Fault):
     """A rejoin is cut short: nothing of it may be half done."""
 
     name = "kill rejoining"
-    about = "SIGKILL of a replica, and of its successor in the midst of its rejoin."
+    about = "SIGKILL of a replica, and of its successor while it rejoins."
     hits = "replica"
     settings = {"times": 2}  # noqa: RUF012  # the class says that it does not change
 

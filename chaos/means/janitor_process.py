@@ -11,7 +11,7 @@
     cgroup    a directory gapless-*    thaw, no limits, SIGKILL to all in it, rmdir; so all below it
     remove    a directory, or a file   rm, unless something is mounted in it
     kill      a mark                   SIGKILL to all that carry it; with "/" at its end, also those
-                                       of which it is the begin (actors/local_keeper.py)
+                                       which begin with it (actors/local_keeper.py)
 
 What is not there is fine: a promise is made before the thing is, and may be kept twice. What could
 be anybody's is refused as it is promised (`refused`). It runs in a session of its own and lets the

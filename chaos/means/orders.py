@@ -185,7 +185,7 @@ class Effects:
             os.close(fd)
 
     def note(self, number: int) -> None:
-        """An order had an effect once more."""
+        """An order had an effect again."""
         with self._lock:
             self._counts[number] += 1
 

@@ -56,7 +56,7 @@ class SkipsGaps(Merger):
 
 
 class FencesNobody(Merger):
-    """Hears that a later life has a slot, and goes on with the ones before it."""
+    """Hears that a later life has a slot, and keeps listening to earlier ones."""
 
     def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002  # it does not look at that
         self._heeds(event.term)

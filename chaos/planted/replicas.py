@@ -48,7 +48,7 @@ class ForgetsItsTail(Replica):
 
 
 class ClaimsToKnowAll(Replica):
-    """Attaches as if it had every event from the begin, whatever it has forgotten."""
+    """Attaches as if it had every event from the beginning, whatever it has forgotten."""
 
     def _attach(self, link: Link, effects: list[Effect], now: int) -> None:
         if link.may_attach(now):

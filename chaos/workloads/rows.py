@@ -37,7 +37,7 @@ class Pace(NamedTuple):
     lateness: int
     loud: tuple[int, int] = (0, 0)
     quiet: tuple[int, int] = (0, 0)
-    """Batches in a row that are loud, and then quiet; all are loud where a source has no quiet."""
+    """Consecutive batches that are loud, then quiet; all are loud where a source has no quiet."""
 
 
 def fronts(rng: random.Random, pace: Pace) -> list[int]:

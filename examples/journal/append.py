@@ -2,7 +2,7 @@
 
     python examples/journal/append.py data/readings [BATCHES]
 
-Run examples/journal/follow.py beside it. Kill it, start it again: it goes on with the batch that
+Run examples/journal/follow.py beside it. Kill it, start it again: it continues with the batch that
 was next, and nothing is there twice.
 """
 

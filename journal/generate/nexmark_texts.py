@@ -35,7 +35,7 @@ CHANNELS = 10_000
 WITHOUT_ID = 10
 """One of so many channels has no number in its address."""
 TABLE_ROWS = 10_000
-"""Of words to pick from: those of a block seldom meet."""
+"""Of words to pick from: those of a block rarely meet."""
 TABLE_SEED = 1000
 """Of the tables: any number would do."""
 

@@ -20,7 +20,7 @@
 
 namespace gapless {
 
-// Appends the list that `array` holds at `at`, which counts from the begin of its buffers.
+// Appends the list that `array` holds at `at`, which counts from the beginning of its buffers.
 void encode_list(const Node& list, const ArrowArray& array, size_t at, std::vector<uint8_t>& out);
 
 // Throws unless `array`, and what is below it, has the buffers and children of the node.

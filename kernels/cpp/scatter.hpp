@@ -7,7 +7,7 @@
 // checked against the state before anything is written.
 //
 // Sums of integers are exact. Where an int64 does not hold one, if only on the way, `add_at` and
-// `square_at` take back what they did and say false: the caller goes on with sums of three words,
+// `square_at` take back what they did and say false: the caller continues with sums of three words,
 // for what overflows on the way depends on the order of the rows, which must not show.
 //
 // Smallest and largest are kept as keys, ordered as the values are: of floats NaN is above all and

@@ -47,7 +47,7 @@ class Tally(Part):
         self._sizes.fit(capacity)
 
     def add(self, ids: Ids, values: pa.Array) -> None:
-        """Each value once more for its id."""
+        """Each value again for its id."""
         entries = self._enter(ids, values)  # first, for it may replace the counts by larger ones
         count_at(self._counts.values, entries)
 

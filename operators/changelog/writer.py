@@ -195,7 +195,7 @@ class FinalChanges:
         return state
 
     def restore(self, state: State) -> None:
-        """Takes them back; called once, first. Raises `DecodeError` where they are none."""
+        """Takes them back; called once, first. Raises `DecodeError` where they are damaged."""
         names = (FACTS, "held.payloads", "held.events")
         check_names(state, *names, *(("keys",) if self._there is not None else ()))
         (self.stable,) = read_facts(state, "stable")

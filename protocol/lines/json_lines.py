@@ -76,7 +76,7 @@ class JsonLines(LineFormat):
 
 
 def _misfit_in(line: bytes, fields: Iterable[pa.Field]) -> tuple[str, str] | None:
-    """The first value of a JSON line that is none, if that is what is wrong with the line."""
+    """The first value of a JSON line that is not JSON, if that is what is wrong with the line."""
     try:
         row = json.loads(line, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
     except (ValueError, RecursionError):

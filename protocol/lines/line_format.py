@@ -75,7 +75,7 @@ class LineFormat(ABC):
         self._nothing = self._decode(self._probe())[0].slice(0, 0)
 
     def parse(self, block: Block) -> Parsed:
-        """The rows of a block in order, and the lines that are none."""
+        """The rows of a block in order, and the lines that are bad."""
         data = as_utf8(block.data, self._encoding)
         data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
         lines = spans(data)
@@ -124,7 +124,7 @@ class LineFormat(ABC):
         return Parsed(batch, numbers[good], sorted(bad))
 
     def _typed(self, raw: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[int, str, str]]]:
-        """The rows in their types; which have a value that is none, with the reason and its kind:
+        """The rows in their types; which have a bad value, with the reason and its kind:
         the first of a row counts.
         """
         columns: list[pa.Array] = []

@@ -5,7 +5,7 @@
     -                10,000 lines | what came in 200 ms | ...
 
 Of a file batch n is always the same rows, whatever happens while it is read. So a journal that has
-had n batches of it goes on with batch n, and has each row exactly once. Of standard input nothing
+had n batches of it resumes with batch n, and has each row exactly once. Of standard input nothing
 can be read again.
 
 Memory has one batch: as text (32 MB at most), as columns, as records.

@@ -134,7 +134,7 @@ class JournalWriter(Writer):
             return self._append_alone(rows, synced, origin, rejected)
         except GaplessError:
             raise
-        except BaseException:  # a signal, say, in the midst of it: what is there is not counted
+        except BaseException:  # a signal, say, half-way: what is there is not counted
             self._ended_by = "an append was interrupted; open the journal anew"
             raise
 
@@ -307,7 +307,7 @@ class JournalReader(Reader):
             return super().read()
         except GaplessError:
             raise
-        except BaseException:  # a signal, say, in the midst of it: nobody has been given those rows
+        except BaseException:  # a signal, say, half-way: nobody has been given those rows
             for partition, offset in before.items():
                 self._read[partition] = offset
             self._failed = JournalError(

@@ -1,4 +1,4 @@
-"""Files of lines as inputs: rows, and the lines that are none, in the order of the file.
+"""Files of lines as inputs: rows, and the lines that are bad, in the order of the file.
 
     flows.csv     header | 65,536 lines | 65,536 lines | ...     a batch each, then its bad lines
 
@@ -26,7 +26,7 @@ READ_BYTES = 1 << 20
 def rows_of(
     path: Path, kind: str, schema: pa.Schema, encoding: str
 ) -> Iterator[pa.RecordBatch | Unread]:
-    """The rows of a file for a schema, and its lines that are none. Raises `GaplessError` where the
+    """The rows of a file for a schema, and its lines that are bad. Raises `GaplessError` where the
     file is none of its kind, or has other columns.
     """
     reads: LineFormat | None = None

@@ -1,4 +1,4 @@
-"""A whole job on real Ray some of whose rows its query cannot process: all else is as ever."""
+"""A whole job on real Ray some of whose rows its query cannot process: all else is as usual."""
 
 from __future__ import annotations
 

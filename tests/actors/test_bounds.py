@@ -191,7 +191,7 @@ def test_a_standby_is_kept_from_the_first_spares_on_until_the_root_ends() -> Non
     it.of._ended.set()
     keepers[0].join(20)
     assert not keepers[0].is_alive()
-    assert asked.empty(), "one keeps it, and looks seldom"
+    assert asked.empty(), "one keeps it, and looks rarely"
 
 
 def test_processes_that_do_not_say_who_they_are_are_asked_so_often_and_not_ended(

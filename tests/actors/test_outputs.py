@@ -133,7 +133,7 @@ def test_of_a_stopped_output_every_subscription_ends_also_where_it_begins_at_the
         again = texts(output.subscribe(deliver, got[-1][1], mergers=mergers))
         if last == "stable(inf)" or (deliver == "changes" and mergers != [0, 1]):
             assert again == []
-        else:  # a time, and not an end: once more what may still change, and no event twice
+        else:  # a time, and not an end: again what may still change, and no event twice
             assert [token for _, token in again] == [got[-1][1]]
         list(output.subscribe(deliver, "now", mergers=mergers))
 

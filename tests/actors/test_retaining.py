@@ -93,7 +93,7 @@ def test_output_that_is_older_than_was_wanted_goes_up_to_the_last_base() -> None
     assert done is not None
     assert 60 <= output.first <= 66
     Trimmer(output, retain_ms=1).trim()
-    assert output.first == 90  # the base at 90 stands for all before it, and for nothing after
+    assert output.first == 90  # the base at 90 stands for all before it, and not for later ones
 
 
 def test_output_beyond_the_bytes_that_were_wanted_goes() -> None:

@@ -2,7 +2,7 @@
 
     takes frames twice   double-frames-without-a-key   --> 3270 of 8833 rows are there too often
 
-A build is one of chaos/broken.py; it runs in every process of the job, and in the one who looks on.
+A build is one of chaos/broken.py; it runs in every process of the job, and in the observer.
 The product itself passes the very same scenarios, which a test for each holds: so what is caught is
 the planted fault.
 """

@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a driver": ({"scenario": "kill-driver"}, "that program cannot have your query"),
     "too few nodes": ({"faults": ["kill node"]}, "needs nodes = 2"),
     "replicas": ({"replicas": 0}, "replicas = 0: from 1"),
-    "replicas that are none": ({"replicas": "3"}, "replicas='3': a whole number"),
+    "invalid replicas": ({"replicas": "3"}, "replicas='3': a whole number"),
     "a rate": ({"rate": 0}, "rate = 0: from 1"),
     "a pause": ({"pause_ms": -5}, "pause_ms = -5"),
     "no rows": ({"events": rows().slice(0, 0)}, "no rows"),

@@ -1,6 +1,6 @@
 """Whoever interrupts a drill, and however, finds nothing of it afterwards.
 
-    the command <-- SIGINT, SIGKILL            in the midst of a node that is cut off (network
+    the command <-- SIGINT, SIGKILL            while a node is cut off (network
       the drill's process <-- SIGKILL          namespaces), one that is frozen (a control group)
         janitor, keeper, switch, cluster       and a disk that is full (a mount)
 

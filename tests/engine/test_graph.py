@@ -301,7 +301,7 @@ def test_what_comes_out_is_the_same_table_whatever_the_order_of_the_sources(
     assert tables[0] == tables[1]
 
 
-# -- graphs that are none ---------------------------------------------------------------------
+# -- invalid graphs ---------------------------------------------------------------------------
 
 
 def test_steps_that_make_no_graph_are_refused() -> None:

@@ -128,7 +128,7 @@ HOSTILE: dict[str, tuple[Document, str]] = {
     "another mode": ({"version": 1, "on_error": "x", "nodes": []}, "query.on_error: 'x'"),
     "no nodes": ({"version": 1, "on_error": "stop", "nodes": []}, "query.nodes: is empty"),
     "more": ({**A.to_document(), "x": 1}, "query: has unknown fields: x"),  # type: ignore[dict-item]  # a dict
-    "a node that is none": (changed(A, 0, **{"is": "sink"}), r"nodes\[0\].is: 'sink' .*one of sou"),
+    "no such node": (changed(A, 0, **{"is": "sink"}), r"nodes\[0\].is: 'sink' .*one of sou"),
     "a node with more": (changed(A, 0, x=1), r"query.nodes\[0\]: has unknown fields: x"),
     "a node with less": (changed(A, 0, time=...), r"query.nodes\[0\].time: is missing"),
     "inputs of a source": (changed(A, 0, inputs=[0]), r"query.nodes\[0\].inputs: has 0"),
@@ -158,7 +158,7 @@ HOSTILE: dict[str, tuple[Document, str]] = {
     "a join on less": (changed(JOINED, 3, on=[["k"]]), r"query.nodes\[3\]: on: a pair"),
     "a join of no kind": (changed(JOINED, 3, how="semi"), r"query.nodes\[3\]: join how='semi'"),
     "a join of the unknown": (changed(JOINED, 3, on=[["k", "x"]]), r"query.nodes\[3\]: join on"),
-    "an expression that is none": (
+    "no such expression": (
         changed(JOINED, 3, where=["cal", "x"]),
         r"query.nodes\[3\]: expression: a node of no known form",
     ),

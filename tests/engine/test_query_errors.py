@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         Misuse,
         "source: '' is no name",
     ),
-    "a unit that is none": (lambda: of({"t": "int64"}, time_unit="min"), SchemaError, "time unit"),
+    "no such unit": (lambda: of({"t": "int64"}, time_unit="min"), SchemaError, "time unit"),
     "two sources of one name": (
         lambda: some_source("a", 5).union(some_source("a", 6)),
         Misuse,
@@ -115,7 +115,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         SchemaError,
         r"select x = None: has no type; lit\(None, type\) gives it one",
     ),
-    "a function that is none": (
+    "no such function": (
         lambda: function(3, "len", returns="int64"),  # type: ignore[arg-type]  # meant
         Misuse,
         "3 cannot be called",

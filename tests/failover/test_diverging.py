@@ -225,7 +225,7 @@ def check_one_that_is_always_odd_is_given_up() -> None:
     assert spawned(world, "r0.1") == lives
     assert world.newest("r0.1") is None
     [alarm] = [a for a in world.alarms if "given up" in a]
-    assert f"r0.1 is given up, for it diverges: {FAILURES_MAX} lives in a row" in alarm
+    assert f"r0.1 is given up, for it diverges: {FAILURES_MAX} consecutive lives" in alarm
     assert shown(world, "r0.0") == shown(world, "r0.2") == "running"
     world.odd = set()
     world.command(Scale(3))

@@ -186,7 +186,7 @@ def test_a_fenced_life_is_detached_and_never_attaches_again() -> None:
 def test_a_fence_may_come_before_the_life_that_it_keeps_out() -> None:
     machine = merger()
     assert machine.on(Fence(1, life("r0.0", 5)), 0) == []
-    assert machine.on(Fence(1, life("r0.0", 3)), 0) == []  # said again, late
+    assert machine.on(Fence(1, life("r0.0", 3)), 0) == []  # resent, late
     (refused,) = sent(attach(machine, session(counter=4)))
     assert refused.fenced
 

@@ -46,7 +46,7 @@ def status_of(machine: Replica, now: int) -> ReplicaStatus:
 
 
 def check_a_state_whose_sources_are_gone_is_given_up(*origins: Origin) -> None:
-    """The first origin's sources cannot be opened; a replay from the begin gives it all."""
+    """The first origin's sources cannot be opened; a replay from the beginning gives it all."""
     job = Job("counting")
     _, checkpoint = job.half_way()
     machine = job.replica(*origins, Replay())

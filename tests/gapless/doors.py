@@ -114,8 +114,8 @@ _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.
 
 
 def json_file(rows: list[Row], folder: Path) -> Path:
-    """Numbers as numbers; those that JSON writes in another way are written so, and what is none is
-    a text, which is none there, too.
+    """Numbers as numbers; those that JSON writes in another way are written so; anything else is
+    a text, which is bad there, too.
     """
     path = folder / "rows.jsonl"
     path.write_text("".join(f"{{{', '.join(_members(row))}}}\n" for row in rows), "utf-8")

@@ -1,4 +1,4 @@
-"""`gapless chaos sim`: what is run, what is told of it, and how it ends."""
+"""`gapless chaos sim`: what is run, what is reported, and how it ends."""
 
 from __future__ import annotations
 

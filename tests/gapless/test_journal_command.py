@@ -1,4 +1,4 @@
-"""`gapless journal`: what people and programs are told of a journal, and what it does to one."""
+"""`gapless journal`: what people and programs are told about a journal, and what it does to one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The writer dies at each step of all that it does; the next one goes on, and nothing is wrong.
 
-The producer cuts its rows into the same batches each time, and goes on with batch `batches` after a
+The producer cuts its rows into the same batches each time, and resumes with batch `batches` after a
 death: so each row is in the journal exactly once, whatever step the death was in.
 """
 

@@ -20,7 +20,7 @@ TEXT = r"""
 42 22 0:52 / /bucket rw - fuse.s3fs s3fs rw,user_id=0
 43 22 0:53 / /hidden rw - nfs4 nas:/old rw,hard
 44 22 0:54 / /hidden rw - xfs /dev/sdb rw
-a line that is none
+a bad line
 """
 
 

@@ -82,7 +82,7 @@ def rows_and_stable(out: Out) -> tuple[Counter[object], int | None, object]:
 
 
 def holds_that_a_restored_one_goes_on_the_same(make: Make, told: Told, at: int) -> None:
-    """Stops before frame `at`, goes on with a new one, and compares all that follows."""
+    """Stops before frame `at`, continues with a new one, and compares all that follows."""
     old = make()
     for source, frame in told[:at]:
         old.push(source, frame)

@@ -136,7 +136,7 @@ def test_state_goes_back_after_a_peak() -> None:
 
 
 class PutsOutPieces(Distinct):
-    """Broken: tells of each piece alone, as they are no pieces of one payload."""
+    """Broken: reports each piece alone, as they are no pieces of one payload."""
 
     def _answer(self, pieces: Pieces, spans: Spans) -> Rows:
         pieces.end = pieces.start + 1

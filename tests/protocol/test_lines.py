@@ -22,7 +22,7 @@ from gapless.protocol.lines.line_format import LineFormat, Parsed
 
 SCHEMA = pa.schema({"ts": pa.timestamp("ms"), "src": pa.int32(), "name": pa.string()})
 Told = tuple[list[Any], list[int], list[Any]]
-"""Rows, the lines that they are from, the lines that are none."""
+"""Rows, the lines that they are from, the bad lines."""
 HEADER = Block(b"name,src,ts,more\n", 1)
 
 

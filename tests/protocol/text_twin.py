@@ -43,7 +43,7 @@ NO = object()
 
 
 def meaning(text: str, t: pa.DataType) -> Any:
-    """The rule once more, by Python's own means, as canonical values."""
+    """The rule again, by Python's own means, as canonical values."""
     bare = text.strip(" \t")
     if pa.types.is_dictionary(t):
         return meaning(text, t.value_type)

@@ -151,7 +151,7 @@ class Conforming:
         return not self.ended and self.sequence - self.acked < self.credits
 
     def keep(self, step: list[Element]) -> None:
-        """What is said may have to be said again."""
+        """What is said may have to be repeated."""
         for element in step:
             if isinstance(element, Stable):
                 self.own = element.t

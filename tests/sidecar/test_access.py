@@ -120,7 +120,7 @@ BAD: dict[str, dict[str, object]] = {
     "a hash cut short": {"name": "a", "sha256": "00" * 31},
     "a hash and a certificate": {"name": "a", "sha256": "00" * 32, "certificate": "a"},
     "a star inside": {"name": "a", "sha256": "00" * 32, "push": ["a*b"]},
-    "a right that is none": {"name": "a", "sha256": "00" * 32, "write": ["a"]},
+    "no such right": {"name": "a", "sha256": "00" * 32, "write": ["a"]},
     "names that are no list": {"name": "a", "sha256": "00" * 32, "push": "a"},
 }
 
@@ -208,7 +208,7 @@ def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> Non
     with sidecar(tmp_path / "data", certificates=certificates) as one:
         before = serial(one)
         shutil.copy(TLS / "renewed.key", tmp_path / "tls" / "here.key")  # half of it is there:
-        assert serial(one) == before  # a pair that is none changes nothing
+        assert serial(one) == before  # an invalid pair changes nothing
         shutil.copy(TLS / "renewed.pem", tmp_path / "tls" / "here.pem")
         assert serial(one) != before
         assert answers(one, shown(None))

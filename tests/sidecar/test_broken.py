@@ -33,7 +33,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def rows_over_a_restart(tmp_path: Path) -> list[int]:
-    """What a consumer is told of ten rows, half of them pushed before the sidecar is killed."""
+    """What a consumer gets of ten rows, half of them pushed before the sidecar is killed."""
     numbers: list[int] = []
     with sidecar(tmp_path) as one:
         producer = Producer(one.address, "s", "a", SCHEMA)

@@ -149,7 +149,7 @@ def test_who_waits_is_told_why(tmp_path: Path) -> None:
 
 
 def test_what_no_sidecar_could_be_asked_is_refused_before_one_is(tmp_path: Path) -> None:
-    """gRPC waits for ever with certificates that are none, and so would who asks."""
+    """gRPC waits for ever with invalid certificates, and so would its caller."""
     for stream in ("", "a/b", "x" * 65):
         with pytest.raises(Misuse, match="a name has"):
             Producer(NOWHERE, stream, "a", SCHEMA)

@@ -69,7 +69,7 @@ FIRSTS = {
         "NOT_FOUND",
         "there is no stream nowhere",
     ),
-    "a type that is none": (
+    "no such type": (
         pb.PushRequest(
             attach=pb.Attach(
                 stream="t",
@@ -80,7 +80,7 @@ FIRSTS = {
         "INVALID_ARGUMENT",
         "Arrow knows no type",
     ),
-    "a schema that is none": (
+    "an invalid schema": (
         pb.PushRequest(
             attach=pb.Attach(stream="t", producer="a", schema=pb.Schema(arrow=b"\xff" * 40))
         ),
@@ -106,7 +106,7 @@ def damaged(frame: pb.PushRequest) -> pb.PushRequest:
 
 
 def unmeant(body: bytes, encoding: pb.Encoding = pb.ENCODING_ARROW) -> pb.PushRequest:
-    """A body with the right checksum that is none."""
+    """An invalid body with the right checksum."""
     return pb.PushRequest(
         frame=pb.Frame(sequence=1, encoding=encoding, body=body, crc32=zlib.crc32(body))
     )

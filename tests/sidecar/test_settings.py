@@ -69,7 +69,7 @@ def test_what_is_shown_says_where_each_is_from_and_no_secret(config: Path) -> No
 
 
 WRONG = {
-    "a name that is none": 'lissten = "x"',
+    "an invalid name": 'lissten = "x"',
     "a number for a text": "listen = 7070",
     "a text for a number": 'retain_s = "60"',
     "an address without a port": 'listen = "127.0.0.1"',

@@ -1,4 +1,4 @@
-"""`gapless cutover`: a job goes on with another plan, or with another query from a time on."""
+"""`gapless cutover`: a job changes to another plan, or to another query from a time on."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     source   prepares ---|  feeds, live ------------------------------------------|  ends
     nodes    n1 n2 n3 up | the job runs     X r0.1     X m0.0     X n3     + n4    | drains
-    subscriber           | reads from the begin, and notes when each frame came    | is judged
+    subscriber           | reads from the start, and notes when each frame came    | is judged
 
 After each kill it waits until the job is whole again: every replica runs and the output can go on
 with it, every merger runs and has all replicas as its inputs. Whatever ends the run, an error or a
@@ -120,7 +120,7 @@ class _Demo:
         events = self._drain()
         return self._outcome(events, prepared, undisturbed_s, ended_s)
 
-    # -- the begin ----------------------------------------------------------------------------
+    # -- the beginning ------------------------------------------------------------------------
 
     def _prepare(self) -> int:
         """Events in a journal, and nodes, both at once; how many events."""

@@ -175,7 +175,7 @@ class Source:
         return self._log.read()[-SAID_CHARS_MAX:].strip() or "it said nothing"
 
     def close(self) -> None:
-        """Ends the process, and Spark where it is in the midst of it."""
+        """Ends the process, and Spark where it is in the middle of it."""
         if self._process.stdin is not None:
             try:
                 self._process.stdin.close()

@@ -146,7 +146,7 @@ def time_text(t: int, unit: str) -> str | None:
 
 
 def node_name(view: JobView, node: str) -> str:
-    """What a node is called; of one that is gone, the begin of its id."""
+    """What a node is called; of one that is gone, the first letters of its id."""
     return view.nodes.get(node, node[:8])
 
 

@@ -340,7 +340,7 @@ def _line(done: Prepared) -> str:
     if done.already:
         return (
             f"{done.journal}: these files are prepared already, unchanged and with these options; "
-            "--again prepares them once more"
+            "--again prepares them anew"
         )
     where = ""
     if done.rejects:

@@ -97,7 +97,7 @@ def progress_bar(text: str, total: int) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def percent_bar(text: str) -> Iterator[Callable[[float], None]]:
-    """While inside: a bar that moves in percents, however often it is told of, if a person watches.
+    """While inside: a bar that moves in percents, however often it is called, if a person watches.
     Yields what takes the share that is done, 0 to 1.
     """
     steps = 0

@@ -76,7 +76,7 @@ ALPHABET: list[Said] = [
 
 
 def legal(said: list[Said]) -> Tdb | None:
-    """The table of a stream with at most one close for each open; None where it is none."""
+    """The table of a stream with at most one close for each open; None where it has more."""
     try:
         return table(Retractions(SCHEMA), sorted(said, key=lambda e: e[2]))
     except ChangeError:

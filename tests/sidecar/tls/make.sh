@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the certificates of these tests, for a hundred years; one of a client that has expired.
-# Their keys are here for everybody to see, and good for nothing else.
+# Their keys are here for everybody to see, and of no other use.
 set -eu
 cd "$(dirname "$0")"
 authority() {
