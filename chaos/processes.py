@@ -166,8 +166,7 @@ class Process:
             do(*args)
             return
         try:
-            with toil.within(self):
-                do(*args)
+            toil.within(self, do, *args)
         except Gone:
             self.world.note(f"{self.name} was in the middle of it")
 

@@ -43,6 +43,7 @@ from gapless.chaos.told import HEADER, told_step
 from gapless.chaos.workloads.all import WORKLOADS
 from gapless.chaos.workloads.workload import SPARE, Workload
 from gapless.engine.splice import Runnable, Splice
+from gapless.failover import openings
 from gapless.failover.desired import Desired, Stop, slot
 from gapless.failover.effects import Command, Tick
 from gapless.failover.job import Job
@@ -81,6 +82,9 @@ LOOK_MS = 100
 PATIENCE_MS = 8_000
 """After the last fault and the last row; then what has not converged never will. Of the
 seeds 0 to 299 the slowest takes a quarter of it."""
+PART_MS = 200
+"""More of it for each further part of the table that a subscriber begins with: a round trip takes
+120 ms at most, and one that is lost is asked for again after as long."""
 STEPS_MAX = 100_000
 """Many times what a good run takes: of the seeds 0 to 299 the longest takes 2,131."""
 VALIDATE_EVERY = 200
@@ -417,7 +421,10 @@ class Simulation:
             self.at(self.now + LOOK_MS, self._look)
 
     def _patient_until(self, ended_at: int) -> int:
-        return max(ended_at, self.striking.ends_at) + PATIENCE_MS
+        """Parts of a table come one after the other, and the more of them the smaller they are."""
+        parts = -(-len(self.expected) // int(openings.PART_ROWS_MAX))
+        more_ms = PART_MS * max(0, parts - 1)
+        return max(ended_at, self.striking.ends_at) + PATIENCE_MS + more_ms
 
     def _look_at_end(self, until: int) -> None:
         """Whether a job that was told to drain has gone, and left nobody behind."""

@@ -20,15 +20,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gapless.chaos.history import Healed, Struck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gapless.chaos.processes import Process
     from gapless.chaos.simulator import Simulation
 
@@ -154,12 +151,11 @@ class Toil:
     def _is_reached(process: Process) -> None:
         process.cannot_be_killed -= 1
 
-    @contextmanager
-    def within(self, process: Process) -> Iterator[None]:
-        """An effect is being done: its process may stop before some write."""
+    def within(self, process: Process, do: Callable[..., None], *args: Any) -> None:
+        """Does an effect: its process may stop before some write."""
         disk = self._world.disk
         if not self._slow.pauses or disk.before_write is not None or not self._is_slow:
-            yield
+            do(*args)
             return
 
         def before_write() -> None:
@@ -169,7 +165,7 @@ class Toil:
 
         disk.before_write = before_write
         try:
-            yield
+            do(*args)
         finally:
             if disk.before_write is before_write:
                 disk.before_write = None

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.chaos import limits
+from gapless.chaos import limits, simulator
 from gapless.chaos.limits import BY_BOUND, LIMITS, Limit, Watched, drawn, limited
 from gapless.chaos.limits_not_drawn import TRIED_BY
 from gapless.chaos.running import run_many
 from gapless.chaos.simulator import run_seed
+from gapless.chaos.workloads.all import WORKLOADS
 from gapless.failover import recent
 from gapless.failover.desired import MERGERS_MAX, REPLICAS_MAX
 from gapless.failover.inputs import LINKS_MAX, LIVES_MAX
@@ -93,6 +94,26 @@ def test_a_limit_that_is_drawn_is_reached_and_the_job_goes_on(limit: Limit) -> N
         if limit.bound in result.reached:
             return
     pytest.fail(f"in {REACHED_WITHIN} runs nothing came to {limit.bound}={limit.least}")
+
+
+def test_a_table_in_parts_of_a_row_has_the_time_that_so_many_round_trips_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last fault of this seed ends two seconds before the end of its sources: the subscriber
+    then fetches some three hundred rows, one after the other.
+    """
+    values = {"failover.openings.PART_ROWS_MAX": 1}
+    assert run_seed(68, workload=WORKLOADS["filter"], limits=values).ok
+    monkeypatch.setattr(simulator, "PART_MS", 0)  # broken: as long as for a table in one part
+    assert run_seed(68, workload=WORKLOADS["filter"], limits=values).checker == "converge"
+
+
+def test_every_workload_with_windows_comes_to_the_rows_of_a_part_of_an_answer() -> None:
+    values = {"operators.operator.ANSWER_ROWS_MAX": 2}
+    for name in ("w1", "early", "two plans", "shards", "join"):
+        result = run_seed(1, workload=WORKLOADS[name], limits=values)
+        assert result.ok, f"{name}: {result.problem}"
+        assert result.reached == tuple(values), name
 
 
 def test_what_no_run_comes_to_is_not_reached() -> None:
