@@ -21,19 +21,29 @@ ROOM_MIN = 64
 class Column:
     """An int64 array with a default for ids that were never written."""
 
-    __slots__ = ("_default", "values")
+    __slots__ = ("_default", "_reserved", "values")
 
     values: Ints
 
     def __init__(self, default: int, room: int = ROOM_MIN) -> None:
         self._default = default
+        self._reserved = 0
         self.values = np.full(room, default, np.int64)
+
+    def reserve(self, capacity: int) -> None:
+        """So many ids are about to come: it has room for them from now on, until 0 is reserved.
+        What grows step by step is copied four times in all.
+        """
+        self._reserved = capacity
+        if capacity:
+            self.fit(capacity)
 
     def fit(self, capacity: int) -> Ints:
         """Makes room for ids below `capacity` and returns the array.
 
         Ids beyond it are forgotten once the array shrinks: they must hold the default by then.
         """
+        capacity = max(capacity, self._reserved)
         room = len(self.values)
         if room < capacity or room > max(ROOM_MIN, SPARE_SHARE * capacity):
             resized = np.full(

@@ -78,6 +78,7 @@ class LatestBy(Operator):
     """The last row of each key, at every instant. Its input is a stream of inserts."""
 
     reach = INF  # a row of long ago may be the last of its key
+    restores_checked = True  # what it does not compare with the rows it has made of them itself
 
     def __init__(self, schema: StreamSchema, key: Sequence[str]) -> None:
         missing = [name for name in key if name not in schema.names]
@@ -293,8 +294,13 @@ class LatestBy(Operator):
         check_names(state, FACTS, _EVENTS)
         (self._stable,) = read_facts(state, "stable")
         events = events_of(state, _EVENTS, self.schema)
+        columns = (self._key, self._vs, self._ve, self._payload)
+        for column in columns:
+            column.reserve(len(events))
         for start in range(0, len(events), RESTORE_ROWS):
             self._take_back(events.slice(start, RESTORE_ROWS))
+        for column in columns:
+            column.reserve(0)
         if not self._is_chained() or (len(events) and int(events.ve.min()) < self._stable):
             raise DecodeError(f"snapshot.{_EVENTS}", "events do not end where the next ones start")
 

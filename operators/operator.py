@@ -60,6 +60,9 @@ class Operator(ABC):
     it, however old."""
     memory: Memory = UNBOUNDED
     """Asked before much is laid out; a graph gives all its operators one."""
+    restores_checked = False
+    """Whether `restore` alone refuses every state that it cannot have had. Else it is validated
+    behind it, which takes several times as long as to restore it."""
 
     def limited(self, memory: Memory) -> None:
         """From now on it asks this memory; called by a graph, first of all. Who has parts that lay

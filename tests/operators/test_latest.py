@@ -1,15 +1,21 @@
 """LatestBy: a row lives until the next row of its key, whatever order they come in."""
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import gapless as gl
+from gapless.engine.plan import Plan
+from gapless.kernels import columns
 from gapless.kernels.keys import Ids
 from gapless.operators import latest as module
 from gapless.operators.latest import LatestBy
 from gapless.operators.operator import Operator
+from gapless.operators.state import read_facts
+from gapless.protocol import frame as frames
 from gapless.protocol.elements import BEGIN, INF, Insert, Stable
 from gapless.protocol.errors import DecodeError, GaplessError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
@@ -116,7 +122,7 @@ def test_no_later_stable_than_the_inputs_would_be_true() -> None:
 def test_the_last_of_each_key_is_all_that_stays() -> None:
     by_host = make()
     sizes = []
-    for i in range(400):
+    for i in range(150):
         rows = [Insert((f"host {n}", i), 10 * i + n, 10 * i + n + 1) for n in range(8)]
         frame = Frame.from_elements(SCHEMA, [*rows, Stable(10 * i + 10)])
         by_host.push(0, frame)
@@ -145,6 +151,92 @@ def test_a_snapshot_that_is_none_is_refused(text: str) -> None:
     state["events"] = Frame.from_elements(SCHEMA, parse(text, SCHEMA)).batch
     with pytest.raises(DecodeError):
         make().restore(state)
+
+
+def is_state(events: list[Event], stable: int) -> bool:
+    """The oracle: of each key, each ends where the next one starts, after the stable, and the last
+    one never.
+    """
+    chains: dict[object, list[Event]] = {}
+    for event in events:
+        chains.setdefault(event.payload[0], []).append(event)
+    for chain in chains.values():
+        chain.sort(key=lambda event: event.vs)
+        nexts = [*(event.vs for event in chain[1:]), INF]
+        if [event.ve for event in chain] != nexts or min(nexts) < stable:
+            return False
+    return True
+
+
+def test_restore_alone_refuses_what_it_cannot_have_had() -> None:
+    taken, refused = 0, 0
+    for seed in range(150):
+        rng = random.Random(seed)
+        by_host = make()
+        for frame in laws.tellings(drawn(seed)[1], seed, inserts=True)[: rng.randint(1, 4)]:
+            by_host.push(0, frame)
+        state = dict(by_host.snapshot())
+        held = Tdb(SCHEMA)
+        held.fold(Frame(state["events"]))
+        events = held.events
+        for _ in range(rng.randrange(3)):  # as if somebody had changed a cell, or lost a row
+            if not events:
+                break
+            at = rng.randrange(len(events))
+            odd = events.pop(at)
+            if rng.random() < 0.7:
+                ve = rng.choice([INF, odd.vs + 1, *(e.vs for e in events if e.vs > odd.vs)])
+                events.append(Event(rng.choice([odd.payload, ("A", 1)]), odd.vs, ve))
+        state["events"] = Tdb(SCHEMA, events).to_frame().batch
+        (stable,) = read_facts(state, "stable")
+        again = make()
+        if is_state(events, stable):
+            again.restore(state)
+            again.validate()
+            taken += 1
+        else:
+            with pytest.raises(DecodeError):
+                again.restore(state)
+            refused += 1
+    assert taken > 30
+    assert refused > 30
+
+
+def test_what_restore_has_checked_is_not_validated_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = gl.source("rows", {"at": "int64", "host": "string"}, time="at").latest_by("host")
+    state = Plan(plan, "paned").compile().snapshot()
+    validated: list[type] = []
+    monkeypatch.setattr(LatestBy, "validate", lambda self: validated.append(type(self)))
+    monkeypatch.setattr(frames, "CHECKS_MADE", False)
+    Plan(plan, "paned").compile().restore(state)
+    assert not validated
+    monkeypatch.setattr(LatestBy, "restores_checked", False)
+    Plan(plan, "paned").compile().restore(state)
+    assert validated == [LatestBy]
+
+
+def test_the_columns_of_a_snapshot_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, step = 2_048, 32
+    monkeypatch.setattr(module, "RESTORE_ROWS", step)
+    by_host = make()
+    say(by_host, " ".join(f"ins((k{n},1),1,2)" for n in range(rows)))
+    state, again, made = by_host.snapshot(), make(), []
+
+    def counted(room: int, default: int, dtype: type) -> Any:
+        made.append(room)
+        return np.full(room, default, dtype)
+
+    monkeypatch.setattr(columns, "np", SimpleNamespace(full=counted, int64=np.int64))
+    again.restore(state)
+    assert made.count(rows * 5 // 4) == 4
+    steps = len(made)
+    made.clear()
+    for column in (again._key, again._vs, again._ve, again._payload):
+        column.fit(1)  # nothing is reserved any more
+    assert made == [columns.ROOM_MIN] * 4
+    assert steps < 60, "two others grow step by step"
 
 
 def test_a_snapshot_is_taken_back_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
