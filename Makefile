@@ -5,14 +5,14 @@
 
 PYTHON ?= python3
 NAME ?= --all
-# Of the tests: one more than two cores, as who waits for Ray or Spark leaves one idle.
+# Of the tests: one more than two cores, as a worker that waits for Ray or Spark leaves one idle.
 WORKERS ?= 3
 SECONDS ?= 60
 
 # Of `test`: what is marked `slow` waits for `check`.
 MARKS = not cluster and not slow
 SOME = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10 -m "$(MARKS)"
-# In processes of their own: one that has used gRPC must not fork, as whoever starts Spark does.
+# In processes of their own: one that has used gRPC must not fork, as a test that starts Spark does.
 OF_GRPC := tests/sidecar tests/bench/test_sidecar_bench.py
 
 VENV := .venv

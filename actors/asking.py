@@ -4,7 +4,7 @@
                             none, or it has died: the root is asked for its book, again and again
 
 All of it happens on one pump's thread. A merger that dies is looked up again; a cluster that is
-gone, and a root that is gone for good, are told to whoever asks.
+gone, and a root that is gone for good, are told to every caller.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Book:
         return (max(lives), self.lives[max(lives)]) if lives else None
 
     def find(self, to: str) -> tuple[Life, Entry] | None:
-        """Whoever a message to a slot or a life goes to; None where that is nobody."""
+        """The process that a message to a slot or a life goes to; None where there is none."""
         life = Life.parse(to)
         if life is None:
             return self.newest(to)

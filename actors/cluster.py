@@ -78,7 +78,7 @@ def connect(address: str | None, **settings: Any) -> bool:
 
 @contextmanager
 def _keeping_its_signals() -> Iterator[None]:
-    """Ray has SIGTERM end a process at once; whoever is to clean up before has said so."""
+    """Ray has SIGTERM end a process at once, unless a handler is to clean up before."""
     is_main = threading.current_thread() is threading.main_thread()
     was = signal.getsignal(signal.SIGTERM)
     try:
@@ -144,7 +144,7 @@ def is_free() -> bool:
 
 
 def connection() -> str | None:
-    """Which connection this process has; each has a name of its own, None is none. Whoever calls
+    """Which connection this process has; each has a name of its own, None is none. Calling
     an actor without one has Ray start a cluster for it, and one of another connection ends the
     process: handles are to be asked whether theirs is still there.
     """

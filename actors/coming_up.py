@@ -1,6 +1,6 @@
 """Coming up: whether a job that was started is up, is on its way, or will not come up.
 
-    m0.0 running, r0.1 running, r0.0 starting      answered: whoever subscribes gets output
+    m0.0 running, r0.1 running, r0.0 starting      answered: subscribers get output
     every slot has a process, or has failed         up: `launch` returns
 
 How long a start takes is the machine's business: as long as some slot gets farther than it was, all

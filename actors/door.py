@@ -1,4 +1,5 @@
-"""The door to a job's root: whoever asks a job comes in here, whichever of two actors is the root.
+"""The door to a job's root: every caller of a job comes in here, whichever of two actors is the
+root.
 
     ask(command)     to the one that was root last; it stands by, is away, or dead: the other
     look(question)   the same for what changes nothing, which is asked again while no answer comes

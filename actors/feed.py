@@ -7,7 +7,7 @@ A merger is asked only while there is room for its answer: what waits for a prog
 read is bounded by bytes, and then nothing is asked, so nothing is read or sent for it either. A
 repeated question takes the place of the one before.
 
-Where the job is over its output is still there: who reads goes on in the job's directory, if this
+Where the job is over its output is still there: a reader continues in the job's directory, if this
 process can see it, with the same machine, the same offsets and so the same tokens.
 """
 
@@ -28,7 +28,7 @@ from gapless.protocol.errors import GaplessError, JobError, Misuse
 from gapless.protocol.errors import Trimmed as TrimmedError
 from gapless.protocol.schema import StreamSchema
 
-if TYPE_CHECKING:  # Ray takes a second to import, and who reads a directory needs none
+if TYPE_CHECKING:  # Ray takes a second to import, and a reader of a directory needs none
     from gapless.actors.asking import RunningMergers
 
 POLL_MS = 100

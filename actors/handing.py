@@ -26,7 +26,7 @@ class Handed:
 
     number: int
     emit: Emit | None
-    """Of it the tokens, and what a reset replaces: rows are not kept for who has them."""
+    """Of it the tokens, and what a reset replaces: rows that the program has are not kept."""
 
 
 NOTHING = Handed(0, None)
@@ -48,7 +48,9 @@ class Handing:
 
     @property
     def has_room(self) -> bool:
-        """Whether more should be asked for; who was told no is told when there is room again."""
+        """Whether more should be asked for; a caller that was told no is told when there is room
+        again.
+        """
         with self._changed:
             self._is_full = not self._handover.has_room(self.last.number)
             return not self._is_full
@@ -173,7 +175,7 @@ def _waker(loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None]) -> Call
         try:
             loop.call_soon_threadsafe(_set, woken)
         except RuntimeError:
-            return  # the loop is over, and with it whoever waited
+            return  # the loop is over, and with it every waiting task
 
     return wake
 

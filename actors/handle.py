@@ -79,7 +79,7 @@ class Job:
         self.dir = Path(view.job_dir)
         self._job_dir = JobDir(self.dir)
         self._timing = timing or self._job_dir.settings.timing or RAY_TIMING
-        self._schema = view.schema  # as the root has it: who reads runs no code of the job
+        self._schema = view.schema  # as the root has it: a reader runs no code of the job
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Job:
                 raise JobError(f"job {self.name} cannot be stopped: {e}") from None
 
     def _wait_for_the_names(self) -> None:
-        """Until those of the root are free, for whoever launches a job of that name next."""
+        """Until those of the root are free, for the next launch of a job of that name."""
         until = time.monotonic() + GONE_S
         names = {root_name(self.name), standby_name(self.name)}
         while names & {*actors_named(f"{self.name}/")} and time.monotonic() < until:

@@ -1,7 +1,7 @@
 """Hands: one thread that does what would keep a pump waiting, in the order in which it was asked.
 
 A pump has several where kinds of work must not wait for each other: a merger's reads for
-subscribers do not wait for its disk to sync. What is asked for is bounded by who asks: the machines
+subscribers do not wait for its disk to sync. The askers bound what is asked for: the machines
 have one append, one seal, one read of a kind under way at a time.
 """
 
@@ -34,6 +34,6 @@ class Hands:
         while (work := self._work.get()) is not None:
             try:
                 work()
-            except Exception as e:  # noqa: BLE001  # told to whoever owns these hands
+            except Exception as e:  # noqa: BLE001  # told to the owner of these hands
                 self._broken(e)
                 return

@@ -51,7 +51,7 @@ UNATTENDED_S = 5.0
 
 @dataclass(frozen=True)
 class About:
-    """Who a host is."""
+    """The identity of a host."""
 
     life: Life | None
     """None for a spare."""
@@ -108,7 +108,7 @@ class Host:
         return shell.answer(subscriber, data) if isinstance(shell, MergerShell) else []
 
     def about(self) -> About:
-        """Who this is."""
+        """The identity of this process."""
         node, pid = ray.get_runtime_context().get_node_id(), os.getpid()
         shell = self._shell
         if shell is None:

@@ -35,8 +35,8 @@ TRIES_MAX = 10
 START_S = 60.0
 """How long a process may take to start, with its libraries, and to become a life."""
 TURN_S = 10.0
-"""How long the making of spares waits for its turn: a spare is there within seconds, and who takes
-longer is on a node that hangs."""
+"""How long the making of spares waits for its turn: a spare is there within seconds, and a life
+that takes longer is on a node that hangs."""
 SPARES_FAILED_MAX = 5
 """Consecutive failures to make a node's spares until the retry interval grows."""
 FORGET_S = 60.0
@@ -58,7 +58,7 @@ class Hosts:
         self._class = host_class()
         self._runtime_env = dict(runtime_env or {})
         self._lock = threading.Lock()
-        self._turn = threading.Semaphore(1)  # of who makes spares
+        self._turn = threading.Semaphore(1)  # of the maker of spares
         self._spares: dict[str, list[Any]] = {}
         self._failed: dict[str, tuple[int, float]] = {}  # by node, how often, and when last
         self._is_over = False

@@ -1,6 +1,6 @@
 """The keeper of local nodes: the process that owns a cluster's processes, so that all of them end.
 
-    whoever uses LocalNodes == pipe ==> keeper --> n1: gcs_server, raylet, agents --> workers
+    the user of LocalNodes == pipe ==> keeper --> n1: gcs_server, raylet, agents --> workers
                                                --> n2:             raylet, agents --> workers
 
 It starts nodes and kills them as it is told, a JSON document a line. When the pipe ends, be it that
@@ -10,7 +10,7 @@ cluster's directory. Should the keeper itself be killed, the kernel kills what i
 Processes are told by a mark in their environment, which workers inherit. Ray's agents rename
 themselves, which overwrites the start of their environment: where a mark was, they count as what
 has started them. And as the keeper adopts orphans it also collects those whose parents have died,
-so that no zombie is left, and ends at the end whoever has neither mark nor parent.
+so that no zombie is left, and at the end ends every process that has neither mark nor parent.
 
 `python -m gapless.actors.local_keeper DIR MARK` speaks on its standard input and output.
 """
@@ -106,7 +106,7 @@ def _has_ended(process: psutil.Process) -> bool:
 
 
 def tell(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
-    """Sends a signal to each; who is gone needs none."""
+    """Sends a signal to each; ended processes need none."""
     for process in processes:
         try:
             process.send_signal(number)
@@ -115,7 +115,7 @@ def tell(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
 
 
 def end(mark: str, kind: str | None = None) -> list[psutil.Process]:
-    """Kills all processes that carry a mark, or those of one program; who is there even so."""
+    """Kills all processes that carry a mark, or those of one program; returns which are left."""
 
     def look() -> list[psutil.Process]:
         return marked(mark) if kind is None else called(mark, kind)

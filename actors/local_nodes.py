@@ -197,7 +197,7 @@ class LocalNodes:
     # -- drills: the cluster's own processes --------------------------------------------------
 
     def kill_gcs(self) -> None:
-        """Kills the cluster's directory. Who runs goes on; nobody is started, found or missed."""
+        """Kills the cluster's directory. Processes go on; none is started, found or missed."""
         if not self.processes_of("gcs_server", self.head):
             raise Misuse("kill_gcs: it is dead already")
         self._kill(self.head, "gcs_server")
@@ -214,7 +214,7 @@ class LocalNodes:
 
     def kill_raylet(self, name: str) -> None:
         """Kills a node's raylet: the node is gone, and its workers end themselves. `kill` the node
-        after it, which ends whoever does not.
+        after it, which ends those that do not.
         """
         self._raylet(name)
         self._kill(name, "raylet")

@@ -5,7 +5,7 @@
 
 A subscriber has one question under way, so that it never pushes back and is never run over: what
 does not fit into its mailbox is lost, and it asks again. Where all letters that wait are too large,
-those to who has not asked for longest are lost first: who has vanished does not cost much.
+those to the longest silent asker are lost first: a vanished one does not cost much.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ ASK_MS = 200
 LETTERS_MAX = 8
 """In one mailbox: more than one question has answers."""
 BYTES_MAX = 32 << 20
-"""Of all letters that wait to be fetched. Who asks has its letter at once, so what waits is mostly
-for who does not."""
+"""Of all letters that wait to be fetched. An asker has its letter at once, so what waits is mostly
+for those that do not."""
 MAILBOXES_MAX = 1024
-"""As many as a merger serves (failover/serving.py); who has not asked for longest goes."""
+"""As many as a merger serves (failover/serving.py); the longest silent one goes."""
 
 
 class Mailboxes:

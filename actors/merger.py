@@ -1,7 +1,7 @@
 """A merger's shell: its output journal, and the mailboxes of its subscribers.
 
 Appends and their syncs are done by one thread, in order; reads for subscribers and of the peer by
-another, so that who reads does not wait for a disk that syncs; tables by a third, a slice of each
+another, so that readers do not wait for a disk that syncs; tables by a third, a slice of each
 in turn (failover/scanning.py), so that nobody waits for one that takes long; bases of large tables
 by a fourth. The pump merges
 meanwhile, and what it merges gathers for the next append. What may go of the output goes now and

@@ -3,7 +3,7 @@
     with inside("/proc/4711/fd/9"):      a file descriptor of a namespace that somebody holds
         subprocess.Popen(...)            it and its children see that network, for good
 
-A namespace is a thread's, and new threads and processes inherit it from who starts them.
+A namespace is a thread's, and new threads and processes inherit it from the one that starts them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET, for setns(2) and unshare(2)."""
 OWN = "/proc/thread-self/ns/net"
-"""The namespace of whoever opens it."""
+"""The namespace of the process that opens it."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 

@@ -4,8 +4,8 @@
     spawn m0.0 on b    thread b.0   waits: the node hangs, and nobody knows yet
     spawn r0.2 on a    thread a.1   done
 
-Starting a process takes until it answers. A node that hangs answers nobody, so whoever waits for it
-must not keep from their turn those who want something of a node that is well.
+Starting a process takes until it answers. A node that hangs answers nobody, so the thread that
+waits for it must not keep from their turn those who want something of a node that is well.
 """
 
 from __future__ import annotations

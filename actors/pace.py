@@ -16,7 +16,7 @@ frame is what counts, frames are larger, up to PUSH_MS_MAX.
     cost, ms      31          30             47           a line through the largest, its slope the
                                                           median over the others
 
-- Where one octave is all that is known, its rows are taken to cost everything: whoever believes
+- Where one octave is all that is known, its rows are taken to cost everything: one that believes
   that is never inside a plan for longer than it expects. A smaller frame then shows what is true.
 - Rows grow with full frames only: a short one says nothing of long ones. A frame is full from half
   of its rows on, as records of a journal are not cut where one fits.

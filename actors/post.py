@@ -4,7 +4,7 @@
                                                            CALLS_MAX calls of a box under way
 
 While a process takes its calls slowly, what is sent to it gathers and goes as fewer, larger calls;
-beyond the bounds of a box it is lost, as on any network: whoever sent it sends again. The calls go
+beyond the bounds of a box it is lost, as on any network: its sender sends it again. The calls go
 from process to process. None asks the cluster's directory for anything.
 """
 
@@ -30,8 +30,8 @@ CALL_BYTES_MAX = 32 << 20
 """Of one call, unless a single message is larger: half of what Ray puts into one, so that what has
 gathered for a slow process does not go by an object store (`wire.SLICE_BYTES`)."""
 UNKNOWN_MAX = 64
-"""Messages to lives that the book does not have yet, kept for its next version: who has just begun
-may have asked us before we hear of it."""
+"""Messages to lives that the book does not have yet, kept for its next version: a life that has
+just begun may have asked us before we hear of it."""
 
 
 class _Box:
@@ -82,7 +82,7 @@ class Post:
             self.send(to, message)
 
     def send(self, to: str, message: Message) -> None:
-        """Puts a message into the box of whoever it is for. It may get lost."""
+        """Puts a message into its receiver's box. It may get lost."""
         found = self._find(to)
         if found is None and self._may_come(to) and len(self._unknown) < UNKNOWN_MAX:
             self._unknown.append((to, message))

@@ -6,7 +6,7 @@
 
 A machine is called by this thread alone, so it needs no lock. Whatever takes long (a sync, a call
 that waits) is done by another thread, which posts the answer as an event. What the machine does
-wrong ends the pump, with the traceback: whoever watches the process hears why.
+wrong ends the pump, with the traceback: the process's watcher hears why.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Pump:
 
         def compute() -> None:
             if not answer.set_running_or_notify_cancel():
-                return  # whoever asked has been told that it is not done
+                return  # the caller has been told that it is not done
             try:
                 answer.set_result(work())
             except Exception as e:  # noqa: BLE001  # raised again where it was asked for

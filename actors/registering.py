@@ -11,8 +11,8 @@ replica keeps what it began with.
 Where the journals began when the job did lies in the job's directory, in `began`: rows trimmed
 before were never a part of its answer, rows trimmed since may be (failover/sources.py).
 
-Sources may lie where nothing can be written. That stops nobody: it is said once, and whoever trims
-them has to know what the job needs.
+Sources may lie where nothing can be written. That stops nothing: it is said once. Those who trim
+them have to know what the job needs.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Registering:
                     _unregister(disk, name)
                     continue
                 readers.register(disk, name, position, self._now_ms())
-                disk.close(_path(name))  # whoever unregisters it takes the file away
+                disk.close(_path(name))  # unregistering takes the file away
             except OSError as e:
                 self._alarm(source, e)
 
@@ -113,7 +113,7 @@ class Registering:
                 self._alarm(source, e)
 
     def sweep(self, wanted: Collection[str]) -> None:
-        """Drops what is there for none of these, if that was so the last time: whoever registers
+        """Drops what is there for none of these, if that was so the last time: one that registers
         may be ahead of those who know of it.
         """
         names = {self.reader(who) for who in wanted}
@@ -152,7 +152,7 @@ class Registering:
             self._alarmed.add(source)
             self._on_alarm(
                 f"source {source}: {self._sources[source]}: nothing can be registered there "
-                f"({error}): whoever trims it does not know what this job needs"
+                f"({error}): those who trim it do not know what this job needs"
             )
 
 

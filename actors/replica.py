@@ -221,7 +221,7 @@ class ReplicaShell(Shell):
                 reason = str(e)
                 self._registering.drop(who)
             else:
-                self._registering.keep(who, positions)  # whoever swept has not seen its file yet
+                self._registering.keep(who, positions)  # the sweep has not seen its file yet
             self.pump.post(ask.CheckpointWritten(effect.name, reason))
 
         self._disk.do(write)

@@ -4,7 +4,7 @@
                  gone   gone   stays                   up to the last base at most, by segments
 
 The output's journal has a base every so many bytes, and what lies before the last one may go: a
-merger that restarts, or a new subscriber, begins there. Who may need more is the merger's peer. It
+merger that restarts, or a new subscriber, begins there. The merger's peer may need more. It
 comes back with what its own output had when it died, and catches up from ours, from a base that is
 no later than that (failover/backfill.py). So that base stays, held by a registered reader of the
 output's journal, for as long as the peer moves on; one that has not for ABSENT_MS is let go, and

@@ -241,7 +241,7 @@ class Root:
                 _log.info("a life died while it was looked at: %s", reason(e))
 
     def about(self) -> About:
-        """Who this is."""
+        """The identity of this process."""
         return About(self.life, self._node, os.getpid())
 
     # -- lives --------------------------------------------------------------------------------

@@ -4,14 +4,14 @@
     and writes the job's directory when it begins; its disk may be full just then, or away.
 
                       .--> leads: all calls are the root's
-    made --> looks ---+--> fails: says why to who asks, tries again after a while
+    made --> looks ---+--> fails: says why when asked, tries again after a while
                ^      |--> the other one leads: stands by --.
                |      |                                     | it is gone
                '------|-------------------------------------'
                       '--> another pair has the job, or the job is gone: ends for good
 
-What lives say while a root begins waits for it, some of it; all of it is repeated. Who asks the one
-that stands by is told so (pair.py).
+What lives say while a root begins waits for it, some of it; all of it is repeated. A caller of the
+one that stands by is told so (pair.py).
 """
 
 from __future__ import annotations

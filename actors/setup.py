@@ -73,8 +73,8 @@ class JobDir:
 
     @cached_property
     def functions(self) -> Functions:
-        """Those of users, from the job's `code/`: only lives and their root may run them. Who asks
-        has the folder on Python's path from then on.
+        """Those of users, from the job's `code/`: only lives and their root may run them. Whatever
+        asks has the folder on Python's path from then on.
         """
         return Functions(self.path, self.settings.code)
 

@@ -1,4 +1,4 @@
-"""The mergers' answers as their journals give them: who asks reads a job's directory, no process.
+"""The mergers' answers as their journals give them: a caller reads a job's directory, no process.
 
     Fetch(token)    the rows behind it; nothing where there are none yet
     Open(since)     the table, once the output got that far

@@ -5,7 +5,7 @@
     actor_at(address, "talkers/root")    the actor of a name there: its number, its process
 
 A process is connected to one cluster at a time, and connecting takes a second. These ask the
-cluster's control service (GCS) itself, a call of some milliseconds, so that whoever looks for a job
+cluster's control service (GCS) itself, a call of some milliseconds, so that a search for a job
 looks everywhere, and none is started a second time because somebody looked in the wrong place.
 """
 

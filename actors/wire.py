@@ -10,8 +10,8 @@ however long that keeps it.
 Whatever was damaged on its way is told by the checksum in front, before a byte of it is unpickled.
 It is dropped, as if it had been lost: all that matters is resent (`Intake`).
 
-Only processes of one cluster talk like this. Who may submit calls to a cluster may run code on it
-anyway (its token keeps others out), so pickle gives nobody more than Ray has given already.
+Only processes of one cluster talk like this. Anyone who may submit calls to a cluster may run code
+on it anyway (its token keeps others out), so pickle gives nobody more than Ray has given already.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gapless.protocol.schema import StreamSchema
 
 SLICE_BYTES = 1 << 20
 """Of a message, in one argument of a call. What is larger than some megabytes (`cluster.HEALTH`)
-goes by the object store, and there a raylet is asked: one that hangs would hold up whoever sends.
+goes by the object store, and there a raylet is asked: one that hangs would hold up the sender.
 Slices go in the call itself, as many as are 64 MB together, and cost no more than the whole.
 """
 PIECE_BYTES = 32 << 20

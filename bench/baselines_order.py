@@ -140,7 +140,7 @@ class OrderedUnion(_Ordering):
 class SortedOutput(_Ordering):
     """Its input in the order of the column `on`, as far as marks on it promise.
 
-    It gives no stable before the end: whoever reads the column goes by the marks.
+    It gives no stable before the end: readers of the column go by the marks.
     """
 
     def __init__(self, schema: StreamSchema, on: str) -> None:

@@ -111,7 +111,7 @@ def instead(plan: Plan, kind: type[Operator], make: Make) -> Graph:
 
 
 def behind(plan: Plan, kind: type[Operator], make: Make) -> Graph:
-    """The plan's graph, with one more operator between the one of this kind and who reads it."""
+    """The plan's graph, with one more operator between the one of this kind and its reader."""
     compiled = plan.compile()
     place = _place(compiled, kind)
     steps = list(compiled.steps[: place + 1])

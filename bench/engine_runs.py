@@ -6,7 +6,7 @@
 
 Frames come from the engine's own intake, so stables are where they are for a user: thinned to what
 the plan's windows can use. Of several sources each gives a frame in turn. A new graph for each run;
-what it puts out is looked at and let go of, as whoever sends it on would.
+what it puts out is looked at and let go of, as its sender would.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The paper's figures 7 to 9 (section VI-E): what several plans are for, besides surviving.
 
-    fig. 7   four bursty inputs: each stalls and catches up, the output follows whoever does not
+    fig. 7   four bursty inputs: each stalls and catches up, the output follows one that does not
     fig. 8   three inputs, congested in turn: the output goes on while one of them does
     fig. 9   two plans of one query, each dear where the other is cheap: the output follows the
              cheap one; with feedback the other leaves out what is settled, and is there in time

@@ -38,7 +38,7 @@ UNDISTURBED_S = 40.0
 """A run without strikes, in which 20 strikes' worth of a shared machine's own pauses show."""
 QUICK_UNDISTURBED_S, QUICK_KILLS = 5.0, 2
 MERGER_PAUSE_S = 0.15
-"""One of two mergers: whoever reads both hears the other one."""
+"""One of two mergers: readers of both hear the other one."""
 ONLY_MERGER_S, ALL_S = 1.5, 5.0
 """The bars of the pause at the death of the only merger, and of all replicas at once."""
 WHOLE_S, STOPPED_S, ROOT_S, NODE_S = 1.5, 2.0, 2.5, 3.0

@@ -4,8 +4,8 @@
 
 Each plants one small fault in the protocol, by overriding one method of a production machine: the
 rule that some promise rests on. tests/chaos demands that the simulator catches every one of them
-within a bounded number of seeds, while the production build stays clean. Whoever adds a rule to a
-machine adds the build without it here.
+within a bounded number of seeds, while the production build stays clean. A contributor who adds a
+rule to a machine adds the build without it here.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class Cluster:
         self.world.at(self.world.now + delay, self.to_supervisor, Died(life, reason))
 
     def to_supervisor(self, event: Any) -> None:
-        """What whoever runs the job tells its supervisor."""
+        """What people tell a job's supervisor."""
         supervisor = self.newest[SUPERVISOR]
         if supervisor.is_alive:
             supervisor.happens(event)

@@ -125,7 +125,7 @@ def judge(
 ) -> Judgement:
     """Judges a job by its directory and by what subscribers recorded; while it runs, or afterwards.
 
-    `answer`: all events as inserts, where whoever calls knows it better than by recomputing.
+    `answer`: all events as inserts, where the caller knows it better than by recomputing.
     Recordings have to be stopped. Raises `Misuse` and `JobError` where there is no job to judge,
     `JournalError` where a source does not read.
     """

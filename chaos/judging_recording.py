@@ -7,7 +7,7 @@
     recording.pause_around_s(t)                   the pause in which t lies, or the next one
 
 A thread takes what the subscription hands out as soon as it does, so that times are those of the
-output and not of whoever looks at it. Moments are those of `time.monotonic`. A recording may go on
+output and not of its observer. Moments are those of `time.monotonic`. A recording may go on
 with another subscription, from the token of the last frame (`go_on`), as a program that died does.
 """
 
@@ -32,7 +32,7 @@ LOOK_S = 0.1
 END_S = 10.0
 """How long `stop` waits for the thread: it never waits longer than LOOK_S itself."""
 ROWS_MAX = 50_000_000
-"""Rows that are kept: some GB. Whoever runs for longer judges parts of a run."""
+"""Rows that are kept: some GB. Of a longer run parts are judged."""
 
 
 class Output(Protocol):

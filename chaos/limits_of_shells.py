@@ -152,7 +152,7 @@ NO_TEST_CAN: Mapping[str, str] = {
     "actors.asking.BOOK_MS": "a beat: how often something is looked at",
     "actors.asking.CONNECTED_MS": "a beat: how often something is looked at",
     "actors.cluster.OBJECT_STORE_BYTES": "memory that Ray is given: what is beyond it is Ray's",
-    "actors.feed.LATER_MS": "a time that never comes: who asks is answered or hears of a death",
+    "actors.feed.LATER_MS": "a time that never comes: an asker is answered or hears of a death",
     "actors.feed.POLL_MS": "a beat: how often something is looked at",
     "actors.local_nodes.OBJECT_STORE_BYTES": "memory that Ray is given: what is beyond it is Ray's",
     "actors.pump.TICK_MS": "a beat: how often something is looked at",

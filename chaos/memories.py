@@ -105,7 +105,7 @@ class _Apart(Executor):
         self._memory = memory
 
     def parts(self, source: str, frame: Frame) -> Iterator[Frame]:
-        """As any executor, within its memory: who takes a part in is somebody else."""
+        """As any executor, within its memory: taking a part in is another's work."""
         parts = super().parts(source, frame)
         while True:
             with self._memory:

@@ -53,7 +53,7 @@ _FIXED = (
 )
 """What names stand for and hardly ever change: these are followed; their names are no places."""
 _TOOLS = frozenset({"", "builtins", "gapless", "numpy", "pandas", "pyarrow"})
-"""Packages in which nothing of users is, whoever calls them, and whoever is called."""
+"""Packages in which nothing of users is, on either side of a call."""
 _OF_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -126,7 +126,7 @@ class _Arguments:
 
 
 class _Results:
-    """They are no value: whoever comes next finds none."""
+    """They are no value: the next process finds none."""
 
     def __init__(self, cached: Any) -> None:
         self._cached = cached

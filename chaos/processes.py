@@ -104,7 +104,7 @@ class Process:
         """How many faults hold it."""
         self.slow_ms = 0
         self.cannot_be_killed = 0
-        """How many faults keep whoever runs it from reaching it: it is a zombie then."""
+        """How many faults keep the cluster from reaching it: it is a zombie then."""
         self._backlog: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque(
             maxlen=BACKLOG_MAX
         )

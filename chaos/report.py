@@ -6,7 +6,7 @@
     report.html       the page (chaos/report_page.py); needs no network and no other file
 
 Many runs of one command have an index.html and an index.json above their directories. Each file is
-replaced whole: who reads one never sees a part of it. The page comes last.
+replaced whole: a reader never sees a part of one. The page comes last.
 """
 
 from __future__ import annotations

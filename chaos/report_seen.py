@@ -65,7 +65,7 @@ class Lane:
         return found
 
     def lives_since(self, begin_ms: int) -> int:
-        """How many were in it from then on, whoever was there then included."""
+        """How many were in it from then on, those that were there then included."""
         later = {each.said for each in self.stretches if each.end_ms > begin_ms}
         return len(later & self.lives.keys())
 
@@ -211,7 +211,7 @@ def _of_kind(seen: pa.Table, kind: str) -> pa.Table:
 
 
 def _by_who(seen: pa.Table, kind: str) -> dict[str, pa.Table]:
-    """The rows of a kind, by who they are of, in the order in which people count."""
+    """The rows of a kind, by slot, in the order in which people count."""
     rows = _of_kind(seen, kind)
     names = [name or "" for name in pc.unique(rows["who"]).to_pylist()]
     who = pc.fill_null(rows["who"], "")

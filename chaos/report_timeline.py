@@ -6,7 +6,7 @@ progress    r0.0 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~       and so
 0         5         10        15        20        25     output, memory
 
 A lane each, below each other, not curves over each other: replicas that are well have the same
-values, and whoever differs is seen without a legend, and without telling colours apart.
+values, and a differing one is seen without a legend, and without telling colours apart.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _drawn(size: Size, sights: Sights, strikes: Sequence[Strike]) -> Html:
 
 
 def _said(sights: Sights, strikes: Sequence[Strike]) -> str:
-    """The drawing for who cannot see it; the tables below it have the numbers."""
+    """The drawing in words, for screen readers; the tables below it have the numbers."""
     worst = next(iter(sights.pauses), None)
     longest = f"the longest pause is {worst.ms:,} ms of {worst.who}" if worst else "no pause"
     return (

@@ -204,7 +204,7 @@ class SimulatedDisk:
         return before - self._used
 
     def flip_bit(self, name: str, rng: random.Random) -> Callable[[], None]:
-        """Damages one bit of a file that is not empty. What is returned mends it again, as whoever
+        """Damages one bit of a file that is not empty. What is returned mends it again, as one that
         has a copy does; nothing happens where something else has been written there meanwhile.
         """
         file = self._file(name)

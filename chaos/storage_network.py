@@ -136,8 +136,8 @@ class ClientView(View):
             self.is_asked_again(name)
 
     def is_asked_again(self, name: str) -> None:
-        """The server says that the name is taken; by this very file, as the inode shows: whoever
-        looks takes it for its own. Who does not look raises here.
+        """The server says that the name is taken; by this very file, as the inode shows: one that
+        looks takes it for its own. One that does not look raises here.
         """
 
     def append(self, name: str, data: bytes) -> int:

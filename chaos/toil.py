@@ -9,7 +9,7 @@ In a share of runs work is *slow*, in ways that are drawn from the seed: an even
 a moment, or now and then as long as a fold or a snapshot of a large state does; an append, a table,
 a checkpoint, a read of a source takes as long on its disk. And processes *stop*: between two
 effects of one event, or inside of one, before some write to the disk. What was under way is
-finished later, when another life may have taken the journal over. Whoever is ended meanwhile
+finished later, when another life may have taken the journal over. A process that is ended meanwhile
 finishes nothing.
 
 All that until the last fault is over: then the job has to come to its end. What takes longer than a

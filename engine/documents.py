@@ -6,7 +6,7 @@
 
 Each node is listed once, behind those that it reads, and referred to by its number; the last is the
 query's. So a node that two others read is still one node when it comes back. A function of a user's
-is named ("module:qualname"): whoever reads the document brings it.
+is named ("module:qualname"): the reader of the document brings it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ it raises, or gives something else, it is called again with parts of the frame, 
 those that it fails for alone go aside (operators/evaluating.py).
 
 A function is code, so it does not travel in a document: it is named there, "module:qualname", and
-whoever reads the document brings it. `explain` names it too, as nobody can see whether two calls
+the reader of the document brings it. `explain` names it too, as nobody can see whether two calls
 of it agree.
 """
 

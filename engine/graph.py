@@ -60,7 +60,7 @@ class Graph:
     column < t", for operators that look at a column and not at `_vs`.
 
     `grids`: the multiple of time between two stables of a source that can change anything; between
-    them a source may keep its stables to itself. Told to whoever feeds it, not used here.
+    them a source may keep its stables to itself. Told to its feeder, not used here.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ class Intake:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How far the source has come: of several, whoever is least is to be read next."""
+        """How far the source has come: of several, the least is to be read next."""
         return self._verdict.stable, self._verdict.largest
 
     def take(self, item: Item) -> Iterator[tuple[Frame, Marks]]:

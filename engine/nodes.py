@@ -44,7 +44,7 @@ from gapless.protocol.schema import StreamSchema
 NODES_MAX = 1000
 """Nodes of one plan: more are made by loops, and everything that looks at plans visits all."""
 DEPTH_MAX = 200
-"""Nodes on one path: whoever looks at plans may do so by recursion."""
+"""Nodes on one path: plans may be walked by recursion."""
 INPUTS_MAX = 256
 """Inputs of one union or race."""
 WINDOWS_PER_ROW_MAX = 100_000

@@ -41,7 +41,7 @@ class _Given(Fields):
     """Fields some of which are documents of their own, or may be None."""
 
     def any(self, name: str) -> Document:
-        """Whatever it is: whoever decodes it looks at it."""
+        """Whatever it is: its decoder looks at it."""
         if name not in self._left:
             raise DecodeError(f"{self._what}.{name}", "is missing")
         return self._left.pop(name)

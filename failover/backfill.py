@@ -103,8 +103,8 @@ class Backfill:
         return out, self._read_on() if self.state == "reading" else []
 
     def is_stuck(self) -> bool:
-        """Whether nobody can lead the output on; or whoever could is silent, and others that could
-        not are ahead: it may be dead.
+        """Whether nobody can lead the output on; or those that could are silent, and others that
+        could not are ahead: it may be dead.
         """
         merge = self._merge
         if merge.stable == INF:

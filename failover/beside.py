@@ -1,4 +1,5 @@
-"""Work beside a machine: what takes longer than its pump may be silent, and who wants the result.
+"""Work beside a machine: what takes longer than its pump may be silent, and which part wants the
+result.
 
     do(what, work, then)  -->  Work(7)      the shell has another thread do it
     Done(7, result)       -->  then(result, now) --> effects
@@ -19,7 +20,7 @@ Then = Callable[[Any, int], list[Effect]]
 
 
 class Beside:
-    """What one machine has done beside it. There is as much of it as whoever asks has under way:
+    """What one machine has done beside it. There is as much of it as its askers have under way:
     one fold, one snapshot, one base at a time.
     """
 
@@ -40,6 +41,6 @@ class Beside:
         return asked
 
     def done(self, event: Done, now: int) -> list[Effect]:
-        """Hands a result to who wants it."""
+        """Hands a result to the part that wants it."""
         then = self._then.pop(event.number, None)
         return [] if then is None else then(event.result, now)

@@ -15,7 +15,7 @@ none behind them is. A live replica hands one to a joining peer; now and then on
 
 Every byte lies under the checksum of an envelope, and the head says how many there are: what reads
 back is what was written, all of it. What does not is a `CheckpointError`; a checkpoint only ever
-saves time, so whoever wanted to start from it tries its next origin.
+saves time, so a replica that wanted to start from it tries its next origin.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ CHUNK_BYTES = documents.BYTES_MAX // 2
 """Bytes of a table in one envelope, which takes a document of twice that."""
 
 _NOBODY = Incarnation(0, 0)
-"""Whoever wrote it is dead when it is read; it does not matter who it was."""
+"""Its writer is dead when it is read; it does not matter which life that was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ long as nobody promises a stable beyond T. Up to T the two tables agree, and wha
 later can be taken back. So:
 
 1. joining: beside each old life a new one starts, held at T. All have to qualify at all mergers.
-2. holding: the old lives are held at T, too, and mergers fence whoever is neither (a zombie).
+2. holding: the old lives are held at T, too, and mergers fence lives that are neither (zombies).
 3. commit, once every old life says that it is held, every merger that it fences, and none of them
    has a stable beyond T: the new plans are desired from now on (`Desire`, the one durable step),
    the old lives are fenced and retired, the new ones lifted.
 4. undoing, where somebody is beyond T already or it takes too long: the old lives are lifted, the
    new ones retired, and nothing has changed.
 
-Whoever supervises after a death in the middle looks at what is desired. Lives that run a desired
-plan are lifted, all others are fenced and retired. That is right on both sides of the commit: up to
-it nobody has promised anything beyond T that the old plan does not say, and from it on nobody who
-runs the old plan can.
+A supervisor that comes after a death in the middle looks at what is desired. Lives that run a
+desired plan are lifted, all others are fenced and retired. That is right on both sides of the
+commit: up to it nobody has promised anything beyond T that the old plan does not say, and from it
+on nobody who runs the old plan can.
 
 The supervisor makes one `Cutover` of a `Switch` with `at`, starts the new lives, and calls `look`
 with what it knows until `is_over`.

@@ -92,7 +92,7 @@ class Desired:
         if type(change) not in (Scale, Switch, Stop):
             raise Misuse(f"{change!r:.100} is no change: Scale, Switch or Stop")
         if self.state == "draining" and change == Stop():
-            return replace(self, state="stopped")  # whoever waits in vain for the end of a drain
+            return replace(self, state="stopped")  # people who wait in vain for the end of a drain
         if self.state != "running":
             raise Misuse(f"the job is {self.state}: nothing about it can be changed any more")
         match change:

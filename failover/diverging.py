@@ -5,10 +5,10 @@
     stop            an alarm, the job is stopped   an alarm, the job is stopped
     majority        an alarm                       an alarm, the odd one is suspected: replaced
 
-Output that was given never changes. Who disagrees with the output need not be wrong, for the output
-follows whoever leads, and says what a wrong leader says. So the odd one is not who disagrees: it is
-who is alone with its version while the others, two at least, have all told another one (LMerge sees
-it while it has all of them: merge/divergence.py).
+Output that was given never changes. A life that disagrees with the output need not be wrong, for
+the output follows the leader, and says what a wrong leader says. So the odd one is not the one that
+disagrees: it is the one that is alone with its version while the others, two at least, have all
+told another one (LMerge sees it while it has all of them: merge/divergence.py).
 
     r0.0 leads, says 7    r0.1 says 5, disagrees    r0.2 says 5, disagrees        r0.0 is odd
     r0.0 leads, says 7    r0.1 says 5, disagrees    r0.2 is slow, has not told    nobody is

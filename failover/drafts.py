@@ -5,7 +5,7 @@
                    finish(state) --> Checkpoint                        the tail folded
 
 Frames never change, so the tail of a draft is of its moment whenever it is finished. The plan's
-state does change: who makes a draft leaves the plan alone until that is taken.
+state does change: the maker of a draft leaves the plan alone until that is taken.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class PeerRead:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A life is over, says whoever runs it. It may be wrong: the life is then a zombie."""
+    """A life is over, says its shell. That may be wrong: the life is then a zombie."""
 
     life: Life
     reason: str

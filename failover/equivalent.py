@@ -2,7 +2,7 @@
 
     written the same                  yes, however it is run: its operators give one table
     other sources, another schema     no
-    written differently               nobody can know: refused, unless whoever wrote them gives
+    written differently               nobody can know: refused, unless their author gives
                                       their word (`assumed`), which helps where the forms are not
                                       known to be two
 

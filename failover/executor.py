@@ -34,7 +34,7 @@ class Executor:
         self, name: str, plan: Plan | Callable[[], Graph], aside: Aside | None = None
     ) -> None:
         """`plan`: a plan, or what makes its graph, a new one with each call (for spliced plans).
-        `aside`: where these graphs put the rows that they cannot process, for whoever takes them.
+        `aside`: where these graphs put the rows that they cannot process, for the caller to take.
         """
         self.name = name
         """The plan's, by which snapshots fit or do not."""

@@ -7,10 +7,11 @@ An event is *final* once nothing about it can change any more: `ve < stable`, an
 adjusts what it has inserted, already `vs < stable`. stable(INF) makes all of it final. What is not
 final yet is held; what is goes out as inserts, followed by the stable that made it so.
 
-So behind a stable t exactly the events have been given that are final at t, whoever tells the
-stream and however. That is the whole token: to go on at t, all events with `ve >= t` are read again
-and those that are final at t are left out. Who begins at a time t has no token, and nothing was
-given: then none is left out, as of events that only ever insert one that lives at t is final at t.
+So behind a stable t exactly the events have been given that are final at t, whichever life tells
+the stream and however. That is the whole token: to go on at t, all events with `ve >= t` are read
+again and those that are final at t are left out. One that begins at a time t has no token, and
+nothing was given: then none is left out, as of events that only ever insert one that lives at t is
+final at t.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The fleet: the lives of a job, how they are started, asked to go, and forgotten.
 
     Spawn --> in a slot --> dismissed: Retire --- kill_ms ---> Kill --> over
-                       |--> died, said whoever runs it --------------> over
+                       |--> died, said its shell --------------------> over
 
 A life that is over may still speak: Retire got lost, it was out of reach of the kill, or it never
 died. It is told again, but only once the slot has a later one that qualifies: until then it may

@@ -1,4 +1,4 @@
-"""A handover: what waits for a program, between whoever made it and the call that takes it.
+"""A handover: what waits for a program, between its maker and the call that takes it.
 
     machine --put--> | 7 | 8 | 9 |  --head(behind=6)--> 7     taken once the program keeps the 7
                        ^ handed out, dropped when 8 is asked for

@@ -110,7 +110,7 @@ class Hearing(Fleet):
                     self._effects.append(Send(str(known.life), answer))
 
     def _may_lift(self, slot: Slot, known: Known) -> bool:
-        """Whether a hold is left over from a cutover that is over. Who runs a plan that is not
+        """Whether a hold is left over from a cutover that is over. A life whose plan is not
         desired stays held: it might promise the other answer.
         """
         return (

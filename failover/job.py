@@ -136,8 +136,8 @@ class Job:
     ) -> Resumed:
         """Makes this process the job's root: from now on no other can change what is desired.
 
-        `functions`: those of users that plans name. `where` this is, for who would start another.
-        Raises `JobError` where something is missing or damaged, and says what.
+        `functions`: those of users that plans name. `where` this is, for a caller that would start
+        another. Raises `JobError` where something is missing or damaged, and says what.
         """
         drop_drafts(self._disk)
         self._functions = functions
@@ -196,7 +196,7 @@ class Job:
 
     @property
     def is_over(self) -> bool:
-        """Whether another root has resumed the job since. Whoever pumps a root asks before it
+        """Whether another root has resumed the job since. A root's pump asks before it
         starts, ends or removes anything for it, and now and then: one listing, of `KEPT` names
         or so. That a later term is not there would be no answer: over a network it may be as of a
         minute ago, and what a folder has is not (journal/disk.py).

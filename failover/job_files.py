@@ -76,7 +76,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a life of the job's root runs, for whoever would start another one."""
+    """Where a life of the job's root runs, for a caller that would start another one."""
 
     cluster: str
     """The address of its Ray cluster."""

@@ -6,7 +6,7 @@ given them, the best first (origins.py); a large checkpoint comes before live pe
     stored        a checkpoint from the disk                None where it does not verify
     replay        nothing: the plan begins as new           always works
 
-A disk that hangs answers nothing: neither a peer that writes on it nor whoever reads it is waited
+A disk that hangs answers nothing: neither a peer that writes on it nor a reader of it is waited
 for longer than busy_ms.
 What does not fit (another plan's checkpoint, an answer of a life that was not asked) is not used,
 and people are told which checkpoint, and why: a replay may take long.

@@ -70,7 +70,7 @@ from gapless.protocol.frame import Frame
 PENDING_ROWS_MAX = 1 << 18
 """Rows merged and not durable: seconds of a disk's work. Beyond it nothing is taken in."""
 STATE_BYTES_MAX = 1 << 30
-"""Of the LMerge. Beyond it nothing is taken in of who is ahead of the output: what they hold waits
+"""Of the LMerge. Beyond it nothing is taken in of inputs ahead of the output: what they hold waits
 for others, and grows without bound if those are slow.
 """
 TIMING = Timing()
@@ -103,7 +103,7 @@ class Merger:
     ) -> None:
         """`live` is the output's live table and stable as the journal gives them up to `offset`,
         `epoch` the journal's, and `merge` a fresh LMerge. `acks_each`: a frame is acked at once,
-        where an ack costs little and whoever sends may wait for it.
+        where an ack costs little and the sender may wait for it.
         """
         self.life = life
         self.epoch = epoch
@@ -462,7 +462,9 @@ class Merger:
         return self._merge.nbytes
 
     def sizes(self) -> dict[str, int]:
-        """What it keeps, in numbers: nothing, but for who waits, once the output has ended."""
+        """What it keeps, in numbers: nothing, except waiting subscribers, once the output has
+        ended.
+        """
         return {
             "live keys": len(self._merge),
             "pending rows": self._writing.rows,

@@ -6,7 +6,7 @@
 
 Of one merger a subscriber sees what that journal says, row by row; its token is an offset there.
 Two mergers tell the same table in different words. Merged, they are one stream that is at no offset
-of either; so its token is the stable alone, and whoever goes on from it begins with a reset.
+of either; so its token is the stable alone, and resuming from it begins with a reset.
 
 A merged stream begins with the reset of whichever merger answers first. Each other one, and each
 that could not go on, joins with a reset since what the stream is stable to: it knows all that can
@@ -175,7 +175,7 @@ class Merging(ShardStream):
         return since, frame
 
     def take(self, cursor: Cursor, event: Delivery) -> Frame | None:
-        """What a delivery adds to what was said by whoever said it first."""
+        """What a delivery adds to what the first teller has said."""
         number = self._numbers[cursor.merger]
         out = self._merge.push(number, cursor.take(event))
         if not out and number not in self._merge.inputs:

@@ -199,8 +199,8 @@ class SnapshotReply:
     reason: str = ""
     """Why there is none."""
     stored: str = ""
-    """The name of the checkpoint on the disk that it is: too large for a message. Who has read it
-    drops it.
+    """The name of the checkpoint on the disk that it is: too large for a message. A replica that
+    has read it drops it.
     """
     is_coming: bool = False
     """Whether it is being made: worth waiting for."""

@@ -1,15 +1,16 @@
-"""Those who ask a merger for a table: one scan each, a few at once, and none for who has gone.
+"""Those who ask a merger for a table: one scan each, a few at once, and none for those that are
+gone.
 
     Open(since) --> waits until the output is durably stable up to `since`, and for its turn
                 --> ReadTable --> TableRead --> Opened, part 0 of n
                 --> DropTable, where a later attempt took its place, or nobody asks any more
     Open(part)  --> Opened, that part                the table is held until the last was taken
 
-A table may take a minute to scan, and who asks for it asks again several times a second. So a
+A table may take a minute to scan, and a subscriber asks for it again several times a second. So a
 question that is asked again is the one that waits already, or is being answered.
 
 A table may be larger than a message should be. Then it goes in parts, each asked for by itself, as
-whoever asks is never pushed anything. All parts are of one table; whoever asks for a part of one
+nothing is ever pushed. All parts are of one table; a question for a part of one
 that is not held any more, as a new life of the merger holds none, is told another from its begin.
 """
 
@@ -36,7 +37,7 @@ PART_BYTES_MAX = 2 << 20
 """Of it, too: a larger answer than some megabytes comes by the object store of the merger's node,
 and waits for whatever that node waits for."""
 GONE_MS = 10_000
-"""Who has not asked again for that long waits no more: everybody does so within seconds."""
+"""One that has not asked again for that long does not wait any more: all do so within seconds."""
 
 
 @dataclass(slots=True)
@@ -73,7 +74,9 @@ class Openings:
         self._tables: dict[str, _Table] = {}
 
     def hand_out(self, event: TableRead, token: Token, now: int) -> Opened | None:
-        """The first part of a table, to who still waits for it; the others once they are asked."""
+        """The first part of a table, to those that still wait for it; other parts once they are
+        asked for.
+        """
         if not self.is_answered(event, event.attempt):
             return None
         cut = parts.cut(event.frame, PART_ROWS_MAX, PART_BYTES_MAX)

@@ -1,4 +1,4 @@
-r"""A merger's output on its disk: written by one life after another, read by whoever is behind.
+r"""A merger's output on its disk: written by one life after another, read by those that are behind.
 
     life 1   append append sync -> Appended      seal(base)
     life 2                                                     opens: epoch 2, the cut
@@ -48,8 +48,8 @@ NO_GUARD: Final = nullcontext()
 """Of an output that one thread writes and reads."""
 
 KEPT_BYTES_MAX = 1 << 18
-"""Of a frame that is kept in case its answer is lost: a larger one is read again, and who reads
-slowly costs a place in a file.
+"""Of a frame that is kept in case its answer is lost: a larger one is read again, and one that
+reads slowly costs a place in a file.
 """
 
 
@@ -248,7 +248,7 @@ def _check_is_latest(disk: Disk, life: Life) -> None:
 
 class OutputReader:
     """The output of one merger, for one subscriber or one peer. Where it raises it may be asked
-    again; `why` says what the error means for who asked.
+    again; `why` says what the error means for the asker.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class Recent:
 
     def read(self, offset: int, stable: int) -> Frame | None:
         """The rows behind an offset that it has, and what is promised after them; None where
-        nothing is new to who has them up to `stable`.
+        nothing is new to one that has them up to `stable`.
         """
         if offset == self._end:
             if self._stable <= stable:

@@ -9,7 +9,7 @@
     the successor dies                the next one, after a back-off of its own
 
 One successor at a time in a shard: each costs as much as a replica, and its state is read from
-somebody. Who is suspected comes before who only runs an old plan. So a rolling switch to another
+somebody. Suspected lives come before those with an old plan. So a rolling switch to another
 plan, equal in its answer, is nothing but this, slot by slot.
 """
 

@@ -6,7 +6,7 @@
 
 A time that is older than the bases costs what the journal has left: an event that ends behind it
 may have been told at any time before, and no other table would be a reset. So a scan may take long,
-and whoever does several takes a slice of each in turn; one that nobody waits for is dropped.
+and a merger with several takes a slice of each in turn; one that nobody waits for is dropped.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ than so many rows wait: else a tail that is folded faster than it is sent would 
 """
 
 PARTS_CREDITS = 2
-"""Parts of a tail on the way: so much is merged before the next frame of who leads the output."""
+"""Parts of a tail on the way: so much is merged before the next frame of the leading input."""
 RUN_ROWS_MAX = 65_536
 """Of frames that go as one over a link that lags: what a frame costs is nothing to them then."""
 
@@ -216,7 +216,7 @@ class Sending:
     @property
     def _has_room(self) -> bool:
         """Whether some open link to an awaited merger has sent nearly all; also where none is open,
-        for then whoever comes gets all at once.
+        for then a new link gets all at once.
         """
         end, is_open = self.offered, False
         for merger in self.awaited:

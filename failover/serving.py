@@ -103,7 +103,7 @@ class Serving:
         return self._openings.go_on(durable_stable, now)
 
     def table_read(self, event: TableRead, now: int) -> list[Effect]:
-        """Hands a table out, to who still waits for it."""
+        """Hands a table out, to those that still wait for it."""
         stable = BEGIN if event.frame.stable is None else event.frame.stable
         token = Token(self._slot, self._epoch, event.offset, stable)
         opened = self._openings.hand_out(event, token, now)

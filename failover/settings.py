@@ -3,7 +3,7 @@
     job    {..., settings: {on_divergence: "report", checkpoint_ms: 10000, timing: {...}, ...}}
 
 None of it changes what the output says; it is about what the job may cost, and what is done where
-its replicas disagree. It lies in the job's record, and not with whoever starts a root, so that a
+its replicas disagree. It lies in the job's record, and not with the starter of a root, so that a
 job which comes back on another machine behaves as it did.
 
 A record that was written before there were settings reads as one with all the defaults, as does a
@@ -49,7 +49,7 @@ class Settings:
     """Output that is older than that may go; None: all of it is kept."""
     spares: int = 2
     """Processes of each node that have the libraries in memory, and wait to become a life. The next
-    one takes a second or two to make: whoever is struck again within that time has the other.
+    one takes a second or two to make: a slot that is struck again within that time has the other.
     """
     code: str | None = None
     """A python file, or a package, in the folder `code` of the job's directory, that defines the
@@ -60,7 +60,7 @@ class Settings:
     base_bytes: int = BASE_BYTES
     """Of an output journal, from one base to the next: what a merger reads at most to start."""
     timing: Timing | None = None
-    """Every wait, but for `checkpoint_ms`; None: those of whoever runs the job."""
+    """Every wait, except `checkpoint_ms`; None: those of the root that runs the job."""
 
     def __post_init__(self) -> None:
         if self.on_divergence not in get_args(OnDivergence):

@@ -44,8 +44,8 @@ MESSAGE_BYTES_MAX = 8 << 20
 GIVEN = "given-"
 """How the name of a snapshot begins that goes by the disk: no supervisor gives such a name."""
 ASKED_MAX = 64
-"""Peers and orders that wait for a snapshot at once: far more than a shard has replicas. Who asks
-beyond that is not answered, and goes on to its next origin."""
+"""Peers and orders that wait for a snapshot at once: far more than a shard has replicas. One that
+asks beyond that is not answered, and goes on to its next origin."""
 
 Taker = SnapshotRequest | TakeCheckpoint
 
@@ -147,8 +147,8 @@ class Snapshots:
         return effects + self._go_on()
 
     def _give_by_disk(self, to: Life, checkpoint: Checkpoint) -> list[Effect]:
-        """Under a name that no supervisor gives; the one before is not needed any more, or whoever
-        reads it has it open.
+        """Under a name that no supervisor gives; the one before is not needed any more, or the
+        replica that reads it has it open.
         """
         self._given += 1
         slot, incarnation = self._life

@@ -1,4 +1,4 @@
-"""The sources of a replica: a reader of each journal, for whoever pumps the machine.
+"""The sources of a replica: a reader of each journal, for the machine's pump.
 
     OpenSources(positions, since)  --> open       a reader a source
     ReadSource(source)             --> read       SourceRead(source, frame, position)
@@ -107,7 +107,7 @@ class Sources:
                 start="earliest" if position is None else position,
                 since=None if since == BEGIN else since,
             )
-        except Misuse as e:  # not this caller's: of whoever made the journal, or the checkpoint
+        except Misuse as e:  # not this caller's: of the maker of the journal, or the checkpoint
             raise JournalError(f"source {name}: {e}") from e
         if position is None:
             self._check_whole(name, reader.position, since)

@@ -106,7 +106,7 @@ class InputStatus(NamedTuple):
     qualifies: bool
     """Whether it may act: the output has reached its join time."""
     diverged: int = 0
-    """How often it has disagreed with the output. Who leads, never does."""
+    """How often it has disagreed with the output. The leader never does."""
     outvoted: int = 0
     """How often it was alone with its version while two or more others agreed."""
     led: int = 0

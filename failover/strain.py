@@ -2,7 +2,7 @@
 
     own ticks come late           who judges is starved itself, and hears late, too
     nearly all lives are late     they have nothing in common but the machines
-    who was given up speaks       the last verdicts were wrong
+    one given up speaks           the last verdicts were wrong
 
 Any of these is a sign, and holds for a while. As long as one holds nobody is suspected for being
 slow, unless it has been silent for `hang_max_ms`: replacing what is slow makes all slower. What is
@@ -26,7 +26,7 @@ TOGETHER_OF_FOUR = 3
 LATE_TICKS = 3
 """Own ticks are late if they come at so many times their interval."""
 CALM_HANGS = 2
-"""How long a sign holds, in `hang_ms`: by then who was late has spoken, or is late again."""
+"""How long a sign holds, in `hang_ms`: by then a late life has spoken, or is late again."""
 ALARM_HANGS = 4
 """How long the strain lasts until somebody is told: a hiccup is nobody's business."""
 ALARMS_APART_MS = 60_000

@@ -248,7 +248,7 @@ class Subscriber:
         return [Emit(table, dict(self._tokens), reset=True, since=since), *effects]
 
     def _after_reset(self, stream: ShardStream, now: int) -> list[Effect]:
-        """Goes on with the merger whose reset it was; who was to choose the time joins at ours."""
+        """Continues at the merger whose reset it was; the other one joins at its time."""
         effects: list[Effect] = []
         for cursor in stream.cursors:
             if stream.stable == INF:

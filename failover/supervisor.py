@@ -14,7 +14,7 @@ believes can make the output wrong, for lives in one slot are told apart by fenc
 journal by its epochs. What it owes is redundancy:
 
 - a replica that qualifies is asked to go only when another one does in its place, or when a person
-  wants fewer; who was suspected wrongly stays;
+  wants fewer; wrongly suspected lives stay;
 - the last merger is never unassigned, the last slot of a shard never given up;
 - no incarnation is given twice, and no slot is filled more often than its back-off allows.
 """

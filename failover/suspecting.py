@@ -9,7 +9,7 @@
     unattached    no merger has it as an input for lag_ms, though they have others
     diverges      it is alone against a majority (diverging.py); nothing makes up for that
 
-While the machines are strained (strain.py) only who is silent for hang_max_ms is suspected.
+While the machines are strained (strain.py) only lives silent for hang_max_ms are suspected.
 
 A suspicion may be wrong, and costs no more than a second life beside the first: see replacing.py.
 The supervisor's own sleep is nobody's silence: `forgive`.

@@ -4,7 +4,7 @@
     choose    the mergers that replicas send to
     replace   a successor beside who is suspected, or runs an old plan; it takes over, or goes
     shrink    slots beyond the desired number, the highest index first
-    settle    whoever has taken over: its slot's lives before it are fenced
+    settle    a life that has taken over: its slot's earlier lives are fenced
     fill      empty slots, mergers first, as their back-off allows
 
 All but the fill may lower what runs, so each has one method that says whether it may.
@@ -45,8 +45,8 @@ class Tending(Hearing):
         self._fill(shard, now)
 
     def _watch(self, shard: Shard, now: int) -> None:
-        """Suspects whoever runs and is silent or lags, and takes it back. Who does not run yet, or
-        is no replica, is dead then: there is nothing to lose.
+        """Suspects running lives that are silent or lag, or clears them. One that does not run
+        yet, or is no replica, is dead then: there is nothing to lose.
         """
         strained = self._is_strained(now)
         for slot in shard.slots():
@@ -166,8 +166,8 @@ class Tending(Hearing):
         )
 
     def _settle(self, shard: Shard) -> None:
-        """Whoever came into its slot after a death takes it over for good once it qualifies: the
-        dead one may be a zombie, and all there is until then.
+        """A life that came into its slot after a death takes it over for good once it qualifies:
+        the dead one may be a zombie, and all there is until then.
         """
         for slot in shard.replicas.values():
             known = slot.current

@@ -90,7 +90,7 @@ class Timing:
     backoff_ms: int = 200
     """Before the first restart of a life that died; doubled with each that follows."""
     backoff_max_ms: int = 30_000
-    """Where the doubling ends: soon enough for whoever repairs what makes it die."""
+    """Where the doubling ends: soon enough for those who repair what makes it die."""
     steady_ms: int = 10_000
     """A life that has run for that long was no failure: the back-off begins anew."""
     checkpoint_ms: int = 10_000

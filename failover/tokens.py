@@ -2,7 +2,7 @@
 
     {"0": Token("m0.1", 3, 812, 40)}   <-->   gt1-3gABo...
 
-To whoever keeps it the text means nothing; only its version can be told from it. A checksum stands
+To its keeper the text means nothing; only its version can be told from it. A checksum stands
 in front of what it says, so that a text that was cut or mistyped is an error and not another place.
 """
 

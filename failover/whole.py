@@ -56,8 +56,8 @@ def write_whole(disk: Disk, path: str, records: Iterable[bytes], token: str = ""
 
 
 def drop_drafts(disk: Disk) -> None:
-    """Takes away what the dead have left. Whoever is writing at this moment finds its draft gone,
-    and fails as if its disk had refused it.
+    """Takes away what the dead have left. A process that is writing at this moment finds its draft
+    gone, and fails as if its disk had refused it.
     """
     for name in disk.list(DRAFTS):
         disk.unlink(f"{DRAFTS}/{name}")

@@ -240,7 +240,7 @@ def writing_epoch(
         epoch = claim(disk, commits.head.epoch, who, token, shared=True)
     if is_fenced(disk, epoch):
         raise fenced(disk, epoch, epoch + 1)
-    if commits.head.epoch < epoch:  # whoever has claimed it is not so far yet, or has died
+    if commits.head.epoch < epoch:  # its claimant is not so far yet, or has died
         begin(commits, epoch, process or token, now_ms, durable=durable)
     return epoch
 

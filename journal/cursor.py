@@ -7,8 +7,8 @@ and where in it, and what the record promises.
 Every record of a partition begins at the row where the one before it ended; a sealed segment has as
 many rows as its commit says. So a record that is missing is an error, and never a gap.
 
-Whoever begins late in a segment `Needs` only a part of it. The rest is passed over by its headers,
-at a tenth of what reading it costs: a live segment may hold a day of small records.
+A reader that begins late in a segment `Needs` only a part of it. The rest is passed over by its
+headers, at a tenth of what reading it costs: a live segment may hold a day of small records.
 
     record    row 0: 2 rows    row 2: 3 rows, stable 80    row 5: 1 row, stable 90
     needed    from row 5 on; or from time 95 on, where rows are late by 10 at most: the last alone
@@ -133,7 +133,7 @@ class Cursor(ABC):
 
     def _found_needless(self) -> bytearray:
         """By record of the index, whether none of its rows is needed. The last of each partition
-        is read whatever it has: whoever goes on behind it knows then where it is.
+        is read whatever it has: reading on behind it then knows where it is.
         """
         records, needs = self._index.records, self._needs
         found = bytearray(len(records))
@@ -262,7 +262,7 @@ class Growing(Cursor):
     ) -> None:
         super().__init__(disk, layout, name, first, needs)
         self.end = 0
-        """How far it may be read; whoever watches the live end moves it on."""
+        """How far it may be read; the watcher of the live end moves it on."""
         self._base = 0  # where the chunk at hand begins
         self._chunk = memoryview(b"")
 

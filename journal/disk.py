@@ -4,7 +4,7 @@ The simulator implements the same interface in memory, with torn writes and unsy
 Everything above works on names and bytes. Names are relative, like "commits/0000000017".
 
 What a journal asks of a file system, and what POSIX gives: `link` makes a name for a file that is
-there whole, or fails because the name exists; bytes appended are seen by whoever reads after; a
+there whole, or fails because the name exists; bytes appended are seen by later readers; a
 file that has no name any more stays for those who have it open. Object stores give none of it, so
 commits and fencing need a POSIX file system.
 
@@ -40,7 +40,7 @@ was forgotten they are synced again."""
 
 
 class Mapped:
-    """The bytes of a file that does not change; whoever has a part of them keeps them alive."""
+    """The bytes of a file that does not change; a part of them keeps them alive."""
 
     def __init__(self, data: pa.Buffer, pages: mmap.mmap | None = None) -> None:
         self.data = data
@@ -202,13 +202,13 @@ class LocalDisk:
             except OSError as then:
                 raise JournalError(
                     f"{self._root / name}: a part of what was appended ({e}) cannot be cut off "
-                    f"again: {then}; whoever opens it anew finds its end"
+                    f"again: {then}; opening it anew finds its end"
                 ) from None
             raise
         return size + len(data)
 
     def _send(self, fd: int) -> None:
-        """Over a network what was written reaches the server now: it counts for whoever reads it
+        """Over a network what was written reaches the server now: it counts for readers
         on another machine, and takes the journal over there.
         """
         if self._is_sent is None:
@@ -377,8 +377,8 @@ def _sync(path: Path, call: Callable[[int], None]) -> None:
 
 def _sync_above(root: Path) -> None:
     """Syncs the directories above, as far as their file system goes: a journal whose directory has
-    no entry after a crash is lost, whoever made that directory. One that may not be read cannot be
-    synced either; such a one (a /home with mode 711) was there long before the journal.
+    no entry after a crash is lost, whichever process made that directory. One that may not be read
+    cannot be synced either; such a one (a /home with mode 711) was there long before the journal.
     """
     inside = root.resolve()
     device = inside.stat().st_dev

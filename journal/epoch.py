@@ -12,7 +12,7 @@ exclusively: two that want to be next get different numbers.
 
 That there is no later marker would not be enough to know: over a network a client may remember for
 a minute that a name was not there. Its own marker is there; to open and read that asks the server.
-So whoever comes next adds a document to the markers of all epochs that may still be at work,
+So the next writer adds a document to the markers of all epochs that may still be at work,
 safely, before it reads anything; and one to its own, which says that it has.
 
 Beside it the *live end*, overwritten after each append, says how far the epoch's live segment may
@@ -46,8 +46,8 @@ NAMES_KEPT = 1024
 FENCED = encode_document({"fenced": True}, NOBODY, 0)
 """Behind the document of a marker: a later epoch has begun. It is there once or several times."""
 HAS_FENCED = encode_document({"has fenced": True}, NOBODY, 0)
-"""Behind it as well: whoever claimed this epoch has marked, safely, all that may be at work before
-it. Who comes next has to mark this one alone, or else each of many that claim, and die before they
+"""Behind it as well: the claimant of this epoch has marked, safely, all that may be at work before
+it. The next writer has to mark this one alone, or else each of many that claim, and die before they
 commit, would write to the markers of all before it.
 """
 _LIVE_END = struct.Struct("<QQ")
@@ -92,7 +92,7 @@ def claim(disk: Disk, after: int, who: str, token: str, *, shared: bool = False)
 
 def _fence(disk: Disk, epochs: range) -> None:
     """Marks the epochs that a new one follows: the last that has committed, and those that were
-    claimed behind it, back to one whose claimant has done the same. Whoever claimed one of them may
+    claimed behind it, back to one whose claimant has done the same. A claimant of one of them may
     have died before it had marked the others.
     """
     for epoch in reversed(epochs):
@@ -106,7 +106,7 @@ def _fence(disk: Disk, epochs: range) -> None:
 
 
 def has_fenced(disk: Disk, epoch: int) -> bool:
-    """Whether whoever claimed an epoch has marked those before it."""
+    """Whether the claimant of an epoch has marked those before it."""
     return _says(disk, epoch, HAS_FENCED)
 
 
@@ -118,7 +118,7 @@ def is_fenced(disk: Disk, epoch: int) -> bool:
 
 
 def is_marked(disk: Disk, epoch: int) -> bool:
-    """Whether whoever came next has marked an epoch."""
+    """Whether the next writer has marked an epoch."""
     return _says(disk, epoch, FENCED)
 
 
@@ -140,7 +140,7 @@ def claimed_by(disk: Disk, epoch: int) -> str:
 
 def epoch_of(disk: Disk, token: str, newest: int) -> int | None:
     """The epoch that a writer has claimed before, in another process of its own; None where it has
-    not. Looks at the last ones: whoever is further behind is fenced many times over.
+    not. Looks at the last ones: one further behind is fenced many times over.
     """
     while disk.exists(marker(newest + 1)):
         newest += 1

@@ -36,7 +36,7 @@ FORMAT = 1
 LAYOUTS_KEPT = 256
 """Layouts whose bytes are known by heart: of more journals than one process has to do with."""
 NOBODY = Incarnation(0, 0)
-"""Who has written what has no writer of its own."""
+"""The writer of what has no writer of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _decoded(data: bytes) -> Layout:
 
 def identity(disk: Disk) -> bytes:
     """What no two journals share, also of those made alike in one place one after the other:
-    the bytes of the layout, which have the token of who made it.
+    the bytes of the layout, which have the token of its maker.
     """
     return disk.read(NAME, 0, disk.size(NAME))
 

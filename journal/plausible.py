@@ -139,15 +139,15 @@ class Doubts(NamedTuple):
     """Rows that were ahead, and nothing that was believed between them."""
 
     runs: tuple[Run, ...] = ()
-    """Of whoever judges."""
+    """Of the judge."""
     before: tuple[Run, ...] = ()
     """Of those who wrote before."""
     has_believed: bool = False
-    """Whether whoever judges has believed any row: then what was doubted before says nothing."""
+    """Whether the judge has believed any row: then what was doubted before says nothing."""
 
     @property
     def all(self) -> tuple[Run, ...]:
-        """For whoever writes next."""
+        """For the next writer."""
         return (*self.before, *self.runs)
 
 
@@ -180,7 +180,7 @@ class Plausible:
         self.reach = reach
         """See `reach_of`."""
         self.doubts = Doubts(before=tuple(before))
-        """Whoever does not write a batch that was judged puts back what it was."""
+        """A writer that does not write a judged batch puts back what it was."""
 
     def top(self, times: Times, watermark: int) -> int:
         """The largest time that is believed of a batch whose times are these, of rows that have

@@ -9,7 +9,7 @@ side, the one that is least far next; all else is read in the order in which it 
 `stable` a frame carries was decided when the journal was written: every reader promises the same,
 whenever it reads, however large its frames are.
 
-It never waits: whoever follows a journal that grows asks again (`gapless.journals` does, without
+It never waits: a follower of a journal that grows asks again (`gapless.journals` does, without
 asking hard). It holds one record a partition, and maps the segments that it is in.
 """
 
@@ -78,7 +78,7 @@ class Reader:
         self._places = [3 + self.layout.schema.names.index(name) for name in self.schema.names]
         self._disk = disk
         self.frame_rows = frame_rows
-        """Of the next frames, at most: whoever is slow with them may want them smaller."""
+        """Of the next frames, at most: a slow reader may want them smaller."""
         self._wanted = self._partitions(partitions)
         self._commits = Commits(disk, self.layout)
         self._agenda = Agenda(self._commits.facts, self._wanted, self.layout.partitions)
@@ -205,7 +205,7 @@ class Reader:
 
     def keep(self, name: str, now_ms: int, position: Position | None = None) -> None:
         """Registers this reader: what is not before `position` is not trimmed. Unless it is given
-        it is the reader's own; whoever must be able to read again gives that from which it would.
+        it is the reader's own; one that must be able to read again gives that from which it would.
         """
         register(self._disk, name, self.position if position is None else position, now_ms)
 

@@ -4,7 +4,8 @@
      "row": {"ts": "2024-05-01 12:00:01", "src": 7}}
 
 They lie beside the journal, one file a segment or a task, for people and their tools. A line says
-which batch it came with: whoever takes a journal over cuts the lines of batches that are not in.
+which batch it came with: a writer that takes a journal over cuts the lines of batches that are not
+in.
 """
 
 from __future__ import annotations

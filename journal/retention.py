@@ -5,7 +5,7 @@ r"""Retention: what of a journal goes, and why the rest stays.
 
 Offsets stay contiguous, so of each partition only leading parts go: the facts of a part, and the
 file once no fact names it. A trim is a plan and then a commit, with the facts that stay; the files
-are unlinked behind it. Whoever dies in between leaves files that no commit names, which the next
+are unlinked behind it. A death in between leaves files that no commit names, which the next
 trim or the next writer takes away.
 
 A trim is no writer: it commits under the epoch that is, beside a writer that is at work. Live rows
@@ -227,7 +227,7 @@ def _unlink(commits: Commits, segments: tuple[str, ...]) -> None:
 
 
 def _rejects_of(segment: str) -> str:
-    """The file with the rejected rows of whoever wrote a segment: a writer has one each, a task one
+    """The file with the rejected rows of a segment's writer: a writer has one each, a task one
     for all of its segments.
     """
     epoch, *token, _ = segment.rpartition("/")[2].split("-")

@@ -9,7 +9,7 @@ from gapless.journal.disk import Disk
 from gapless.protocol.errors import DiskFull, GaplessError, JournalError
 
 FREE_BYTES_MIN = 16 << 20
-"""Room that is left: for a commit, and for whoever comes to make more."""
+"""Room that is left: for a commit, and for people who come to make more."""
 FREE_BYTES_ALARM = 1 << 30
 """Where the alarm begins: seconds before at the speed of a disk, hours at that of most streams."""
 CHECK_BYTES = 4 << 20
@@ -43,7 +43,7 @@ class Room:
         self._alarmed = is_low
 
     def alarm(self, text: str) -> None:
-        """Tells whoever listens."""
+        """Tells the listener."""
         if self._on_alarm is not None:
             self._on_alarm(text)
 

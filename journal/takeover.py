@@ -1,4 +1,4 @@
-"""Becoming the writer: fence off whoever was, find where it ended, and commit that cut.
+"""Becoming the writer: fence off the former one, find where it ended, and commit that cut.
 
     | record | record | reco              a torn end, which no reader has seen: cut off
     | record | reco        ^              the live end says that it was read: JournalError
@@ -135,7 +135,7 @@ def _goes_on(index: Index, data: memoryview, damage: DamagedRecord | None) -> bo
 def collect_garbage(commits: Commits) -> None:
     """Takes away the files of earlier epochs that no commit names: nobody can commit them now.
 
-    Names begin with the epoch of whoever made them.
+    Names begin with the epoch of their maker.
     """
     disk, head = commits.disk, commits.head
     named = set(commits.facts.column("segment").to_pylist())

@@ -10,7 +10,7 @@ all readers: what is late goes to the reject file and to no partition.
 
 When `append` returns, the batch is in the journal, and survives this process ("process") or this
 machine ("machine"). When it raises, the batch is not there, but for two cases: `Fenced` says that
-whoever took over has maybe found it, and `JournalError` that the disk has failed while it was made
+the next writer has maybe found it, and `JournalError` that the disk has failed while it was made
 safe. Then the journal, opened anew, says by `batches` whether it is in. That counts all batches,
 also those of writers before: a producer that cuts its rows in the same way each time resumes with
 batch `batches` after a restart, and has every row in the journal exactly once.
@@ -296,7 +296,7 @@ class Writer:
             end = LiveEnd(self._commits.head.live, self._tally.bytes)
             try:
                 put_live_end(self._disk, self.epoch, end)
-            except OSError as e:  # durable, and nobody may be told: whoever opens it next finds it
+            except OSError as e:  # durable, and nobody may be told: the next writer finds it
                 self._ended_by = f"its end cannot be noted: {e}; open the journal anew"
                 raise JournalError(f"{self._disk}: {self._ended_by}") from None
             self._unshown = False
@@ -310,7 +310,7 @@ class Writer:
 
     @property
     def bytes_since_base(self) -> int:
-        """What rebuilding reads of frames: for whoever wants bases at another distance."""
+        """What rebuilding reads of frames: for callers that want bases at another distance."""
         return self._since_base
 
     def seal(self, base: Frame | None = None) -> None:
@@ -415,7 +415,7 @@ class Writer:
             self._commits.add(self.epoch, self._token, change, durable=self._durable)
         except OSError as e:
             raise self._room.refused(e) from None
-        except JournalError:  # the commit is made, or is not: whoever opens the journal sees it
+        except JournalError:  # the commit is made, or is not: opening the journal shows it
             self._ended_by = "its last commit has failed; open the journal anew"
             raise
         self._commits.catch_up()

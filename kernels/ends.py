@@ -129,7 +129,7 @@ class Ends:
         resized = self._room[:count]
         resized[:, :kept] = self.values[:, :kept]
         resized[:, kept:] = INF
-        self._room[count:] = INF  # now, and not by who joins: it is the first touch that costs
+        self._room[count:] = INF  # now, and not at a join: it is the first touch that costs
         self.values = resized
         self._found = np.empty((2, wanted), np.int64)
         known, pages = kept >> PAGE_BITS, (wanted >> PAGE_BITS) + 1

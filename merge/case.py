@@ -1,7 +1,7 @@
 """What the five cases have in common: rows are taken in, the output is frozen.
 
 A case holds the state that its algorithm needs and nothing else. Membership, promises, the choice
-of who acts, statistics and everything a caller sees are `LMerge`'s.
+of acting, statistics and everything a caller sees are `LMerge`'s.
 """
 
 from __future__ import annotations

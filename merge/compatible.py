@@ -51,7 +51,7 @@ from gapless.protocol.tdb import Event, Freeze, Tdb, freeze
 from gapless.protocol.text import format_payload
 
 RULES_EXPLAINED = "the rules are explained in gapless.merge.compatible"
-"""Said below breaches: whoever meets "C3.2" finds it at the head of this module."""
+"""Said below breaches: a reader who meets "C3.2" finds it at the head of this module."""
 CLAIMS_TOLD_MAX = 3
 """Versions of an event that a breach lists; the first ones show what it is about."""
 

@@ -12,9 +12,9 @@ and reported; it keeps what the acting input said. It is seen in two ways:
 What a laggard says of a key after that has been settled and forgotten is not compared: knowing
 would mean to remember everything.
 
-Who is wrong, nobody can know; who is alone, can be seen. While all versions of a key are there, an
-input is the *odd one* if it is alone with its version and all others that have told the key, two at
-least, agree:
+Which one is wrong, nobody can know; which one is alone, can be seen. While all versions of a key
+are there, an input is the *odd one* if it is alone with its version and all others that have told
+the key, two at least, agree:
 
     input     0   1   2   3
     told      7   5   5   -        0 is the odd one, and may be the one that the output follows
@@ -42,7 +42,8 @@ from gapless.protocol.values import payload_tuples
 SAMPLES_MAX = 32
 """Divergences kept in full; the first ones tell most, the count tells the rest."""
 NEWEST_MAX = 5
-"""Of the last ones, for whoever reports each time that there are more: a few lines of text."""
+"""Of the last ones, for a caller that reports each time that there are more: a few lines of text.
+"""
 NOBODY = -1
 """The number of no input."""
 QUESTIONS_MAX = 65_536

@@ -212,8 +212,8 @@ class R3(Case):
                 self._questions.promised(number, self._promised[number])
 
     def _odd_ones(self, acting: int, ids: Ids) -> Ids:
-        """Of each key the input that is alone against others that agree. Who has told nothing of a
-        key may only be slow, but for the acting one: its table is what it says.
+        """Of each key the input that is alone against others that agree. An input without any
+        version of a key may only be slow, but for the acting one: its table is what it says.
         """
         starts, said = self._ends.values[STARTS, ids], self._ends.values[INPUTS:, ids]
         has_told = said != starts

@@ -389,7 +389,7 @@ class R4(Case):
         starts = rows.column(0).to_numpy()
         there = np.full(len(keys), INF)
         has = more[keys] > 0
-        # how many events of the key each has told: who has told none may only be slow
+        # how many events of the key each has told: one without any may only be slow
         said = np.array([counts.keys.values[keys] for counts in self._in.values()])
         has_told = said > 0
         has_told[list(self._in).index(number)] = True

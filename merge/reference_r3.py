@@ -2,7 +2,7 @@
 
     in2t    index[(vs, payload)] = {0: 20, 1: 25, OUT: 20}
 
-A node has the end that each input gives the event, and the output's; who is not there lacks it.
+A node has the end that each input gives the event, and the output's; an absent input lacks it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class R3(Case):
         return out
 
     def ask(self, key: Key, f: dict[int, int], r: Input) -> None:
-        """A key is settled: whoever gives it another end has to come round, or diverges."""
+        """A key is settled: an input that gives it another end has to come round, or diverges."""
         for n in self.inputs:
             if n != r.number and n in f and f[n] != f.get(OUT, key[0]):
                 self.questions[n, key] = (f[n], f.get(OUT, key[0]))

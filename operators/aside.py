@@ -49,7 +49,7 @@ class Aside:
         self.lost = 0
         """Of those, the ones that are only counted."""
         self.on_full: Callable[[], object] | None = None
-        """Is called where there is no room: whoever can takes what is kept."""
+        """Is called where there is no room, to take what is kept."""
         self._rows_max = rows_max
         self._held = 0
         self._kept: list[SetAside] = []

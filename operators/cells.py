@@ -77,7 +77,7 @@ class Cells:
     ) -> None:
         """Row i counts at places[i] for groups[i]; groups are below `capacity`.
 
-        Who knows the lowest and the highest place says so: it is `within` them.
+        A caller that knows the lowest and the highest place says so: `within`.
         """
         ids = self._ids(places, groups, capacity, within)
         for state in self.states:

@@ -56,8 +56,8 @@ class EventCounts:
             raise StreamViolation(format_element(element), rule)
 
     def take_in(self, frame: Frame) -> int | None:
-        """The same for who knows better what to say: gives the row that adjusts what is not there,
-        and then nothing was changed; None where all is well.
+        """The same for a caller that knows better what to say: gives the row that adjusts what is
+        not there, and then nothing was changed; None where all is well.
         """
         gained, lost = (frame.ve > frame.vs).nonzero()[0], (~frame.is_insert).nonzero()[0]
         rows = np.concatenate([gained, lost])
@@ -134,7 +134,7 @@ class EventCounts:
         }
 
     def restore(self, state: State) -> None:
-        """Takes them back into an empty one; whoever calls validates."""
+        """Takes them back into an empty one; the caller validates."""
         places, vs, ve, count = read_numbers(state, "events", "payload", "vs", "ve", "count")
         payloads = self._payloads.restore(state, "payloads")
         ids = self._intern(at_places(payloads, places, "events.payload"), vs, ve)

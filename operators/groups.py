@@ -2,7 +2,7 @@
 
     src  A  B  A      ->  ids 0 1 0          group by nothing: one group, id 0
 
-An id is used by whoever holds state of its group.
+An id is used by the holders of its group's state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gapless.kernels.keys import Ids, Mask
 
 
 class Groups:
-    """Ids of groups. Whoever has a use for an id says when it has none any more."""
+    """Ids of groups. A user of an id says when it has no use for it any more."""
 
     def __init__(self, rows: pa.Schema, group_by: Sequence[str]) -> None:
         self.schema = pa.schema([rows.field(name) for name in group_by])

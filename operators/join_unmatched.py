@@ -3,9 +3,9 @@
     stored   [0,20) key k            comes     other side: ins [4,9) key k
     before   [0,20)                  after     [0,4) [9,20)         adj [0,20) to [0,4), ins [9,20)
 
-Who meets whom after a change is known before it is stored: of those who met before whoever does not
-change, and of the changed whoever is still there. So both are looked at together, some events at a
-time, and what is laid out is bounded however many events one change concerns.
+Who meets whom after a change is known before it is stored: of those that met before the ones that
+do not change, and of the changed those that are still there. So both are looked at together, some
+events at a time, and what is laid out is bounded however many events one change concerns.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ every output with `ve >= t` right, an operator needs its input from `t - reach` 
 is the sum along its path.
 
 Marks are punctuations that travel beside frames: what a stable, which speaks of `_vs` alone, cannot
-say. Whoever has no use for one, or cannot say it of its own output, drops it.
+say. An operator that has no use for one, or cannot say it of its own output, drops it.
 
 What one push puts out has no bound: a stable that jumps over an hour answers 3,600 windows. An
 operator that may put out far more than it takes in gives it in `parts`, made one after the other:
-memory is bounded, and whoever asks for them may do something else in between.
+memory is bounded, and the caller may do something else in between.
 
     parts(0, stable(3600))   ->   65,000 answers, stable(40)    65,000 answers, stable(80)    ...
 """
@@ -65,8 +65,8 @@ class Operator(ABC):
     behind it, which takes several times as long as to restore it."""
 
     def limited(self, memory: Memory) -> None:
-        """From now on it asks this memory; called by a graph, first of all. Who has parts that lay
-        rows out hands it on to them.
+        """From now on it asks this memory; called by a graph, first of all. An operator with parts
+        that lay rows out hands it on to them.
         """
         self.memory = memory
 

@@ -6,8 +6,8 @@
 An operator that keeps events as numbers (payload id, times) hashes a payload once a row and never
 again, and stores a long string once. What is used by nothing any more is forgotten.
 
-In a snapshot ids become places: the payloads are written one after the other, and whoever uses them
-writes where each of its own stands. Who takes the snapshot back uses them again.
+In a snapshot ids become places: the payloads are written one after the other, and each user of them
+writes where each of its own stands. Restoring the snapshot uses them again.
 """
 
 from __future__ import annotations

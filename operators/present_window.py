@@ -151,7 +151,7 @@ class PresentWindow:
         return self._held or self._joined(None, list(self._panes))
 
     def kept_cells(self) -> PaneCells:
-        """The same for who asks again and again: only what entered since is looked at."""
+        """The same for repeated questions: only what entered since is looked at."""
         if self._held is not None:
             return self._held
         panes = list(self._panes) if self._flat is None else self._not_flat

@@ -5,7 +5,7 @@
       4  version      1 byte
       5  kind         1 byte: 1 frame, 2 document, 3 rows
       6  place        2 bytes: 15 bits partition of a journal, 1 bit: more of its batch follows
-      8  term         4 bytes: with the next, the incarnation of whoever wrote it
+      8  term         4 bytes: with the next, the incarnation of the writer
      12  counter      4 bytes
      16  sequence     8 bytes: counts frames; in a journal's segment, rows (journal/segment.py)
      24  stable       8 bytes, signed; the smallest int64 where a frame has none
@@ -16,8 +16,9 @@
     bytes 64..      body: an Arrow IPC stream of one batch, or msgpack; none where there is no row
                     zeros, up to a multiple of 64
 
-The body of a frame has its time columns; that of rows has not: whoever knows which column of them
-is the time makes a frame of them at no cost, and three columns of eight bytes stay out of a file.
+The body of a frame has its time columns; that of rows has not: a reader that knows which column of
+them is the time makes a frame of them at no cost, and three columns of eight bytes stay out of a
+file.
 
 Header and envelope are multiples of 64 bytes, so that bodies in a mapped file keep the alignment
 that Arrow likes, and a file is walked from header to header. The header has a checksum of its own:
@@ -53,7 +54,7 @@ MAGIC = b"GAPL"
 HEADER_BYTES = 64
 """Bytes of a header, and what an envelope is a multiple of: a cache line, Arrow's alignment."""
 BODY_BYTES_MAX = 64 << 20
-"""Bytes of a body: 65,536 rows of 1 KB. Whoever has a larger frame cuts it before it is encoded."""
+"""Bytes of a body: 65,536 rows of 1 KB. A larger frame is cut before it is encoded."""
 WRITERS_KEPT = 1024
 """Incarnations that headers name: a record's is mostly that of the one before."""
 SCHEMAS_KEPT = 256
@@ -224,7 +225,7 @@ def decode_rows(
 
 
 def count_rows(data: Data, schema: StreamSchema, kind: Kind) -> int:
-    """How many rows one envelope says that it has, for whoever passes over it: a tenth of what
+    """How many rows one envelope says that it has, for readers that skip it: a tenth of what
     decoding costs. Neither its checksum nor its rows are looked at.
     """
     return _reader(schema, kind).rows(memoryview(data)[HEADER_BYTES:])
@@ -246,7 +247,7 @@ def decode_document(data: Data, *, max_bytes: int = documents.BYTES_MAX) -> Docu
 
 
 def peek_header(data: Data, offset: int = 0, *, max_bytes: int = BODY_BYTES_MAX) -> Header:
-    """The header at `offset`, for whoever walks a file: go on at `offset + envelope_bytes`.
+    """The header at `offset`, for walking a file: go on at `offset + envelope_bytes`.
 
     Raises `Truncated` where the bytes end inside the header. Whether those of the body are all
     there is for the caller to see; decoding would raise `Truncated`, too.

@@ -1,6 +1,6 @@
-"""Errors, grouped by who is at fault.
+"""Errors, grouped by the party at fault.
 
-Whoever catches an error wants to know one thing first: whose mistake is it? So there is one base
+Code that catches an error wants to know one thing first: whose mistake is it? So there is one base
 class and four kinds below it:
 
     GaplessError
@@ -139,7 +139,7 @@ class Trimmed(JournalError):
 class CheckpointError(BadData):
     """A checkpoint that is not there whole, or is not what it claims to be.
 
-    Nothing is lost: whoever starts from it tries its next origin.
+    Nothing is lost: a replica that starts from it tries its next origin.
     """
 
 

@@ -7,7 +7,7 @@
     stable 11                          comes after all rows
 
 Frames are what travels: between operators, over Ray and gRPC, into journals. Row order is element
-order. A frame is immutable and was checked when it was made, so whoever holds one need not look
+order. A frame is immutable and was checked when it was made, so its holder need not look
 again: `vs` is finite, `vs < ve` (an adjust may have `ve == vs`), `vs < was` in an adjust, no time
 is null, the columns are those of the schema. What only a whole stream can break (an adjust of an
 event that was never inserted, an insert below a stable) is the business of `Tdb` and of LMerge.

@@ -6,7 +6,7 @@
 
 Arrow raises for a column if any row fails, and does not say which. What most dirty rows fail for is
 known: zero divisors, overflow, and casts of what does not fit. A mask says which rows surely fail
-for it; a row that fails and is in no mask is for who asks to find. Nulls fail nowhere.
+for it; a row that fails and is in no mask is for the caller to find. Nulls fail nowhere.
 """
 
 from __future__ import annotations

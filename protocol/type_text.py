@@ -9,7 +9,7 @@
 
 Whatever `str(type)` gives is read back as that type (but for field names with `: `, `, ` or
 brackets in them, which Arrow prints as they are). A type that a stream cannot have is read, too:
-why it cannot is for whoever checks it to say.
+why it cannot is for its checker to say.
 """
 
 from __future__ import annotations

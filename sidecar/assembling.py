@@ -17,7 +17,7 @@ from gapless.sidecar.frames import from_wire
 
 
 class Delivered(NamedTuple):
-    """One frame of the output, and where it leaves whoever takes it."""
+    """One frame of the output, and where it leaves its taker."""
 
     frame: Frame
     token: str

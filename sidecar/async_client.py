@@ -172,6 +172,6 @@ def _setter(event: asyncio.Event) -> Callable[[], None]:
         try:
             loop.call_soon_threadsafe(event.set)
         except RuntimeError:
-            return  # the loop is over, and with it whoever would wait
+            return  # the loop is over, and with it every task that would wait
 
     return set_it

@@ -40,7 +40,7 @@ AGAIN = frozenset(
 
 
 class Closed(Exception):
-    """The connection was closed here: whoever uses it is to end."""
+    """The connection was closed here: its users are to end."""
 
 
 class Denied(GaplessError):
@@ -69,7 +69,7 @@ class Credentials:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What each call says of who makes it."""
+        """What each call says about its caller."""
         return () if self.token is None else (("authorization", f"Bearer {self.token}"),)
 
 
@@ -89,7 +89,7 @@ def addresses(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_address(address: str) -> bool:
-    """Whether somebody could answer there. Who is asked elsewhere is waited for, without end."""
+    """Whether a server could answer there. Elsewhere the answer is waited for, without end."""
     host, _, port = address.rpartition(":")
     return bool(host) and port.isascii() and port.isdecimal() and 1 <= int(port[:6]) <= PORT_MAX
 

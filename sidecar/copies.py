@@ -5,9 +5,9 @@
                '------- detach, Remove -----------------'
 
 A producer's name belongs to the token that came with it first, for as long as it is remembered: of
-one name the largest incarnation counts, so whoever may use a name may shut out all who have it. A
-token whose settings list the name may take it over (access.py). What one token may fill of the
-places of a stream is bounded, so that others find one.
+one name the largest incarnation counts, so a token that may use a name may shut out all that have
+it. A token whose settings list the name may take it over (access.py). What one token may fill of
+the places of a stream is bounded, so that others find one.
 
 Names are remembered for the sake of the fences behind them, which keep dead lives out. They are
 `NAMES_MAX` at most: of those that nobody uses the oldest is forgotten.
@@ -177,7 +177,7 @@ class Copies:
         return self._absent.get(life.slot) == life
 
     def remove(self, producer: str) -> None:
-        """Nothing that this producer has said counts any more, and whoever comes by its name next
+        """Nothing that this producer has said counts any more, and the next one of its name
         begins anew, with any incarnation. Raises `Refusal` where nobody knows it.
         """
         lives = [life for life in self._machine.attached if life.slot == producer]

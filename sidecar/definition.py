@@ -1,6 +1,6 @@
 """A stream's definition: its name, what its rows look like, and what is known of them.
 
-Whoever attaches first to a name defines the stream, or its settings do; it is on disk before
+The first to attach to a name defines the stream, or its settings do; it is on disk before
 anything of the stream is. All that come later say the same, or say nothing of it.
 
 `key`: at no time two events share (vs, payload). Then LMerge tells events apart by that (case r3);
@@ -121,7 +121,7 @@ class Definition:
 
 
 def schema_to_wire(schema: StreamSchema) -> pb.Schema:
-    """A schema as a message: as Arrow writes it, and by name for who has no Arrow."""
+    """A schema as a message: as Arrow writes it, and by name for clients without Arrow."""
     columns = [
         pb.Column(name=field.name, type=str(field.type), required=not field.nullable)
         for field in schema.payload

@@ -1,8 +1,8 @@
 """Hands: what would keep the event loop waiting, done by other threads, one thing after the other.
 
 The threads are shared by all streams; of one pair of hands only one thing is under way, in the
-order in which it was asked for. Answers come back on the loop. What is asked for is bounded by who
-asks: a merger has one append or seal under way, a subscriber one read.
+order in which it was asked for. Answers come back on the loop. What is asked for is bounded by
+its askers: a merger has one append or seal under way, a subscriber one read.
 """
 
 from __future__ import annotations

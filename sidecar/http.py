@@ -6,8 +6,8 @@
 
 Each connection asks once and is closed. There is nothing here that changes anything.
 
-Whoever connects and does not ask, or does not read, harms nobody: while all places are taken the
-one that has been there longest makes room for the next.
+A client that connects and does not ask, or does not read, harms nobody: while all places are taken
+the one that has been there longest makes room for the next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REQUEST_BYTES_MAX = 8 << 10
 REQUEST_S = 5.0
 """How long it may take to come, and its answer to be read."""
 CONNECTIONS_MAX = 64
-"""At once; for one more the oldest is closed. Whoever asks is answered within milliseconds, so it
+"""At once; for one more the oldest is closed. A request is answered within milliseconds, so it
 is one that does not ask."""
 _TEXT = "text/plain; charset=utf-8"
 _WORDS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
@@ -71,7 +71,7 @@ class Http:
                 writer.close()
                 await writer.wait_closed()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            return  # whoever it was has not asked anything, or does not read the answer
+            return  # the client has not asked anything, or does not read the answer
         finally:
             self._open.pop(task, None)
             writer.transport.abort()

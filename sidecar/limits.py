@@ -36,7 +36,7 @@ class Limits:
     peer_calls_max: int = 2_000
     """Of these from one host: half of them, so that a peer that floods leaves others room."""
     frame_bytes_max: int = 16 << 20
-    """Of one message: 65,536 rows of 256 bytes. Larger frames are cut by who sends them."""
+    """Of one message: 65,536 rows of 256 bytes. Larger frames are cut by their sender."""
     tail_frames_max: int = 65_536
     """Of what a producer tells when it attaches, frame by frame: a thousand million rows of those
     that we send. Rows that live have no bound of their own.

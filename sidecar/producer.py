@@ -400,7 +400,7 @@ class Producer:
         self._on_heard()
 
     def _trouble(self, address: str, why: str) -> None:
-        """It will be tried again; who waits is told why, and the log, once for each reason."""
+        """It is retried; waiting callers are told why, and the log, once for each reason."""
         with self._changed:
             is_new = self._problems.get(address) != why
             self._problems[address] = why

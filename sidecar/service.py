@@ -3,7 +3,7 @@
     count the call in --> identify the caller --> read its message --> push, subscribe, ...
                                                                 a Refusal is the call's status
 
-Who calls is known by the call's headers alone, and nothing that a stranger sends is read: to gRPC
+The caller is known by the call's headers alone, and nothing that a stranger sends is read: to gRPC
 all calls are streams both ways, also those with one message, which it would else take in whole
 before anybody had looked at the token.
 

@@ -9,8 +9,8 @@ Every setting has the same name in all three. Tokens and streams are in the file
 said and means nothing is an error, not a default. `--show-config` prints each value and where it
 is from.
 
-Who listens beyond this machine, without TLS or without anything that says who calls, has to say
-that it is meant: `insecure = true`.
+A sidecar that listens beyond this machine, without TLS or without anything that says who calls, has
+to say that it is meant: `insecure = true`.
 """
 
 from __future__ import annotations

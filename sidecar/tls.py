@@ -3,7 +3,7 @@
     tls_certificate, tls_key      who this is
     tls_client_ca                 whose signature a client's certificate needs; mutual TLS with it
 
-Certificates are replaced on disk by whoever renews them; each new connection is shown the newest
+Certificates are replaced on disk by those who renew them; each new connection is shown the newest
 that reads. A file that does not read, or a certificate whose key is not there yet, leaves the one
 before in place, and that is said in the log.
 """

@@ -5,7 +5,7 @@
     12:00:00.250001          does not fit: the row is rejected, and nothing is rounded
 
 Whatever agrees is handed on as it is; all else is done by column. A value that the journal's width
-or unit cannot hold *misfits*: the column says so in a mask, for whoever writes to reject the row.
+or unit cannot hold *misfits*: the column says so in a mask, for the writer to reject the row.
 In the other direction all that can misfit are nanoseconds, of which Spark knows a thousand.
 """
 

@@ -47,8 +47,8 @@ from gapless.spark_sources.session import private
 TRIGGER_MS = 1_000
 """From one micro-batch to the next, if nobody says otherwise: each is a commit and some files."""
 POLL_S = 0.2
-"""How often a stream is asked for its progress; it keeps the last hundred batches' of it. Whoever
-watches costs one listing of the commits each time, and what is new of them."""
+"""How often a stream is asked for its progress; it keeps the last hundred batches' of it. A caller
+that watches costs one listing of the commits each time, and what is new of them."""
 
 _ORIGIN = "_origin"
 

@@ -15,7 +15,7 @@ bring each column into that form, as the type that the JOURNAL gives it:
   TIMESTAMP; a cast between those two goes by the session's time zone, so set that to UTC.
 - Spark counts microseconds, the journal perhaps seconds: what is finer is cut off downwards, so
   half a millisecond before 1970 is tick -1 of a journal in ms. What does not fit the unit's int64
-  has no partition of its own: it counts as null, and whoever writes the row must reject it.
+  has no partition of its own: it counts as null, and the row's writer must reject it.
 - uint8 to uint32 are Spark's next wider integers, uint64 is DECIMAL(20,0): as Spark reads Parquet.
 """
 

@@ -5,9 +5,10 @@
               write(rows)             rows -> segments that nobody sees yet
     driver    commit(messages)        one commit: all of them, the watermark, "batch 12 is in"
 
-A batch of a query is in once, whoever dies in between: tasks that find it in write nothing, a
-commit that finds it in changes nothing. A batch write is the same without a query of Spark's: the
-driver claims the epoch before its tasks start, and what names the batch is said by options.
+A batch of a query is in once, whichever process dies in between: tasks that find it in write
+nothing, a commit that finds it in changes nothing. A batch write is the same without a query of
+Spark's: the driver claims the epoch before its tasks start, and what names the batch is said by
+options.
 
 Spark makes a new data source for each micro-batch, and another for the commits, so nothing that is
 drawn in one of them can name a run. What does is with each task: Spark's query, run and batch.

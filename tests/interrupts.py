@@ -32,7 +32,7 @@ class Interrupts:
 
     def everywhere(self, call: Callable[[], Any]) -> Iterator[Any]:
         """Interrupts it at each line in turn, and then lets it through: what it returns at last.
-        Yields after each interrupt, for whoever looks at what it has left.
+        Yields after each interrupt, for a look at what it has left.
         """
         for number in range(1, 10_000):
             was_interrupted, result = self.at(number, call)

@@ -12,5 +12,5 @@ and, for how long Flink is silent when its worker dies,
     recovery.py         the run and what it shows; run_flink_recovery.py is its program
     recovery_stream.py  the events, in SQL and in numpy, and the right answers
     flink_cluster.py    three processes on loopback, and what they are told
-    processes.py        processes that end with whoever started them
+    processes.py        processes that end with the one that started them
 """

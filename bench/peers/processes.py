@@ -1,4 +1,4 @@
-"""Processes that end with whoever started them, whatever happens.
+"""Processes that end with the one that started them, whatever happens.
 
     with Processes(logs) as processes:
         processes.start("worker", ["java", ...])

@@ -7,7 +7,8 @@
 A fence ends all earlier lives of a slot. So a merger may obey one only once the life that it lets
 in, or a later one of that slot, has been taken in by some merger of the shard; or where no earlier
 one is alive. Slots that people do not want any more are fenced with nobody behind. A cutover to
-another answer fences whoever is not held, at any price: from the first hold on nothing is judged.
+another answer fences every life that is not held, at any price: from the first hold on nothing is
+judged.
 """
 
 from __future__ import annotations

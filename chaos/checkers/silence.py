@@ -6,7 +6,7 @@
                            |------------->|      longer than SILENT_MS: broken
 
 A job may stand still while a fault lasts, while no replica or no merger lives, while something is
-being mended; who waits for longer says so by an alarm. A stretch in which the sources have grown,
+being mended; a longer wait is said by an alarm. A stretch in which the sources have grown,
 no fault is active, nobody has come, gone or said anything, and no output of a shard has advanced is
 a stall that nobody would hear of.
 """

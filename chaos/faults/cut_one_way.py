@@ -7,7 +7,7 @@ from gapless.chaos.means.rules import Rule
 
 
 class CutOneWay(OnTheWay):
-    """Who hears others and is not heard takes itself for well."""
+    """A node that hears others and is not heard takes itself for well."""
 
     name = "cut one way"
     about = "Packets from a node vanish; those to it arrive."

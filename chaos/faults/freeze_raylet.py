@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class FreezeRaylet(Fault):
-    """Who works on the node does not know, and goes on as zombies of lives that are replaced."""
+    """The node's processes do not know, and go on as zombies of lives that are replaced."""
 
     name = "freeze raylet"
     about = "SIGSTOP of a node's raylet beyond its declared death, then SIGCONT."

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class KillGcs(Fault):
-    """Nobody is started, found or missed meanwhile; who runs goes on."""
+    """No process is started, found or missed meanwhile; those that run go on."""
 
     name = "kill gcs"
     about = "SIGKILL of Ray's GCS, restarted later on what it had stored."

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class KillNode(Fault):
-    """Whoever lived there is placed on the nodes that are left; later another machine comes."""
+    """Its lives are placed on the nodes that are left; later another machine comes."""
 
     name = "kill node"
     about = "All processes of a node are killed at once; another node is added later."

@@ -296,7 +296,7 @@ class Group:
                 self._move(pid, self._home)
         else:
             raise JobError(f"{self._path}: processes {self.pids} fork faster than they are moved")
-        self._janitor.keep(self._promise)  # it kills whoever is in it even so: nobody is
+        self._janitor.keep(self._promise)  # it kills every process in it even so: there is none
 
     # -- small things -------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from gapless.protocol.errors import Misuse
 
 TUN = "/dev/net/tun"
 ROUTES = Path("/proc/net/route")
-"""Of the namespace of whoever reads it."""
+"""Of the reading process's namespace."""
 _SET_TUN = 0x400454CA  # TUNSETIFF
 _IS_TUN, _NO_HEADER = 0x0001, 0x1000  # IFF_TUN, IFF_NO_PI
 _GET_FLAGS, _SET_FLAGS = 0x8913, 0x8914

@@ -7,7 +7,7 @@
         janitor.keep(promise)                                 does not know of
     # the end: what is left is taken away, the last first
 
-It is a process of its own (janitor_process.py), and whoever holds this object is its owner. Killed
+It is a process of its own (janitor_process.py), and the holder of this object is its owner. Killed
 with SIGKILL, an owner cannot take anything away; the janitor sees its pipe end, and does. Should
 somebody kill the janitor, its owner keeps the promises itself at the end.
 """
@@ -122,7 +122,7 @@ class Janitor:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            env=environ,  # without a mark of ours: whoever kills by it does not kill the janitor
+            env=environ,  # without a mark of ours: a kill by mark does not kill the janitor
             start_new_session=True,
         )
         return self

@@ -53,7 +53,7 @@ TRIES, TRY_S = 100, 0.05
 killed process takes a moment to leave its group, and one that writes a file may be ending.
 """
 UNMOUNT_TRIES = 8
-"""Then lazily: whoever still has a file open there would keep us waiting for ever."""
+"""Then lazily: a process with a file open there would keep us waiting for ever."""
 MOUNTED_MAX = 16
 """Mounts on top of each other that are taken off one place."""
 LOOK_S = 0.5

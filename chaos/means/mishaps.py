@@ -75,7 +75,7 @@ class Waiting:
         return held
 
     def taken_out(self, held: Held) -> bool:
-        """Whether it still waited; whoever asks takes it."""
+        """Whether it still waited; asking takes it."""
         with self._lock:
             waited, held.is_gone = not held.is_gone, True
             return waited

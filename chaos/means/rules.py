@@ -102,7 +102,7 @@ class Link:
         self._rng = random.Random(seed)
         self.counts = Counts()
         self.held_bytes = 0
-        """Of packets that wait; kept by whoever holds them."""
+        """Of packets that wait; kept by their holder."""
         self.highest = 0
         """The number of the latest packet that passed, likewise."""
         self.set(Rule())

@@ -11,7 +11,7 @@ from gapless.actors.local_keeper import tell
 
 
 def kill(pids: Iterable[int]) -> frozenset[int]:
-    """Kills processes, all at once; who is gone already is fine. Returns which, for a `Hit`."""
+    """Kills processes, all at once; ended ones are fine. Returns which, for a `Hit`."""
     doomed = frozenset(pids)
     tell(_processes(doomed), signal.SIGKILL)
     return doomed

@@ -4,7 +4,7 @@
     disk.fill()                                        ENOSPC, to everybody, from now on
     disk.free()                                        as much room as before
 
-Whoever writes there gets the error of a real disk from a real kernel, at whichever write it is. It
+A writer there gets the error of a real disk from a real kernel, at whichever write it is. It
 lies in memory and not on a disk: what it holds counts as memory of those who write it.
 """
 

@@ -12,7 +12,7 @@
            '------- TUN --------> the switch's process <-----'      rules for each ordered pair
 
 Host 1 is in the machine's own namespace, so that programs outside reach the cluster. All of it is
-held by one process, which ends when whoever made it does, and leaves nothing behind.
+held by one process, which ends when its maker does, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Switch:
         self.close()
 
     def close(self) -> None:
-        """Ends the network. Whoever lives in it must have ended before, or has none from now on."""
+        """Ends the network. Processes in it must have ended before, or have none from now on."""
         with self._lock:
             process, self._process = self._process, None
             if process is not None:

@@ -31,7 +31,7 @@ ORDER_BYTES_MAX = 64 << 10
 """Of a line: a rule takes a few hundred."""
 READ_BYTES = 4 << 10
 NICENESS = -10
-"""A network is no slower where machines are busy; who may not ask for it does without."""
+"""A network is no slower where machines are busy; without the right to ask, none is set."""
 
 
 class Process:

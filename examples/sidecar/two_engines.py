@@ -1,4 +1,4 @@
-"""Two engines compute the same query, either is killed, and whoever reads does not notice.
+"""Two engines compute the same query, either is killed, and readers do not notice.
 
     python examples/sidecar/two_engines.py [--kill spark]
 

@@ -1,7 +1,7 @@
 // The Arrow C data interface: two structs that the Arrow project promises never to change.
 //
 // Copied from the specification (https://arrow.apache.org/docs/format/CDataInterface.html), so
-// that the kernel needs no Arrow library to build. Whoever holds a struct with a `release` that is
+// that the kernel needs no Arrow library to build. The holder of a struct with a `release` that is
 // not null owns it and must call that once; arrays below a parent are released by the parent.
 #pragma once
 

@@ -16,7 +16,7 @@ bool is_plain(const ArrowArray& column) {
 }
 
 // One allocation for all columns: an array and the pointers to its buffers for each, then values.
-// Whoever moves a column out of the batch keeps the whole until that is released, too.
+// Moving a column out of the batch keeps the whole until that is released, too.
 struct Gathered {
   explicit Gathered(size_t columns, size_t bytes)
       : arrays(columns),

@@ -1,6 +1,6 @@
 // Hashing: fold a 64 x 64 -> 128 bit product, after wyhash.
 //
-// The seeds are drawn once a process. Without them, whoever chooses the keys could choose ones
+// The seeds are drawn once a process. Without them, an author of keys could choose ones
 // that all collide and turn every lookup into a walk. Ids never depend on a hash, so nothing that
 // a caller can see differs from one process to the next.
 #pragma once

@@ -30,7 +30,7 @@ class Slots {
 
   // Where probing for `tag` starts. Good until the slots move: see `moves`.
   size_t home(uint32_t tag) const { return tag >> (32 - bits_); }
-  // How often all slots moved; whoever remembers a place looks whether this is the same still.
+  // How often all slots moved; a caller that remembers a place looks whether this is the same still.
   size_t moves() const { return moves_; }
 
   // The first id under `tag`, or NO_ID, and where probing ended. It need not be the right one: tags

@@ -10,7 +10,7 @@ come in the order of `operators/order.py`, so a function that only looks at them
 every replica. Where it raises, or gives what does not fit `returns`, there is no answer, and the
 reason says which. A group of nulls alone is null, without a call.
 
-It travels by name, "module:qualname": whoever reads a plan has the function, or an error.
+It travels by name, "module:qualname": the reader of a plan has the function, or an error.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     sums.results([0, 1])                        7, 9
 
 An accumulator does not know what an id stands for: a pane and group, a window and group, a segment
-of time. Whoever holds it maps rows to ids (a `KeyTable`), and moves state from id to id:
+of time. Its holder maps rows to ids (a `KeyTable`), and moves state from id to id:
 
     partial = sums.take([0, 1])                 sub-aggregates L(X), as a record batch
     sums.merge([2, 2 + 1], partial)             the super-aggregate S takes them in
@@ -145,7 +145,7 @@ class Accumulator(ABC):
     """The state of one aggregate function, by id.
 
     Ids are dense and recycled, as a `KeyTable` gives them. An id that is not in use holds no rows:
-    whoever frees one clears it first. Arrays of ids are int64, and contiguous.
+    a caller that frees one clears it first. Arrays of ids are int64, and contiguous.
     """
 
     differential: bool

@@ -9,8 +9,9 @@
                                 inside counts as a value of its own
 
 Sketches (`hll.py`) stand on it: two replicas, and a sketch from a file of last year, must put a
-value into the same register. So there is no seed, and nothing comes from libm. Whoever chooses the
-values can choose ones that collide; a sketch then counts too few, and nothing else happens.
+value into the same register. So there is no seed, and nothing comes from libm. An author who
+chooses the values can choose ones that collide; a sketch then counts too few, and nothing else
+happens.
 
 All of it is numpy over whole columns; a byte of a string costs some nanoseconds.
 """

@@ -3,7 +3,7 @@
     dictionary<string_view>    ->    large_string
     struct<a: string_view>     ->    struct<a: large_string>
 
-Sub-aggregates are sliced, taken from, joined together and written into files by whoever holds them.
+Sub-aggregates are sliced, taken from, joined together and written into files by their holder.
 For views, and for dictionaries inside other columns, Arrow lacks some of that. So accumulators keep
 values plain, and give them their type again only in results.
 """

@@ -17,8 +17,8 @@ table alone: every replica, and every way of telling the table, gives the same r
 
 A row that ends where an equal one starts goes on, and nothing is said. So what is told is the table
 in normal form (`normalise.py`): read again by `Retractions` or `Upserts` it is TDB-equal where the
-table was in normal form, and else the same at every instant. Who wants events back exactly, or
-every revision at once, takes timed changes: `Changes.of_frame`.
+table was in normal form, and else the same at every instant. A program that wants events back
+exactly, or every revision at once, takes timed changes: `Changes.of_frame`.
 
 With a key, a row that goes and one of its key that comes at that time are an update. Where two rows
 of a key are there at once it is no key: `BadData`, and the writer is not to be used any more.

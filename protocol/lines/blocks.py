@@ -3,9 +3,9 @@ r"""Lines of text as they come in, cut into blocks: the batches of `gapless inge
     fed    b'{"a":1}\n{"a":2}\n{"a'   b':3}\n'            in whatever chunks
     taken  b'{"a":1}\n{"a":2}\n'      b'{"a":3}\n'        take(2), take(2, rest=True)
 
-Where a block ends follows from the lines alone, not from the chunks in which they came: so whoever
-reads the same file again gets the same blocks. A block has the lines that it is asked for, or fewer
-if those have more than `BLOCK_BYTES_MAX`.
+Where a block ends follows from the lines alone, not from the chunks in which they came: so reading
+the same file again gets the same blocks. A block has the lines that it is asked for, or
+fewer if those have more than `BLOCK_BYTES_MAX`.
 """
 
 from __future__ import annotations

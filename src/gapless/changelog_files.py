@@ -11,7 +11,7 @@ How it is written says which reader makes frames of it (docs/changelog-streams.m
     nothing of these    Retractions
 
 After each batch the watermark is the largest time so far, less the lateness. The batches of a file
-are always the same, so whoever pushes it again says the same again.
+are always the same, so pushing it again says the same again.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ def _is_of(path: Path, name: str) -> bool:
 
 @contextmanager
 def _writing(path: str | Path) -> Iterator[None]:
-    """A file that cannot be written is the caller's to mend; who has stopped reading has enough."""
+    """A file that cannot be written is the caller's to mend; a stopped reader has enough."""
     try:
         yield
     except BrokenPipeError:

@@ -58,10 +58,10 @@ class Counted:
         return self.bytes
 
     def flush(self) -> None:
-        """Whoever closes the file does that."""
+        """Closing the file does that."""
 
     def close(self) -> None:
-        """Whoever opened the file does that."""
+        """The opener of the file does that."""
 
     def writable(self) -> bool:
         """It is."""

@@ -66,7 +66,7 @@ class Batch:
 
 
 class StopSignals(Stop):
-    """A context in which Ctrl-C and SIGTERM only ask: whoever waits wakes up and may finish.
+    """A context in which Ctrl-C and SIGTERM only ask: a waiting call wakes up and may finish.
 
     The second time they end the program as they always do.
     """

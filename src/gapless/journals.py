@@ -11,7 +11,7 @@
             ...
 
 What journals promise is in docs/journal.md. The rules are in `gapless.journal`, which touches no
-clock and knows no process; here it gets a directory, a name for who writes, and the time.
+clock and knows no process; here it gets a directory, a name for the writer, and the time.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _log = logging.getLogger("gapless.journal")
 class JournalWriter(Writer):
     """Appends batches to a journal: opens it, or makes it where `schema` is given.
 
-    It is the journal's only writer: whoever opened it before gets `Fenced` at its next batch. A
+    It is the journal's only writer: the one before gets `Fenced` at its next batch. A
     context: left without an error it closes. Not for several threads at once.
     """
 

@@ -83,7 +83,7 @@ def started(**settings: Any) -> Iterator[None]:
 
 
 def _processes_in(folder: str) -> set[psutil.Process]:
-    """Those that were started for a cluster, whoever their parent is by now."""
+    """Those that were started for a cluster, under whatever parent by now."""
     found = psutil.process_iter(["cmdline"])
     return {p for p in found if any(folder in word for word in p.info["cmdline"] or ())}
 
@@ -196,7 +196,7 @@ def is_whole(view: JobView) -> bool:
 
 
 def told(job: gl.Job) -> str:
-    """How a job is, for whoever has to find out why a test fails."""
+    """How a job is, to find out why a test fails."""
     view = job.status()
     state = view.state
     head = f"term {state.term} cutover {state.cutover!r} ending {state.ending!r} best {state.best}"

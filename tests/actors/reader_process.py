@@ -57,7 +57,7 @@ class Lines:
 
 
 class Reader:
-    """The process, for who starts and kills it."""
+    """The process, for tests that start and kill it."""
 
     def __init__(self, job: str, address: str, path: Path) -> None:
         self.lines = Lines(path)

@@ -107,7 +107,7 @@ def frames(count: int, rows: int) -> list[Message]:
 
 
 def test_no_argument_of_a_call_is_so_large_that_it_would_go_by_an_object_store() -> None:
-    """Of which a raylet has to be asked, and one that hangs holds up whoever asks it."""
+    """Of which a raylet has to be asked, and one that hangs holds up its askers."""
     assert HEALTH["max_direct_call_object_size"] > SLICE_BYTES
     assert HEALTH["task_rpc_inlined_bytes_limit"] > CALL_BYTES_MAX
     calls = Calls()

@@ -215,7 +215,7 @@ def test_a_pump_that_is_inside_work_whose_time_has_come_says_so_too() -> None:
 def test_whoever_asks_a_busy_pump_for_too_long_is_told_whether_it_was_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is given up before its turn is never done behind the back of who was told so."""
+    """What is given up before its turn is never done after its caller was told so."""
     monkeypatch.setattr(pumps, "CALL_S_MAX", 0.001)
     again, began, done = threading.Event(), threading.Event(), list[str]()
     turned = Turned(Machine())

@@ -1,4 +1,4 @@
-"""The answers of random jobs are those of one run without any fault: whoever judges is judged."""
+"""The answers of random jobs are those of one run without any fault: the judge is judged."""
 
 from __future__ import annotations
 

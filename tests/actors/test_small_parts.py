@@ -154,7 +154,7 @@ def test_letters_that_nobody_fetches_are_bounded_and_those_of_the_longest_silent
     mail.end()
     assert mail._bytes == 90
     assert [sum(map(len, mail._boxes[name])) for name in "abc"] == [30, 0, 60]
-    mail.put("c", bytes(500))  # one that is too large for all is still for who has asked
+    mail.put("c", bytes(500))  # one that is too large for all still goes to the asker
     assert [sum(map(len, mail._boxes[name])) for name in "abc"] == [0, 0, 560]
 
 

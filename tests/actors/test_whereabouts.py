@@ -302,8 +302,8 @@ def test_who_attaches_and_looks_runs_no_code_of_the_job(
 ) -> None:
     path = job_at(tmp_path / "job", WHERE)
     (path / "code").mkdir()
-    (path / "code" / "json.py").write_text("raise SystemExit('run by who only looks')")
-    monkeypatch.setattr(sys, "path", list(sys.path))  # whoever plans puts the job's code there
+    (path / "code" / "json.py").write_text("raise SystemExit('run by a reader')")
+    monkeypatch.setattr(sys, "path", list(sys.path))  # planning puts the job's code there
     schema = JobDir(path).schema()
     before = list(sys.path)
     monkeypatch.setattr(cluster, "connection", lambda: "one")

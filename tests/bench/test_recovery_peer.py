@@ -41,7 +41,7 @@ WAITING = [sys.executable, "-c", WAIT]
 
 
 def ended(pid: int) -> None:
-    """Returns when it has ended; its code is left for who has started it."""
+    """Returns when it has ended; its code is left for the one that started it."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 

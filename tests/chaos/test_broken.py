@@ -36,7 +36,7 @@ FITTING: dict[str, set[str | None]] = {
     "does not attach again": STANDSTILL,
     "asks once": STANDSTILL,
 }
-"""Who has to find it; where nothing is said, some checker of the output."""
+"""Which checker has to find it; where nothing is said, some checker of the output."""
 
 
 SEEN_IN: dict[str, tuple[str | None, int]] = {
@@ -45,7 +45,7 @@ SEEN_IN: dict[str, tuple[str | None, int]] = {
 }
 """In which workload a fault shows, None where in any, and from which seed on it is looked for. Two
 mergers have as many rows at one stable unless they have revised them in other ways: then an offset
-of the one is another place in the other. Who goes on behind its cut is often stopped by its journal
+of the one is another place in the other. A writer behind its cut is often stopped by its journal
 at the next write: what it says in between is what is wrong, and is said only where time passes
 between the two."""
 

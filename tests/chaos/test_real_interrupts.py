@@ -1,4 +1,4 @@
-"""Whoever interrupts a drill, and however, finds nothing of it afterwards.
+"""A drill that is interrupted, in whatever way, leaves nothing.
 
     the command <-- SIGINT, SIGKILL            while a node is cut off (network
       the drill's process <-- SIGKILL          namespaces), one that is frozen (a control group)
@@ -70,7 +70,7 @@ pytestmark = [
 
 
 def ours(token: str) -> list[psutil.Process]:
-    """The processes of a run, whoever their parent is by now; no zombies."""
+    """The processes of a run, under whatever parent by now; no zombies."""
     found = []
     for process in psutil.process_iter():
         try:

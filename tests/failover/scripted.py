@@ -69,7 +69,7 @@ class ScriptedMerger:
         return stables[-1] if stables else BEGIN
 
     def grow(self) -> list[Send]:
-        """One more frame is durable; who waits is answered."""
+        """One more frame is durable; waiting subscribers are answered."""
         if self._durable < len(self._frames):
             self._durable += 1
         waiting, self._waiting = self._waiting, {}

@@ -71,6 +71,6 @@ def test_what_the_program_has_takes_no_room_from_what_waits() -> None:
     assert handover.has_room(found.number)
     assert (
         handover.head(0) is found
-    )  # kept until more is asked for: who was interrupted looks again
+    )  # kept until more is asked for: an interrupted caller looks again
     assert handover.head(found.number) is None
     assert handover.head(0) is None

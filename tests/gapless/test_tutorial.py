@@ -27,7 +27,7 @@ SAID, *_ = blocks("text")
 
 
 def without_header(file: str) -> str:
-    """A file's text behind its docstring, which is for who finds the file alone."""
+    """A file's text behind its docstring, which is for readers of the file alone."""
     text = (EXAMPLES / file).read_text("utf-8")
     return text[text.index('"""', 3) + 3 :].lstrip("\n")
 

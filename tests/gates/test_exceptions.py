@@ -1,4 +1,4 @@
-"""Whoever makes an exception from a check says why, beside it."""
+"""Each exception from a check has its reason beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that many tasks write and one place commits: in once, whoever dies or asks twice."""
+"""Batches that many tasks write and one place commits: in once, whichever dies or asks twice."""
 
 from __future__ import annotations
 

@@ -500,7 +500,7 @@ def test_a_journal_without_its_layout_is_no_new_one(sample: Sample) -> None:
             use()
 
 
-# -- whoever writes on ----------------------------------------------------------------------------
+# -- writing on -----------------------------------------------------------------------------------
 
 
 def live_of(sample: Sample) -> tuple[str, bytes]:

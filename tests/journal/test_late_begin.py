@@ -1,4 +1,4 @@
-"""Who begins late in a segment misses nothing, and passes over what is before it."""
+"""A reader that begins late in a segment misses nothing, and skips what is before it."""
 
 from __future__ import annotations
 

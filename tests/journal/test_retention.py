@@ -1,4 +1,4 @@
-"""What goes is old, too much or read; what stays is whole; whoever dies, nothing is half gone."""
+"""What goes is old, too much or read; what stays is whole; after any death nothing is half gone."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ def test_a_sweep_of_pages_finds_what_one_of_the_whole_table_does(
 ) -> None:
     small_pages(monkeypatch)
     assert not any(unlike(seed) for seed in range(60))
-    assert any(unlike(seed, changed=False) for seed in range(60))  # of who does not say so
+    assert any(unlike(seed, changed=False) for seed in range(60))  # of one that does not say so
 
 
 def test_a_stable_looks_at_the_pages_of_what_has_ended_and_not_at_all_that_lives(

@@ -1,4 +1,4 @@
-"""Who is alone against others that agree is seen while all versions are there."""
+"""The one that is alone against others that agree is seen while all versions are there."""
 
 from __future__ import annotations
 

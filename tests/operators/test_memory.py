@@ -1,4 +1,4 @@
-"""Whoever lays out more than it was given asks for the memory first: all the operators."""
+"""Every operator that lays out more than it was given asks for the memory first."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def test_of_many_rows_alive_at_many_instants_the_best_are_found() -> None:
 
 
 class RanksByArrival(TopK):
-    """Broken: ties go to who came first."""
+    """Broken: ties go to the first."""
 
     def _ranking(self, spans: Spans) -> Ids:
         values = self._by.evaluate(

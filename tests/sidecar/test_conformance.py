@@ -1,4 +1,4 @@
-"""The examination of clients: ours passes, so does one written from the manual, and whoever breaks
+"""The examination of clients: ours passes, so does one written from the manual, and one that breaks
 a rule is told its number.
 """
 

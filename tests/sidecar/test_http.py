@@ -1,4 +1,4 @@
-"""The HTTP side: whoever connects and does not ask keeps nobody from asking."""
+"""The HTTP side: a client that connects and does not ask keeps nobody from asking."""
 
 from __future__ import annotations
 

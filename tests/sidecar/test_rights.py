@@ -237,7 +237,7 @@ def test_of_more_names_than_a_stream_remembers_the_oldest_is_forgotten(
 
 
 def test_streams_that_are_made_at_once_are_no_more_than_there_may_be(tmp_path: Path) -> None:
-    """Each is counted before it is on the disk, and stays when whoever asked for it has gone."""
+    """Each is counted before it is on the disk, and stays when its asker has gone."""
     import asyncio
 
     from gapless.sidecar.definition import Definition

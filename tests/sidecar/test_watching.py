@@ -1,4 +1,4 @@
-"""Whoever watches a sidecar: health, reflection, metrics, status, and one that is replaced."""
+"""Watching a sidecar: health, reflection, metrics, status, and one that is replaced."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_of_two_sidecars_on_one_directory_the_second_is_refused(tmp_path: Path) 
             Directory(tmp_path).lock()
         a.push(frame_of("ins((A,7),6,20) stable(10)"))
         assert a.wait_durable(10)
-        one.restart()  # a lock ends with who had it
+        one.restart()  # a lock ends with its holder
 
 
 def test_where_locks_do_not_reach_the_later_sidecar_takes_the_directory(

@@ -109,7 +109,7 @@ def test_readers_follow_while_a_directory_grows(
                 arrive(folder, str(len(seen)), numbered(len(seen)))
             else:
                 arrived.set()
-                raise KeyboardInterrupt  # as who stops it does
+                raise KeyboardInterrupt  # as the one that stops it does
 
     result: list[Prepared] = []
     reads: list[Row] = []

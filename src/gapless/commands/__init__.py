@@ -1,6 +1,6 @@
 """The command line, one module a group of commands. `gapless.cli` puts them together.
 
 A command parses, calls, prints. What it calls is imported inside it: Ray, Spark and Arrow take
-seconds, and whoever asks for `--help` should not wait for them. `terminal` holds what every
+seconds, and `--help` should not wait for them. `terminal` holds what every
 command does in the same way: the exit codes, JSON, tables, progress.
 """

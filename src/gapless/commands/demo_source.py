@@ -4,8 +4,8 @@
     into the journal       by embedded Spark         by a JournalWriter, every 20 ms
 
 In each second of ours pass five of the events' own time. The process says how far it is, a JSON
-document a line, and is told "go" and "end". It ends with whoever has started it, in whatever way
-that ends; and whoever closes it from outside ends Spark, too.
+document a line, and is told "go" and "end". It ends with its starter, in whatever way
+that ends; and closing it from outside ends Spark, too.
 """
 
 from __future__ import annotations

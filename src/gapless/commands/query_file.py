@@ -47,7 +47,7 @@ class QueryFile:
 
     @property
     def needs_code(self) -> bool:
-        """Whether a plan names a function of this file, so that who runs it needs the file."""
+        """Whether a plan names a function of this file, so that running it needs the file."""
         from gapless.actors.plans import named_plans
 
         documents = [plan.to_document() for plan in named_plans(self.query, self.plans).values()]

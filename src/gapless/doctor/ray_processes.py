@@ -1,6 +1,6 @@
 """Finds the Ray clusters that run on this machine, and whether they demand a token.
 
-Every node of a cluster runs a `raylet`, the head also a `gcs_server`; whoever may talk to either
+Every node of a cluster runs a `raylet`, the head also a `gcs_server`; anyone who may talk to either
 runs programs in the cluster. Both listen on all addresses (tried: `::`, although the node's
 address was 127.0.0.1). Whether they demand a token is decided once, when they start, by
 RAY_AUTH_MODE in their environment; without it they demand none. The dashboard, the other door, is

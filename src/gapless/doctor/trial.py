@@ -1,6 +1,6 @@
 """Runs a program for a trial: in a session of its own, for a limited time, leaving nothing behind.
 
-Spark and Ray start processes of their own, and these may outlive whoever started them. Two signs
+Spark and Ray start processes of their own, and these may outlive their starter. Two signs
 tell them: the session that the program was started in, which its descendants share unless they
 leave it, and a mark in the environment, which they inherit even then. When the program has ended,
 or its time is over, every process that carries either sign is ended by its id. Other processes of

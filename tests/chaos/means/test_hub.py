@@ -1,4 +1,4 @@
-"""A hub hands packets on as rules say, answers for who cannot be reached, and ends connections."""
+"""A hub hands packets on as rules say, answers for unreachable hosts, and ends connections."""
 
 from __future__ import annotations
 

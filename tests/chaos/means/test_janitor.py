@@ -1,4 +1,4 @@
-"""Nothing that was promised is left in the machine, whoever ends whom."""
+"""Nothing that was promised is left in the machine, in whatever order processes end."""
 
 from __future__ import annotations
 

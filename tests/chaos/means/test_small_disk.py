@@ -1,4 +1,4 @@
-"""A small disk is full when it is said to be, to whoever writes, and is not there afterwards."""
+"""A small disk is full when it is said to be, for every writer, and is not there afterwards."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def check_skipping(seed: int) -> None:
 
 
 def check_starting_late(seed: int) -> bool:
-    """Who starts at t less reach gives every event with `ve >= t`; whether there is a reach."""
+    """A start at t less reach gives every event with `ve >= t`; whether there is a reach."""
     case = Case.draw(seed, Taste(finite_reach=True))
     running = Running(case.plan())
     reach = running.graph.reach

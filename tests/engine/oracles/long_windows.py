@@ -48,7 +48,7 @@ CALLS_PER_FRAME, CALLS_PER_WINDOW = 4_000, 100
 groups: what is done once, for all columns and functions of a query."""
 TOUCHED_PER_ANSWER = 60
 """Sub-aggregates that are touched for one answer or row, each of three functions in up to five
-parts. Whoever puts a window together from its panes touches as many as it has."""
+parts. Putting a window together from its panes touches as many as it has."""
 TOUCHING = frozenset(("add", "merge", "unmerge", "take", "results"))
 """Methods of accumulators that touch the sub-aggregates of `ids`."""
 BYTES_PER_ROW = 40 * 64

@@ -260,7 +260,7 @@ def test_where_a_users_function_fails_there_is_no_answer_but_a_reason() -> None:
 
 
 def test_each_group_has_the_reason_that_it_has_alone() -> None:
-    """Whoever it is answered with: replicas answer different groups together."""
+    """Whatever it is answered with: replicas answer different groups together."""
 
     def raises(values: pa.Array) -> int:
         if values[0].as_py() < 3:
