@@ -23,6 +23,7 @@ import ray
 
 from gapless.actors.actor_class import actor_class, entitle
 from gapless.actors.book import Book
+from gapless.actors.collector import leave_out_what_is_there
 from gapless.actors.merger import MergerShell
 from gapless.actors.own_process import slay, started
 from gapless.actors.replica import ReplicaShell
@@ -77,6 +78,7 @@ class Host:
         self._ended = threading.Event()
         self._reason = ""
         threading.Thread(target=self._wait, args=(job_dir,), name="spare", daemon=True).start()
+        leave_out_what_is_there()
 
     def become(self, setup: Setup, book: Book) -> About:
         """Becomes a life. Raises where it cannot begin: a directory that does not read, say."""
@@ -84,6 +86,7 @@ class Host:
         is_replica = isinstance(setup.start, ReplicaStart)
         kind: type[ReplicaShell | MergerShell] = ReplicaShell if is_replica else MergerShell
         self._shell = kind(setup, job_dir, self._end)
+        leave_out_what_is_there()
         self._shell.start(book)
         entitle(self, job_dir.job.record.name, setup.life.slot)
         self._began.set()

@@ -31,6 +31,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gapless.actors.actor_class import actor_class, entitle
 from gapless.actors.book import Book
+from gapless.actors.collector import leave_out_what_is_there
 from gapless.actors.host import NAMESPACE, SWITCH_S, About
 from gapless.actors.pair import Other, Pair, Part, StandsBy, until_gone
 from gapless.actors.root import Root
@@ -88,6 +89,7 @@ class RootActor:
         self._gone = 0
         self._early: deque[bytes] = deque(maxlen=EARLY_MAX)
         self._changed = threading.Condition()
+        leave_out_what_is_there()
         self._thread = threading.Thread(target=self._run, name="begin", daemon=True)
         self._thread.start()
 
@@ -118,6 +120,7 @@ class RootActor:
                 return False
             entitle(self, self._pair.job, "root")
             root = self._make()
+            leave_out_what_is_there()
         except Exception as e:  # noqa: BLE001  # whatever it is, nobody else would try again
             with self._changed:
                 self._why = _words(e)

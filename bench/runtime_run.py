@@ -11,6 +11,7 @@ Everything lies in a directory of its own, which is gone afterwards as are all p
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -186,22 +187,36 @@ def signals(view: JobView, lives: frozenset[Life], sign: signal.Signals, *pids: 
 @contextmanager
 def running(query: Query, *, mergers: int = 1, nodes: int = 1, rate: int = RATE) -> Iterator[Run]:
     """A job of `query` that is fed, and warm."""
+    with (
+        _seeing_frames_as_they_come(),
+        tempfile.TemporaryDirectory(prefix="gapless-bench-") as name,
+        LocalNodes(nodes) as local,
+        Feeder(Path(name, "journal"), Path(name, "stamps"), rate) as feeder,
+        _job(query, Path(name), local, mergers) as job,
+        Recording(job.subscribe(start="earliest")) as recording,
+    ):
+        run = Run(local, feeder, job, recording)
+        feeder.go()
+        run.warm()
+        yield run
+
+
+@contextmanager
+def _seeing_frames_as_they_come() -> Iterator[None]:
+    """Keeps this process from delaying what it measures. It keeps all frames that have come, and a
+    full collection of garbage looks at each of them, with all threads stopped: after some minutes
+    for several hundred milliseconds, which would count as a pause of the output.
+    """
     switch_s = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_S)  # the watch is to see a frame when it comes
+    sys.setswitchinterval(SWITCH_S)
+    collects = gc.isenabled()
+    gc.disable()
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="gapless-bench-") as name,
-            LocalNodes(nodes) as local,
-            Feeder(Path(name, "journal"), Path(name, "stamps"), rate) as feeder,
-            _job(query, Path(name), local, mergers) as job,
-            Recording(job.subscribe(start="earliest")) as recording,
-        ):
-            run = Run(local, feeder, job, recording)
-            feeder.go()
-            run.warm()
-            yield run
+        yield
     finally:
         sys.setswitchinterval(switch_s)
+        if collects:
+            gc.enable()
 
 
 @contextmanager

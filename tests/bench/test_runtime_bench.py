@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,7 +30,7 @@ from gapless.bench.runtime_pauses import (
     pause_bar_s,
     rows_of,
 )
-from gapless.bench.runtime_run import is_whole
+from gapless.bench.runtime_run import _seeing_frames_as_they_come, is_whole
 from gapless.chaos.history import Verdict
 from gapless.chaos.judging import Finding, Judgement
 from gapless.chaos.judging_answer import Compared
@@ -356,3 +357,10 @@ def test_a_report_of_sections_ends_with_the_account_and_a_lost_row_misses_its_ba
     assert rows["over all faults: lost"]["holds"] is False
     assert [row.name for row in report.missed] == ["over all faults: lost"]
     assert any("two: subscriber: 10 rows settled, 1 lost" in line for line in said)
+
+
+def test_the_process_that_measures_collects_no_garbage_while_it_does() -> None:
+    collects = gc.isenabled()
+    with _seeing_frames_as_they_come():
+        assert not gc.isenabled()
+    assert gc.isenabled() == collects
