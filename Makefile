@@ -43,9 +43,11 @@ test-cluster: install ## run the slow tests on real Ray clusters: nodes lost, pr
 check: MARKS = not cluster
 check: lint types layering sanitize wheel-smoke test ## all that must hold before a change is merged: the slow tests, too
 
-lint: install ## look for mistakes and for style
+lint: install ## look for mistakes, for style, and for words and phrases
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/codespell
+	@$(BIN)/pytest --quiet tests/gates/test_phrasing.py
 
 format: install ## put the code in the form that lint wants
 	@$(BIN)/ruff check --fix

@@ -36,8 +36,8 @@ def actor_class(
 
 
 def entitle(actor: object, job: str, slot: str) -> None:
-    """From now on lists of processes say whose this one is, as `gapless talkers r0.1`, but for the
-    moments in which it takes a call.
+    """From now on lists of processes say whose this one is, as `gapless talkers r0.1`, except for
+    the moments in which it takes a call.
 
     Ray writes its own title at the end of each call, with the name of the actor's class: so that is
     what has to name the slot. Nothing else of the class changes.

@@ -31,8 +31,8 @@ from ray.exceptions import RayError
 from gapless.protocol.errors import Misuse
 
 OBJECT_STORE_BYTES = 256 << 20
-"""Of a cluster of our own: what lives tell each other goes past the object store, but for the state
-of a joining replica."""
+"""Of a cluster of our own: what lives tell each other goes past the object store, except for the
+state of a joining replica."""
 HEALTH = {
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 300,

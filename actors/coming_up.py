@@ -23,7 +23,7 @@ FILL_S = 20.0
 """From when it answers until it is called up though a slot has no process yet, without progress: it
 is one less to lose."""
 FAILURES_MAX = 3
-"""In a row, of each slot that could answer: the first may be a spare's that was cut off."""
+"""Successively, of each slot that could answer: the first may be a spare's that was cut off."""
 RANKS = ("failed", "empty", "starting", "joining", "suspected", "running")
 """States of a slot on its way."""
 

@@ -214,7 +214,7 @@ class Job:
         at: Any = None,
         assume_equivalent: bool = False,
     ) -> tuple[str, ...]:
-        """Goes on with another plan, or other plans, of the same answer; with `at` with another
+        """Changes to another plan, or other plans, of the same answer; with `at` to another
         answer of the same schema from that time on. The output never pauses.
 
         Raises `NotEquivalent` where plans that have to give the same are written differently, for
@@ -245,7 +245,7 @@ class Job:
         except GetTimeoutError:
             raise JobError(
                 f"job {self.name} has not ended after {timeout_s:g} s: `gapless status` shows what "
-                "it waits for; stop(drain=False) waits for nothing"
+                "it waits for; stop(drain=False) does not wait"
             ) from None
         except (RayActorError, JobError) as e:
             if self.is_running:

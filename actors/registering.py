@@ -252,7 +252,7 @@ def has_checkpoint(job_disk: Disk, shard: int, plan: str) -> bool:
 
 
 def wanted(slots: Collection[SlotState], job_disk: Disk) -> set[str]:
-    """All that a job needs to be registered: its replicas, but for those that were given up, and
+    """All that a job needs to be registered: its replicas, except for those that were given up, and
     its checkpoints.
     """
     replicas = {s.slot for s in slots if s.slot.startswith("r") and s.state != "failed"}

@@ -77,8 +77,8 @@ class JobView:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that is desired runs, nothing else does, and the output could go on with each
-        replica. Stricter than to say that the job is well: it may be on its way to more.
+        """Whether all that is desired runs, nothing else does, and each replica could carry the
+        output. Stricter than to say that the job is well: it may be on its way to more.
         """
         state, desired = self.state, self.desired
         if state.is_adopting or state.cutover or any(slot.successor for slot in state.slots):

@@ -126,7 +126,7 @@ def actor_at(address: str, name: str) -> Found | None:
 
 
 def cluster_of(job: str) -> str:
-    """The address of the one cluster at hand in which a job of this name runs. Raises `Misuse`
+    """The address of the one reachable cluster in which a job of this name runs. Raises `Misuse`
     where there is none, or more than one, and says where it has looked.
     """
     found = jobs_at(at_hand())

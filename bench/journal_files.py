@@ -80,7 +80,7 @@ def appending(context: Context) -> Iterator[Row]:
         yield Row("bytes of a file over a segment's bound, mean", full, "x")
     few = frames[: 50 if context.quick else 2_000]
     with folder("machine") as path:
-        # By turns, for a disk's rate changes from one second to the next.
+        # In turn, for a disk's rate changes from one second to the next.
         runs = [
             (_synced(path / f"raw-{i}", few), _appended(path, few, "machine"))
             for i in range(1 if context.quick else 5)

@@ -3,10 +3,10 @@
     24 h of flows --> r0.0, r0.2   answer count and bytes of 24 h by source, every 10 minutes
                   --> r0.1         killed; back when it has said as much as the others
 
-Twice the same, but for the names of the plans. Three replicas of one plan: the new life asks a peer
-for its state (a jumpstart; never the one that leads, so there are three). Three plans with three
-names: nobody has its state, nor is there a checkpoint, so it reads all that its windows can still
-need (a replay). Time counts from the kill; a spare process waits in both runs.
+Twice the same, except for the names of the plans. Three replicas of one plan: the new life asks a
+peer for its state (a jumpstart; never the one that leads, so there are three). Three plans with
+three names: nobody has its state, nor is there a checkpoint, so it reads all that its windows can
+still need (a replay). Time counts from the kill; a spare process waits in both runs.
 """
 
 from __future__ import annotations

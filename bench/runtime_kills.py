@@ -89,7 +89,7 @@ def merger(run: Run, i: int) -> Outcome:
 
 def stopped(run: Run, i: int) -> Outcome:
     """Stops a replica: its connections stand, and it says nothing. Back is when another one is in
-    its place, and the output can go on with it.
+    its place, and it can carry the output.
     """
     return _signalled(run, f"r0.{i % REPLICAS}", signal.SIGSTOP)
 

@@ -100,7 +100,7 @@ class Feed:
             self._append(ids, ids * 7)
 
     def start(self) -> None:
-        """Goes on with updates."""
+        """Continues with updates."""
         self._thread.start()
 
     def _run(self) -> None:

@@ -7,8 +7,8 @@
     recording.pause_around_s(t)                   the pause in which t lies, or the next one
 
 A thread takes what the subscription hands out as soon as it does, so that times are those of the
-output and not of its observer. Moments are those of `time.monotonic`. A recording may go on
-with another subscription, from the token of the last frame (`go_on`), as a program that died does.
+output and not of its observer. Moments are those of `time.monotonic`. A recording may continue
+in another subscription, from the token of the last frame (`go_on`), as a program that died does.
 """
 
 from __future__ import annotations

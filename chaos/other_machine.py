@@ -98,7 +98,7 @@ class OtherMachine:
 
 
 def _with(own: types.ModuleType, **others: Any) -> types.ModuleType:
-    """A module like `own`, but for some of its names."""
+    """A module like `own`, except for some of its names."""
     module = types.ModuleType(own.__name__, own.__doc__)
     vars(module).update(vars(own) | others)
     return module

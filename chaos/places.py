@@ -8,7 +8,7 @@
     partial(score, {})                arguments of a partial                 _Arguments
     @functools.cache                  its results                            _Results
 
-Followed is the code of users: what the functions read and call, but for the standard library and
+Followed is the code of users: what the functions read and call, except for the standard library and
 for what is installed, unless one of the functions lies there.
 """
 

@@ -194,7 +194,7 @@ class Process:
             self._in_effect(call, *args)
 
     def thaw(self) -> None:
-        """Goes on with what has come meanwhile."""
+        """Continues with what has come meanwhile."""
         self.frozen -= 1
         while self._backlog and not self.frozen and self.is_alive:
             call, args = self._backlog.popleft()

@@ -518,7 +518,7 @@ class Simulation:
         return [told_step(*self.steps[i][:3]) for i in reversed(chain)]
 
     def trace(self) -> list[str]:
-        """Everything that happened but for the passing of time, a line each."""
+        """Everything that happened except for the passing of time, a line each."""
         return [HEADER, *(told_step(*step[:3]) for step in self.steps)]
 
 

@@ -355,7 +355,7 @@ class Stage:
 
     def resume(self) -> None:
         """Gives the cluster up, starts another, and goes on from the job's directory; subscribers
-        go on with their tokens.
+        resume with their tokens.
         """
         self.say("the cluster is lost: resuming on another")
         for recording in self.recordings:

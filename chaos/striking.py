@@ -218,7 +218,7 @@ class Striking:
         return process.name, end
 
     def zombie(self, target: str, rng: random.Random) -> tuple[str, End] | None:
-        """Tells of a death that has not been; the process goes on, out of reach of its killers. A
+        """Reports a death that did not happen; the process goes on, out of reach of its killers. A
         supervisor hears nothing meanwhile, so nobody tells it that its term is over.
         """
         if not (alive := self._targets(target)):

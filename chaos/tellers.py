@@ -4,7 +4,7 @@
     under feedback 5     ins(A,1,5) stable(2)    -             stable(6)
 
 B ends at 4 when all is said, so both of its rows are needless; A ends at 5, which is not below 5. A
-real input knows of few ends that they are final. A teller has the whole stream at hand, so it knows
+real input knows of few ends that they are final. A teller has the whole stream, so it knows
 of all, and a trial can let it skip exactly what is allowed.
 """
 

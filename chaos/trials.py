@@ -272,8 +272,8 @@ def rehearse(
 ) -> Trial:
     """One trial of recorded streams of one table, all from its beginning; raises `TrialFailed`.
 
-    They are merged in an order drawn from `seed`. Each crashes somewhere, but for one that is heard
-    to its end; as far as that one is stable the output has to be its table.
+    They are merged in an order drawn from `seed`. Each crashes somewhere, except for one that is
+    heard to its end; as far as that one is stable the output has to be its table.
     """
     rng = random.Random(f"rehearsal {seed}")
     key = case in ("r0", "r3")

@@ -62,7 +62,7 @@ class Execution(Iterator[Frame]):
         self.on_aside = on_aside
         self._drained = 0  # of the rows aside, those that `on_aside` was told
         self._aside = Aside(plan.query.on_error_mode)
-        self._aside.on_full = self._drain  # rows that are all late come to no end of a step
+        self._aside.on_full = self._drain  # rows that are all late end no step
         self.graph: Graph = plan.compile(self._aside, clock=clock, memory_limit=memory_limit)
         self._intakes = {
             name: Intake(source, self._aside, self.graph.grids[name], frame_rows)

@@ -44,7 +44,7 @@ class Properties:
     lasts: int | None = None
     """How long every event lives, if all live equally long; INF: for ever."""
     grain: int = 1
-    """What starts, ends and stables are multiples of, but for INF."""
+    """What starts, ends and stables are multiples of, except for INF."""
     starts: frozenset[str] = frozenset()
     """Columns that equal `_vs` in every event."""
     progress: Mapping[str, int] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
     lateness="5s", 5000      TimeLate(5000)   stable is the largest time so far less 5 s
     lateness=0, ordered()    TimeLate(0)      times never fall
-    lateness=k_late(100)     KLate(100)       the largest time but for the last 100 rows
+    lateness=k_late(100)     KLate(100)       the largest time except for the last 100 rows
     lateness=None            Watermarks()     what the input itself says, between batches
 
 This says what was declared. The verdict on each row is the intake's where batches come in, and the
@@ -37,7 +37,7 @@ class TimeLate:
 
 @dataclass(frozen=True, slots=True)
 class KLate:
-    """A row is late if its time is below the largest of those before it but for the last `rows`."""
+    """A row is late if its time is below the largest before it, except for the last `rows`."""
 
     rows: int
 

@@ -75,7 +75,7 @@ class Plan:
         return "\n".join(lines)
 
     def to_document(self) -> Document:
-        """The plan as plain data, but for functions of the user's, which are named."""
+        """The plan as plain data, except for functions of the user's, which are named."""
         return {
             "query": self.query.to_document(),
             "implementations": list(self.implementations),

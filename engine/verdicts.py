@@ -68,7 +68,7 @@ class OutOfBound(Verdict):
 
 
 class OutOfPlace(Verdict):
-    """k-late: the largest time but for the last `rows` rows.
+    """k-late: the largest time except for the last `rows` rows.
 
     What is remembered is the largest time after each of the last rows, oldest first, in a buffer
     that is moved to its front when it is full: a row costs the same whatever k is.

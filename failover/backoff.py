@@ -16,8 +16,8 @@ from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
 
 FAILURES_MAX = 10
-"""In a row. With the default waits that is after some two minutes: whatever repairs itself, a node
-or a disk that comes back, has had its time; the rest is for a person.
+"""Consecutive ones. With the default waits that is after some two minutes: whatever repairs itself,
+a node or a disk that comes back, has had its time; the rest is for a person.
 """
 STOOD_HEARTBEATS = 5
 """A row that ends a life does so when it is read; one that has read all there is, and lives on for
@@ -33,7 +33,7 @@ class Backoff:
 
     def __init__(self, timing: Timing) -> None:
         self.failures = 0
-        """In a row."""
+        """Consecutive ones."""
         self._timing = timing
         self._free_at: int | None = None
         self._reached = BEGIN

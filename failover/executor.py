@@ -135,7 +135,7 @@ class Executor:
         return graph
 
     def become(self, graph: Graph, given: Mapping[str, int]) -> None:
-        """Goes on with what was restored."""
+        """Continues with what was restored."""
         self._graph = graph
         self.given = dict(given)
         self._useless = dict.fromkeys(self.sources, BEGIN)

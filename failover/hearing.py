@@ -180,7 +180,7 @@ class Hearing(Fleet):
             known.suspicion = DIVERGES
 
     def _may_give_up_odd(self, slot: Slot) -> bool:
-        """Only while the output can go on with another one."""
+        """Only while another one can carry the output."""
         shard = self.shards[slot.shard]
         return self._may_give_up(slot) and any(
             other.current is not None and self._goes_on(shard, other.current)
@@ -212,7 +212,7 @@ class Hearing(Fleet):
         self._effects.append(Send(str(known.life), order))
 
     def _qualifies(self, shard: Shard, life: Life) -> bool:
-        """Whether the output can go on with this replica, at every awaited merger that lives."""
+        """Whether this replica can carry the output, at every awaited merger that lives."""
         return replacing.qualifies(life, shard.awaited_mergers())
 
     def _goes_on(self, shard: Shard, known: Known) -> bool:

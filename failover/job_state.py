@@ -41,7 +41,7 @@ class SlotState:
     aside_rows: int = 0
     """Rows that its plan could not process, and set aside, in this life."""
     qualified_ms: int = -1
-    """How soon, since it was started, the output could go on with it; -1 while it cannot."""
+    """How soon, since it was started, it could carry the output; -1 while it cannot."""
     failures: int = 0
     """Of its lives, consecutively: see backoff.py."""
     last_failure: str = ""

@@ -82,7 +82,7 @@ class Jumpstart:
         return bool(self._left)
 
     def choose(self, now: int) -> list[Effect]:
-        """Goes on with the next origin."""
+        """Tries the next origin."""
         origin = self._origin = self._left.pop(0)
         self._asked_at = self._since = now
         self.found = None

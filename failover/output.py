@@ -129,7 +129,7 @@ class OutputJournal:
         return live, rows
 
     def reader(self) -> OutputReader:
-        """A reader of this output, that has what this life wrote last at hand."""
+        """A reader of this output, that has what this life wrote last in memory."""
         return OutputReader(self._disk, self._schema, self._recent, self._guard)
 
     def append(self, frame: Frame) -> None:

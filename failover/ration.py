@@ -14,9 +14,10 @@ from __future__ import annotations
 from gapless.protocol.errors import Bug
 
 REPLACEMENTS_MAX = 20
-"""In a row, of one shard: more than its slots, so that a node that hangs costs no wait."""
+"""Successive ones, of one shard: more than its slots, so that a node that hangs costs no wait."""
 STRAINED_MAX = 1
-"""In a row while the machines are strained: whatever hangs then may hang for want of a CPU."""
+"""Successive ones while the machines are strained: whatever hangs then may hang for want of a CPU.
+"""
 STRAINED_FACTOR = 12
 """How much more slowly they come back then: with the default wait, one in four minutes."""
 

@@ -80,7 +80,7 @@ class Scans:
     """
 
     def __init__(self, open_scan: Callable[[int], Scan | tuple[Frame, int]]) -> None:
-        """`open_scan(since)`: a scan, or the table itself where it is at hand. It may raise."""
+        """`open_scan(since)`: a scan, or the table itself where it is in memory. It may raise."""
         self._open = open_scan
         self._scans: dict[str, tuple[int, Scan | None]] = {}  # attempt by subscriber, once begun
 

@@ -5,10 +5,10 @@
                   fence      r0.2/1.7                lives before this one are not let in any more
 
 Everything here is hearsay: it was true when somebody sent it. So nothing is decided from silence
-that cannot be taken back, but for what a fence or a journal's epoch makes safe.
+that cannot be taken back, except for what a fence or a journal's epoch makes safe.
 
 A life is *running* once it says that it has its state. A replica *qualifies* once every merger that
-lives says that it may act: from then on it is one more that the output can go on with.
+lives says that it may act: from then on it is one more that can carry the output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Suspecting: when a life that nobody has seen die is taken for one that is of no more use.
 
     silent        no heartbeat for hang_ms, or as long as this life's have taken lately: hung, cut
-                  off, or dead and nobody says so; who takes its state in has join_ms, and who says
-                  again and again that it is busy busy_ms: its heart beats beside its work, and
+                  off, or dead and nobody says so; a life that takes its state in has join_ms, one
+                  that repeats that it is busy busy_ms: its heart beats beside its work, and
                   where that is silent for hang_max_ms the process is stopped
     behind        the best of its shard moves on, and it has not advanced for lag_ms, or as long as
                   its steps have taken lately

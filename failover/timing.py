@@ -44,7 +44,7 @@ class Timing:
     resend_ms: int = 200
     """Without progress for that long what was sent is sent again: a few round trips."""
     reattach_ms: int = 100
-    """A replica that was refused attaches again, no sooner: it may be refused for good."""
+    """A replica that was refused attaches again, no earlier: it may be refused for good."""
     snapshot_ms: int = 1000
     """A joining replica waits that long for a peer's snapshot, then tries its next origin."""
     fetch_ms: int = 200

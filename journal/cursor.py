@@ -142,7 +142,7 @@ class Cursor(ABC):
         since = needs.since if self._layout.has_rows else BEGIN
         read = {p: int(needs.offsets[p]) - first for p, first in self._first.items()}
         next_row: dict[int, int] = {}  # by partition, where the record behind begins
-        latest = INF  # of the times in the batch at hand
+        latest = INF  # of the times in the present batch
         for i in range(len(records) - 1, -1, -1):
             _, _, partition, row, stable, has_rows = records[i]
             if stable is not None:
@@ -263,7 +263,7 @@ class Growing(Cursor):
         super().__init__(disk, layout, name, first, needs)
         self.end = 0
         """How far it may be read; the watcher of the live end moves it on."""
-        self._base = 0  # where the chunk at hand begins
+        self._base = 0  # where the present chunk begins
         self._chunk = memoryview(b"")
 
     def is_read_to(self, end: int) -> bool:

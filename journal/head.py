@@ -7,7 +7,7 @@
              queries  run: 12                of Spark's query "run", batches 0 to 12 are in
     facts    rows of record batches, counted by the head (journal/facts.py)
 
-A head says what the journal consists of without those before it, but for the facts of
+A head says what the journal consists of without those before it, except for the facts of
 commits that are not full. It is a document, and facts follow it in envelopes, so that every byte is
 under a checksum; a field that is missing, unknown or out of its bounds is refused.
 """

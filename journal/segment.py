@@ -172,7 +172,7 @@ def writer_of(name: str) -> Incarnation:
 
 
 def headers_crc(records: Iterable[bytes | memoryview], crc: int) -> int:
-    """Goes on with the checksum of the headers of a segment's records."""
+    """Continues the checksum of the headers of a segment's records."""
     for record in records:
         crc = zlib.crc32(record[:SUMMED_BYTES], crc)
     return crc

@@ -351,7 +351,7 @@ class _ByNow:
 
 
 def _same(before: pa.RecordBatch, full: pa.RecordBatch, head: Head) -> bool:
-    """Whether a full commit has the facts of those before it, but for what was trimmed."""
+    """Whether a full commit has the facts of those before it, except for what was trimmed."""
 
     def rows(facts: pa.RecordBatch) -> pa.RecordBatch:
         partition, start, count, commit = (

@@ -9,11 +9,11 @@ the largest time so far, over all partitions, less the journal's lateness. That 
 all readers: what is late goes to the reject file and to no partition.
 
 When `append` returns, the batch is in the journal, and survives this process ("process") or this
-machine ("machine"). When it raises, the batch is not there, but for two cases: `Fenced` says that
-the next writer has maybe found it, and `JournalError` that the disk has failed while it was made
-safe. Then the journal, opened anew, says by `batches` whether it is in. That counts all batches,
-also those of writers before: a producer that cuts its rows in the same way each time resumes with
-batch `batches` after a restart, and has every row in the journal exactly once.
+machine ("machine"). When it raises, the batch is not there, except for two cases: `Fenced` says
+that the next writer has maybe found it, and `JournalError` that the disk has failed while it was
+made safe. Then the journal, opened anew, says by `batches` whether it is in. That counts all
+batches, also those of writers before: a producer that cuts its rows in the same way each time
+resumes with batch `batches` after a restart, and has every row in the journal exactly once.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ peak. What errors mean stands in `keys.py`.
 
 There are two of each: C++ (`native.py`), and plain Python (`twin_*.py`) with the same answers, down
 to which id a row gets. The twin is the oracle in tests, and it serves, with one warning, where no
-compiler was at hand when the package was installed. `KERNEL` says which one is in use.
+compiler was available when the package was installed. `KERNEL` says which one is in use.
 The environment variable GAPLESS_KERNEL=native|twin insists on one.
 """
 

@@ -83,7 +83,7 @@ class Chains:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, but for the integers."""
+        """Bytes held, except for the integers."""
         with self._lock:
             chains = sum(map(sys.getsizeof, self._chains.values()))
             return sys.getsizeof(self._chains) + sys.getsizeof(self._id_of) + chains

@@ -1,6 +1,6 @@
 """KeyTable in plain Python: a dict from canonical rows to ids.
 
-The oracle of the native table, and what serves where no compiler was at hand.
+The oracle of the native table, and what serves where no compiler was available.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LiveRows in plain Python: a dict of rows, and a dict of ids for each key.
 
-The oracle of the native one, and what serves where no compiler was at hand.
+The oracle of the native one, and what serves where no compiler was available.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class R3(Case):
 
     def _odd_ones(self, acting: int, ids: Ids) -> Ids:
         """Of each key the input that is alone against others that agree. An input without any
-        version of a key may only be slow, but for the acting one: its table is what it says.
+        version of a key may only be slow, except for the acting one: its table is what it says.
         """
         starts, said = self._ends.values[STARTS, ids], self._ends.values[INPUTS:, ids]
         has_told = said != starts

@@ -20,8 +20,8 @@ other's windows: where `T1 + grain0 - lag0 <= b0` and `T0 + grain1 - lag1 <= b1`
     tumbling by R                lag 2R, grain R,        individual min(b, floor(b_other/R) R)
                                  T = (floor(b/R)+1) R    joint if floor(b0/R) = floor(b1/R)
 
-These are the thesis' figures 7-1 to 7-4, but for: the ranges of 7-1, which are swapped against its
-purge rule; the ceiling of 7-2, which is a floor; and the "or" of 7-3, which is an "and".
+These are the thesis' figures 7-1 to 7-4, except for: the ranges of 7-1, which are swapped against
+its purge rule; the ceiling of 7-2, which is a floor; and the "or" of 7-3, which is an "and".
 
 Null rows of an outer join keep to the same bounds: a part of a lifetime that begins or changes at T
 or later belongs to a row that lives beyond T. The other side's columns are null in them, and null

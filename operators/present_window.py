@@ -159,7 +159,7 @@ class PresentWindow:
         return self._flat
 
     def _joined(self, known: PaneCells | None, panes: Sequence[Pane]) -> PaneCells:
-        """Cells that are known, but for those that have left, and those of panes behind them."""
+        """Cells that are known, except for those that have left, and those of panes behind them."""
         none = np.empty(0, np.int64)
         batches = [[state.take(none)] for state in self._states]
         places, groups = [none], [none]

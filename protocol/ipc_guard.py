@@ -11,7 +11,7 @@ so that a few kilobytes can stand for gigabytes. So this module reads the few fi
 how much work follows (with a flatbuffer reader of thirty lines that checks each offset) and
 refuses the rest, before Arrow sees a byte:
 
-- each size, count and body lies inside the bytes at hand and inside a named bound;
+- each size, count and body lies inside the given bytes and inside a named bound;
 - nothing is compressed, nothing is a delta, no message carries metadata of its own;
 - in a schema message no part is shared: the parts that are referred to are together no larger
   than the message, so Arrow's work is linear in it;

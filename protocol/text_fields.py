@@ -20,8 +20,8 @@ of its column's type costs its row, and nothing is rounded, cut or guessed:
 - true, false, 1 and 0 are truth values, in letters of any size;
 - a date is YYYY-MM-DD; a time of day HH:MM, with :SS and a fraction; a time is a date, or a date
   and behind a T or a blank an hour (with :MM and so on) and maybe a zone (Z, +HH, +HH:MM); without
-  one it is UTC. A fraction has at most the digits of the unit, but for zeros. A bare number is no
-  time: what counts from 1970 is an integer;
+  one it is UTC. A fraction has at most the digits of the unit, except for zeros. A bare number is
+  no time: what counts from 1970 is an integer;
 - blanks around a value are no part of it, but of a text.
 
 A value means the same alone and among others, however text is cut into columns.

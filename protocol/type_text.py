@@ -7,7 +7,7 @@
 
     list<int32>             dictionary<string>            decimal(10, 2)      shorter
 
-Whatever `str(type)` gives is read back as that type (but for field names with `: `, `, ` or
+Whatever `str(type)` gives is read back as that type (except for field names with `: `, `, ` or
 brackets in them, which Arrow prints as they are). A type that a stream cannot have is read, too:
 why it cannot is for its checker to say.
 """

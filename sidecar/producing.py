@@ -328,7 +328,7 @@ class Attachment:
             self._woken.set()
 
     async def _keep_pace(self, size: int) -> None:
-        """Reads on no sooner than this producer may say more."""
+        """Reads on only once this producer may say more."""
         now_s = asyncio.get_running_loop().time()
         wait_s = max(self._bytes_pace.spend(size, now_s), self._frames_pace.spend(1, now_s))
         if wait_s > 0:

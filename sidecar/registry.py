@@ -102,7 +102,7 @@ class Registry:
         if name not in self._names:
             raise Refusal(
                 "NOT_FOUND",
-                f"there is no stream {name}: it comes to be when a producer pushes to it first",
+                f"there is no stream {name}: it begins when a producer first pushes to it",
             )
         task = self._opening.get(name)
         if task is None:

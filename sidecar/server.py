@@ -177,7 +177,7 @@ class Server:
         await registry.close()
 
     async def kill(self) -> None:
-        """Ends at once, as a process that dies does, but for what the kernel would close."""
+        """Ends at once, as a process that dies does, except for what the kernel would close."""
         self._is_stopping = True
         if self._watching is not None:
             self._watching.cancel()

@@ -88,7 +88,7 @@ def prepare(
 
     With `follow=True` it goes on until the stream is stopped, with `once` until all is in that is
     there at the start; `watch` gets each batch. Nothing is in the journal where it raises,
-    but for batches that a stream has finished before.
+    except for batches that a stream has finished before.
     """
     job = planned(input, out, **options)
     if not job.follow:

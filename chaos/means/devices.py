@@ -85,7 +85,7 @@ def free_prefix() -> tuple[bytes, socket.socket]:
 
 
 def _routes() -> list[tuple[int, int]]:
-    """Network and mask of each, but for the default."""
+    """Network and mask of each, except for the default."""
     found = []
     for line in ROUTES.read_text("ascii").splitlines()[1:]:
         words = line.split()

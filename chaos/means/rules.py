@@ -1,4 +1,4 @@
-"""What befalls packets from one host to another: a rule, and a link that keeps to it.
+"""What happens to packets from one host to another: a rule, and a link that keeps to it.
 
     when(now, size)     drop? refuse? lost?       -> None
                         bytes_per_s: a token bucket   |---queue---|  full: dropped at its tail
@@ -33,7 +33,7 @@ HELD_BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What befalls packets of an ordered pair. All defaults: nothing."""
+    """What happens to packets of an ordered pair. All defaults: nothing."""
 
     drop: bool = False
     """A silent partition: nothing arrives, nobody is told."""
@@ -67,7 +67,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Counts:
-    """What has befallen the packets of an ordered pair so far."""
+    """What has happened to the packets of an ordered pair so far."""
 
     passed: int = 0
     dropped: int = 0

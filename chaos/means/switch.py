@@ -133,7 +133,7 @@ class Switch:
         return int(self._ask("reset", a, b)["ended"])
 
     def counts(self) -> Mapping[tuple[int, int], Counts]:
-        """By sender and receiver, what has befallen the packets so far."""
+        """By sender and receiver, what has happened to the packets so far."""
         rows = self._ask("counts")["counts"]
         return {(a, b): Counts(*numbers) for a, b, *numbers in rows}
 

@@ -130,7 +130,7 @@ def row_numbers(block: int) -> Ints:
 
 
 def below(draws: np.random.Generator, bounds: Ints) -> Ints:
-    """For each bound b a number from 0 to b - 1, all as likely but for the last bits of a float."""
+    """For each bound b a number from 0 to b - 1, all as likely to the last bits of a float."""
     drawn: Ints = (draws.random(len(bounds)) * bounds).astype(np.int64)
     return drawn
 

@@ -9,10 +9,10 @@ As a stream of lifetimes: a lease inserts [ts, expires), a renew moves the end u
 it back to its `ts`. A lease of which nothing more is heard ends when it said.
 
 Each address lives by itself. Half of a lease's time before its end, more or less, its client
-renews it, but for a share (`early_share`) that release it before, and one (`silent_share`) of which
-nothing is heard again. Then the address is idle for up to half a lease, and goes to one of its
-clients: each address has `clients` of them, who get no other, as servers give a client the address
-that it had before.
+renews it, except for a share (`early_share`) that release it before, and one (`silent_share`) of
+which nothing is heard again. Then the address is idle for up to half a lease, and goes to one of
+its clients: each address has `clients` of them, who get no other, as servers give a client the
+address that it had before.
 
     Never: a renew or a release of a lease that is over, or another's; two leases of an address, or
     of a client, at a time.

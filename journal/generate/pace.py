@@ -1,4 +1,4 @@
-"""When events happen: at a steady rate, but for one stretch in each period at another.
+"""When events happen: at a steady rate, except for one stretch in each period at another.
 
     period 0                        period 1
     |.  .  .  .|        |.  .  .  . |.  .|        |.  .  .  .  .  .  .    a lull: nothing happens

@@ -72,7 +72,7 @@ Span view_at(const Node& node, const ArrowArray& array, size_t at) {
   if (size < 0) bad(node, "a view of negative length");
   if (size <= INLINE_MAX) return {view + 4, static_cast<uint32_t>(size)};
   const auto which = load<int32_t>(view + 8), offset = load<int32_t>(view + 12);
-  const int64_t buffers = array.n_buffers - 3;  // but for validity, views and the lengths
+  const int64_t buffers = array.n_buffers - 3;  // except for validity, views and the lengths
   if (which < 0 || which >= buffers || offset < 0) bad(node, "a view into no buffer");
   const auto held = load<int64_t>(buffer(array, array.n_buffers - 1) + which * 8);
   if (int64_t{offset} + size > held) bad(node, "a view past the end of its buffer");

@@ -1,7 +1,7 @@
 // An array over ids in pages of 256 that exist only where something lives.
 //
 // Each place is taken (`open`) and given back (`close`); a page goes with its last place. So the
-// memory held follows what is live and not the highest number ever seen, but for one pointer a
+// memory held follows what is live and not the highest number ever seen, except for one pointer a
 // page in the directory, which `trim` shortens.
 #pragma once
 

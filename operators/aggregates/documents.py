@@ -3,7 +3,7 @@
     {"function": "sum", "column": "len", "scale": 100}        sum(len, scale=100)
 
 Each function writes its own (`to_document`). A user's function is only named there, and has to be
-at hand.
+available.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _custom(fields: Fields, returns: Document, functions: UserFunctions) -> Cust
     column, call = fields.take("column", str), fields.take("call", str)
     function = functions.get(call)
     if function is None:
-        raise DecodeError(f"{WHAT}.call", f"no function {call[:200]!r} is at hand", "one that is")
+        raise DecodeError(f"{WHAT}.call", f"no function {call[:200]!r} is available", "one that is")
     try:
         return Custom(column, function, type_from_plain(returns))
     except Misuse as e:

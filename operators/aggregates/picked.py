@@ -4,7 +4,7 @@
     id         0  1  2                     a value's number, -1 for none; and with `timed` a time
     picked     1  0  1
 
-A call ranks the values that meet in it, once, in the order of `operators/order.py`, and goes on
+A call ranks the values that meet in it, once, in the order of `operators/order.py`, and continues
 with ranks as with any number. The smallest is what comes first where all times are equal.
 """
 

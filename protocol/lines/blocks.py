@@ -93,7 +93,7 @@ class Spans(NamedTuple):
 
 
 def spans(data: bytes) -> Spans:
-    """The lines of a block but for blank ones; a carriage return is part of its line."""
+    """The lines of a block except for blank ones; a carriage return is part of its line."""
     raw = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(raw == ord("\n")).astype(np.int64, copy=False)
     starts = np.concatenate((np.zeros(min(1, len(ends)), np.int64), ends[:-1] + 1))

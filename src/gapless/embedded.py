@@ -14,7 +14,7 @@ mapping from their names to inputs.
 
 A journal is read to the end of what is there, and that is the end of the input, as of a file.
 
-Memory does not depend on how long an input is, but for what the query itself has to remember.
+Memory does not depend on how long an input is, except for what the query itself has to remember.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _of_files(opened: list[tuple[Path, Read]], source: Source, encoding: str) ->
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """The files of a folder that can be read, but for hidden ones."""
+    """The files of a folder that can be read, except for hidden ones."""
     files = (path for path in sorted(folder.iterdir()) if path.suffix.lower() in _READERS)
     paths = [path for path in files if not path.name.startswith((".", "_"))]
     if not paths:

@@ -1,4 +1,4 @@
-"""Whole jobs, drawn from a seed: rows, a query, how it runs, what befalls it; and its answer.
+"""Whole jobs, drawn from a seed: rows, a query, how it runs, what happens to it; and its answer.
 
 The answer (`plain_answers.py`) is plain Python over the rows, written apart from the engine.
 """

@@ -191,7 +191,7 @@ def life_of(view: JobView, slot: str) -> Life | None:
 
 
 def is_whole(view: JobView) -> bool:
-    """Whether all that is desired runs, and the output could go on with each replica."""
+    """Whether all that is desired runs, and each replica could carry the output."""
     return view.is_whole
 
 

@@ -3,8 +3,8 @@
     python -m tests.actors.reader_process JOB ADDRESS FILE
 
 FILE gets a line for each frame: the token behind it, and its rows. Both are in one line, so that a
-part of a line is the only thing that a death can leave; what starts again takes that away and goes
-on with the token of the last whole line. So the file has each final event once.
+part of a line is the only thing that a death can leave; what starts again takes that away and
+resumes at the token of the last whole line. So the file has each final event once.
 """
 
 from __future__ import annotations

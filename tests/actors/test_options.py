@@ -40,7 +40,7 @@ class Started(Exception):
 
 @pytest.fixture
 def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """`gl.launch` of something that is right, but for what is given."""
+    """`gl.launch` of something that is right, except for what is given."""
     with gl.JournalWriter(tmp_path / "flows", COLUMNS, time="ts"):
         pass
     connect = cluster.connect

@@ -51,7 +51,7 @@ def finals(recording: Recording) -> Table:
 
 
 class Struck:
-    """A random job while it runs: what befalls it, and who reads it."""
+    """A random job while it runs: what happens to it, and its readers."""
 
     def __init__(self, drawn_job: RandomJob, folder: Path) -> None:
         self.drawn = drawn_job
@@ -101,7 +101,7 @@ class Struck:
         for writer in self.writers.values():
             writer.end()
 
-    def befalls(self, action: str, recordings: list[Recording]) -> None:
+    def happens(self, action: str, recordings: list[Recording]) -> None:
         """One thing that happens to it."""
         match action:
             case "kill replica" | "kill merger":
@@ -160,7 +160,7 @@ def test_a_random_job_loses_and_doubles_nothing(seed: int, tmp_path: Path) -> No
 
 
 def play(struck: Struck, what: str) -> None:
-    """All that befalls it, to its end, and what it has said."""
+    """All that happens to it, to its end, and what it has said."""
     wanted = struck.drawn
     struck.write(5)
     recordings = [
@@ -170,7 +170,7 @@ def play(struck: Struck, what: str) -> None:
     share = (len(wanted.batches) - 5) // (len(wanted.actions) + 1)
     for action in wanted.actions:
         struck.write(share)
-        struck.befalls(action, recordings)
+        struck.happens(action, recordings)
     struck.end()
     for recording in recordings:
         assert recording.wait_for_end(WAIT_S), f"{what}: {recording.error}"

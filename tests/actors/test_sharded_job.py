@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 
 def kept(path: Path) -> set[str]:
-    """Who is registered in a source, but for the job's own part of the names."""
+    """Who is registered in a source, except for the job's own part of the names."""
     return {reader.name.partition(".")[2] for reader in registered(LocalDisk(path))}
 
 

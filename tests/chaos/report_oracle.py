@@ -134,7 +134,7 @@ def ends(values: Sequence[float]) -> tuple[float, float, float]:
 
 def whole_after_ms(record: Record, strikes: Sequence[Strike], strike: Strike) -> int | None:
     """From when all of a fault was done until the job was whole; None where another struck between,
-    but for those that strike within a second.
+    except for those that strike within a second.
     """
     over = over_ms(strike)
     later = [seen.at_ms for seen in record.seen("whole") if seen.at_ms > over]

@@ -39,7 +39,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """All text in it, but for what only explains (`title`)."""
+        """All text in it, except for what only explains (`title`)."""
         return "".join(
             each if isinstance(each, str) else each.text if each.name != "title" else ""
             for each in self.children

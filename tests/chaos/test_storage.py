@@ -60,7 +60,7 @@ def outcome(disk: Disk, step: int, rng: random.Random) -> Any:
 
 
 def seen(disk: Disk) -> Any:
-    """All that is there, but for folders that are empty."""
+    """All that is there, except for folders that are empty."""
     files = [(n, disk.exists(n), disk.size(n), disk.read(n, 1, 99)) for n in NAMES]
     held = {f: [n for n in disk.list(f) if n != "e" or disk.list("d/e")] for f in ("d", "d/e", "x")}
     return files, held, [n for n in disk.list("") if n != "d" or held["d"]]

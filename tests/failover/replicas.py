@@ -139,7 +139,7 @@ def sent(effects: Sequence[Effect], kind: type) -> list[Any]:
 
 @dataclass
 class Pump:
-    """Does what a replica's effects say, but for messages to mergers: those it gives back."""
+    """Does what a replica's effects say, except for messages to mergers: those it gives back."""
 
     journals: dict[str, list[Frame]]
     opened: OpenSources | None = None

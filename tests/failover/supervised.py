@@ -263,7 +263,7 @@ class World(Lives):
     # -- what is owed -------------------------------------------------------------------------
 
     def is_fine(self, life: Life) -> bool:
-        """Whether the supervisor was told lately that the output can go on with a replica."""
+        """Whether the supervisor was told lately that a replica can carry the output."""
         at, status = self.news.get(life, (BEGIN, None))
         if not isinstance(status, ReplicaStatus) or status.is_joining or life in self.ordered:
             return False

@@ -133,7 +133,7 @@ class Scene:
             if self.is_over and self.pump.machine.durable_stable == INF:
                 return
             self.step(self.rng.choice((0.5, 0.85, 0.95)))
-        raise AssertionError("it comes to no end")
+        raise AssertionError("it does not end")
 
     def step(self, what: float) -> None:
         pump = self.pump

@@ -1,4 +1,4 @@
-"""The doctor: judges against facts that no machine at hand has, probes against made-up machines.
+"""The doctor: judges against facts that no available machine has, probes against made-up machines.
 
 One test runs the real doctor, with its Spark and its Ray.
 """

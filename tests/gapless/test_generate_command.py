@@ -119,7 +119,7 @@ def test_nexmark_writes_its_three_streams_into_a_folder(gapless: Gapless, tmp_pa
     bids = parquet.read_table(tmp_path / "nx" / "bids.parquet")
     persons = parquet.read_table(tmp_path / "nx" / "persons.parquet")
     known = pc.is_in(bids.column("bidder"), persons.column("id"))
-    assert pc.mean(known.cast(pa.int8())).as_py() > 0.9, "but for some who are yet to come"
+    assert pc.mean(known.cast(pa.int8())).as_py() > 0.9, "except for some who are yet to come"
 
 
 def test_a_stream_without_rows_is_a_file_without_rows(gapless: Gapless, tmp_path: Path) -> None:

@@ -621,7 +621,7 @@ def test_the_examples_run_one_beside_the_other(tmp_path: Path) -> None:
 def test_a_writer_is_of_one_thread_at_a_time(tmp_path: Path) -> None:
     writer = made(tmp_path)
 
-    def origin(_: int) -> str:  # while the first append goes on
+    def origin(_: int) -> str:  # while the first append is under way
         with pytest.raises(gl.Misuse, match="another thread is appending"):
             writer.append(TABLE)
         return "here"

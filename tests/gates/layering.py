@@ -7,7 +7,7 @@ and under `if TYPE_CHECKING` count: what a folder stands on does not depend on w
 A pure folder is one that the simulator runs as it is in production, thousands of times from a
 seed. So it names nothing that acts on the world or asks it: no Ray, Spark or gRPC, no clock, no
 waiting, no threads, no files, and no randomness without a seed. Time comes in as `now`, everything
-else leaves as an effect. The journal is as pure but for `disk.py`, which alone touches the disk.
+else leaves as an effect. The journal is as pure except for `disk.py`, which alone touches the disk.
 
 The check reads the source and runs none of it. It sees names that a module imports and whatever is
 reached through them (`import datetime as d; d.datetime.now()`), not what hides behind `getattr`.

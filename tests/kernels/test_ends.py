@@ -32,7 +32,7 @@ def a_table(rng: np.random.Generator, inputs: int, room: int) -> Ints:
 
 
 def some_rows(rng: np.random.Generator, table: Ints, mine: int, count: int) -> tuple[Any, ...]:
-    """Rows that fit what the input has said, but for a few: ids, first, vs, ve, was."""
+    """Rows that fit what the input has said, except for a few: ids, first, vs, ve, was."""
     now = table[[STARTS, mine]].copy()
     ids = rng.integers(-1, table.shape[1], count)
     first = np.zeros(count, np.bool_)

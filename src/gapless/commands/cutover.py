@@ -41,7 +41,7 @@ def cutover(
     address: Address = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Have a job go on with another plan or query.
+    """Have a job change to another plan or query.
 
     Without --at both have to be written alike, for else nobody can know whether they give the same:
     it is refused, and --assume-equivalent is your word that they do. The output goes on meanwhile.

@@ -28,7 +28,7 @@ class Kill:
     at_s: float
     """Since the stream is live."""
     back_s: float | None
-    """Until all replicas and mergers ran again, and the output could go on with each; None where
+    """Until all replicas and mergers ran again, and each could carry the output; None where
     that has not come within the time that the demonstration waits."""
     pause_s: float
     """The longest pause of the output that it may have brought."""

@@ -4,9 +4,9 @@
     nodes    n1 n2 n3 up | the job runs     X r0.1     X m0.0     X n3     + n4    | drains
     subscriber           | reads from the start, and notes when each frame came    | is judged
 
-After each kill it waits until the job is whole again: every replica runs and the output can go on
-with it, every merger runs and has all replicas as its inputs. Whatever ends the run, an error or a
-person, everything that it has started is ended.
+After each kill it waits until the job is whole again: every replica runs and can carry
+the output, every merger runs and has all replicas as its inputs. Whatever ends the run, an error or
+a person, everything that it has started is ended.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class _Demo:
         self._killed(f"{role} {slot}", f"on {node}", lives, lambda: self._job.kill(slot))
 
     def _kill_node(self) -> None:
-        """The node with the most lives, but for the head."""
+        """The node with the most lives, except for the head."""
         view, nodes = self._job.status(), self._nodes
         by_node = {
             name: [life for life, about in view.hosts.items() if about.node == id]

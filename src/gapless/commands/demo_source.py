@@ -38,7 +38,7 @@ HOSTS = 300
 LATENESS_MS = 1_000
 PARTITIONS = 4
 LIVE_S_MAX = 90
-"""How long it feeds at most, in case that nobody ends it."""
+"""How long it feeds at most, if nothing ends it."""
 BATCH_MS = 20
 """Between two batches of the feed."""
 TELL_MS = 200

@@ -81,7 +81,7 @@ def ingest(
         DurabilityChoice, typer.Option(help="What a batch survives once it is in.")
     ] = DurabilityChoice.PROCESS,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a file behind the batches that are in.")
+        bool, typer.Option("--resume", help="Resume a file behind the batches that are in.")
     ] = False,
     end: End = False,
     as_json: AsJson = False,

@@ -95,7 +95,7 @@ def prepare(
         typer.Option("--keep-order", help="Keep the order of arrival instead of sorting by time."),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with the files that a directory gets.")
+        bool, typer.Option("--follow", help="Continue with the files that a directory gets.")
     ] = False,
     once: Annotated[
         bool,

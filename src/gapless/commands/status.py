@@ -89,7 +89,7 @@ def _watch(job: Any, view: JobView, unit: str) -> JobView:
 
 
 def _list(address: str, as_json: bool) -> bool:
-    """Lists all jobs, of all clusters at hand if it is open which; whether all of each runs."""
+    """Lists all jobs, of all reachable clusters if it is open which; whether all of each runs."""
     from gapless.actors import cluster
     from gapless.actors.handle import AUTO
     from gapless.actors.whereabouts import at_hand, is_gone, jobs_at

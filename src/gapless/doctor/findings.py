@@ -1,7 +1,7 @@
 """What a check says, and the one place where a check is carried out.
 
 A check has two halves. The probe looks at the machine and gives facts; the judge is a pure
-function from those facts to a verdict. Tests feed the judges facts that no machine at hand has,
+function from those facts to a verdict. Tests feed the judges facts that no available machine has,
 and give `look` probes that fail; neither needs Java, Spark or Ray.
 
 A doctor that falls over on a sick machine is of no use: whatever goes wrong inside a probe, its

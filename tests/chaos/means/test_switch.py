@@ -208,7 +208,7 @@ def test_bandwidth_is_what_the_rule_says(net: Net) -> None:
     net.h2.connect(net.h3)
     net.both(net.h2, net.h3, Rule(bytes_per_s=2e6))
     took_s = net.h2.do("echo", size=2_000_000, timeout_s=WAIT_S)["took_s"]
-    assert 0.85 < took_s < 5.0, "a second, as both ways go at once, but for the bucket"
+    assert 0.85 < took_s < 5.0, "a second, as both ways go at once, except for the bucket"
 
 
 @needs_it

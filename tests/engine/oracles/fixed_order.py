@@ -1,6 +1,6 @@
 """The fixed order of payloads (docs/engine.md), as keys for Python's own sorting.
 
-None last, NaN last but for None, false before true, strings by their bytes, structs by field
+None last, NaN last except for None, false before true, strings by their bytes, structs by field
 """
 
 from __future__ import annotations

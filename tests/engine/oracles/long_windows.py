@@ -7,7 +7,7 @@
 Between two of the times at which a row enters or leaves, all answers of a group are the same: so
 few are computed, in Python's integers, and all are compared, by column. Beside the answers it
 counts what they took: calls of functions, and bytes that were allocated at once. Neither may grow
-with the answers but for the frames in which they come.
+with the answers except for the frames in which they come.
 """
 
 from __future__ import annotations

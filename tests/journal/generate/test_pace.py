@@ -55,7 +55,7 @@ def test_a_stretch_has_the_rows_that_its_factor_asks_for(pace: Pace, first: int)
     wanted = pace.rate * pace.factor * pace.stretch_ms / 1000
     counts = np.bincount(periods[inside] - periods[0], minlength=int(inner[-1] - periods[0]) + 1)
     off = np.abs(counts[inner - periods[0]] - wanted)
-    assert off.max() <= 1 + pace.rate / 1000, "but for rows of its very first millisecond"
+    assert off.max() <= 1 + pace.rate / 1000, "except for rows of its very first millisecond"
 
 
 def test_times_that_ignore_the_lull_are_caught() -> None:

@@ -71,7 +71,7 @@ def test_a_users_function_travels_by_name() -> None:
     assert str(CUSTOM) == f"aggregate(len, {NAME}, returns=int64)"
     document = unpack(pack(CUSTOM.to_document()))
     assert AggregateFunction.from_document(document, {NAME: width}) == CUSTOM
-    with pytest.raises(DecodeError, match=r"no function .*width' is at hand"):
+    with pytest.raises(DecodeError, match=r"no function .*width' is available"):
         AggregateFunction.from_document(document)
 
 

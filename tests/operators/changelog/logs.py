@@ -52,7 +52,7 @@ def times() -> st.SearchStrategy[int]:
 
 @st.composite
 def batches(draw: st.DrawFn, change: st.SearchStrategy[Any], twin: Twin) -> list[Batch]:
-    """A changelog that `twin` takes, but for a batch now and then. Times are near the stable."""
+    """A changelog that `twin` takes, except for a batch now and then. Times are near the stable."""
     twin = deepcopy(twin)
     told: list[Batch] = []
     for drawn in draw(st.lists(st.lists(change, max_size=7), max_size=10)):
