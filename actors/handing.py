@@ -1,7 +1,8 @@
 """Handing frames to a program: what waits for it, and how it waits, as a thread or as a task.
 
-    pump --put--> handover (failover/handover.py) --> next()         a thread: a condition
-                                                  --> anext()        a task: a future of its loop
+    pump --put--> handover --> next()         a thread: a condition
+                           --> anext()        a task: a future of its loop
+    handover      of failover/subscriber/handover.py
 
 Both are woken, look, and take in one step on their own thread: nothing is taken on behalf of a call
 that may be gone by then. A task that is cancelled leaves a future that nobody sets, and no thread.
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from gapless.failover.effects import Emit
-from gapless.failover.handover import Handover, Numbered
+from gapless.failover.subscriber.machine.handover import Handover, Numbered
 from gapless.protocol.frame import Frame
 
 

@@ -29,8 +29,8 @@ from gapless.actors.own_process import slay, started
 from gapless.actors.replica import ReplicaShell
 from gapless.actors.setup import JobDir, Setup
 from gapless.actors.wire import joined
+from gapless.failover.life_start import ReplicaStart
 from gapless.failover.messages import Life
-from gapless.failover.starting import ReplicaStart
 from gapless.protocol.errors import GaplessError
 
 NAMESPACE = "gapless"

@@ -47,11 +47,11 @@ from gapless.actors.whereabouts import Silent, actor_at, root_name, standby_name
 from gapless.engine.durations import Duration, ticks
 from gapless.engine.plan import Plan, plan_of
 from gapless.engine.query import Query
-from gapless.failover import job as jobs
-from gapless.failover.desired import Desired
-from gapless.failover.equivalent import check_equivalent, merge_case
-from gapless.failover.job_files import JobRecord
-from gapless.failover.settings import Settings
+from gapless.failover.job import directory as jobs
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.files import JobRecord
+from gapless.failover.job.settings import Settings
+from gapless.failover.supervisor.equivalence import check_equivalent, merge_case
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.errors import JobError, Misuse

@@ -22,7 +22,7 @@ BYTES_MAX = 32 << 20
 """Of all letters that wait to be fetched. An asker has its letter at once, so what waits is mostly
 for those that do not."""
 MAILBOXES_MAX = 1024
-"""As many as a merger serves (failover/serving.py); the longest silent one goes."""
+"""As many as a merger serves (failover/merger/readers.py); the longest silent one goes."""
 
 
 class Mailboxes:

@@ -2,8 +2,8 @@
 
 Appends and their syncs are done by one thread, in order; reads for subscribers and of the peer by
 another, so that readers do not wait for a disk that syncs; tables by a third, a slice of each
-in turn (failover/scanning.py), so that nobody waits for one that takes long; bases of large tables
-by a fourth. The pump merges
+in turn (failover/merger/scan.py), so that nobody waits for one that takes long; bases of large
+tables by a fourth. The pump merges
 meanwhile, and what it merges gathers for the next append. What may go of the output goes now and
 then (retaining.py), on the thread that writes it.
 """
@@ -21,12 +21,12 @@ from gapless.actors.retaining import TRIM_MS, Retaining
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.shell import Shell
 from gapless.failover import effects as ask
-from gapless.failover.basing import BaseDraft, Made
-from gapless.failover.merger import Merger
+from gapless.failover.life_start import MergerStart
+from gapless.failover.merger.machine.bases import BaseDraft, Made
+from gapless.failover.merger.machine.machine import Merger
+from gapless.failover.merger.machine.output_journal import OutputJournal, OutputReader
+from gapless.failover.merger.machine.scan import Scans
 from gapless.failover.messages import Opened, Token
-from gapless.failover.output import OutputJournal, OutputReader
-from gapless.failover.scanning import Scans
-from gapless.failover.starting import MergerStart
 from gapless.merge.lmerge import LMerge
 from gapless.protocol.errors import Bug, DiskFull, Fenced, GaplessError, JournalError, Trimmed
 

@@ -15,7 +15,7 @@ from gapless.actors.code import check_reachable
 from gapless.engine.documents import functions_of
 from gapless.engine.judged import check_source
 from gapless.engine.plan import Plan
-from gapless.failover.job import NAME
+from gapless.failover.job.directory import NAME
 from gapless.failover.timing import Timing, changed, checked
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout, layout_of

@@ -26,11 +26,11 @@ from gapless.actors.reading import Start, mergers_of, slots_of, start_at, subscr
 from gapless.actors.setup import RAY_TIMING, JobDir
 from gapless.actors.subscribing import Subscription
 from gapless.engine.answer import answer, instant, last_answer
-from gapless.failover.desired import Desired, State
+from gapless.failover.job.desired import Desired, State
+from gapless.failover.merger.output_journal import OutputReader
+from gapless.failover.merger.scan import BeyondEnd, end_of, last_events
 from gapless.failover.messages import Token
-from gapless.failover.output import OutputReader
-from gapless.failover.scanning import BeyondEnd, end_of, last_events
-from gapless.failover.subscriber import StartAt
+from gapless.failover.subscriber.machine import StartAt
 from gapless.failover.table import Deliver
 from gapless.journal.layout import layout_of
 from gapless.protocol.elements import BEGIN, INF

@@ -33,7 +33,7 @@ from ray.exceptions import RayActorError, RayError
 from gapless.actors.host import NAMESPACE, About
 from gapless.actors.own_process import runs
 from gapless.actors.whereabouts import Silent, actor_at, root_name, standby_name
-from gapless.failover.job_files import Where
+from gapless.failover.job.files import Where
 from gapless.protocol.errors import JobError
 
 ANSWER_S = 5.0

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from gapless.engine.plan import Plan, plan_of
 from gapless.engine.query import Query
-from gapless.failover.whole import check_name
+from gapless.failover.job.whole_file import check_name
 from gapless.protocol.errors import Misuse
 
 Plans: TypeAlias = Mapping[str, Query | Plan] | Sequence[Query | Plan] | None

@@ -8,13 +8,13 @@ from typing import Any
 from uuid import uuid4
 
 from gapless.engine.answer import instant
-from gapless.failover.desired import Desired
-from gapless.failover.job_files import JobRecord
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.files import JobRecord
 from gapless.failover.messages import Token
-from gapless.failover.subscriber import StartAt, Subscriber
+from gapless.failover.subscriber.machine import StartAt, Subscriber
+from gapless.failover.subscriber.tokens import decode
 from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
-from gapless.failover.tokens import decode
 from gapless.protocol.errors import Misuse
 from gapless.protocol.schema import StreamSchema
 

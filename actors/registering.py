@@ -9,7 +9,7 @@ round. Until there is a checkpoint of its shard and plan a new replica could onl
 replica keeps what it began with.
 
 Where the journals began when the job did lies in the job's directory, in `began`: rows trimmed
-before were never a part of its answer, rows trimmed since may be (failover/sources.py).
+before were never a part of its answer, rows trimmed since may be (failover/replica/sources.py).
 
 Sources may lie where nothing can be written. That stops nothing: it is said once. Those who trim
 them have to know what the job needs.
@@ -22,14 +22,15 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Mapping
 
+from gapless.failover.job.directory.directory.files import write
+from gapless.failover.job.directory.directory.state import SlotState
+from gapless.failover.replica.machine.machine.snapshots import GIVEN
+
 from gapless.actors.hands import Hands
 from gapless.actors.pump import Pump
 from gapless.actors.setup import JobDir
-from gapless.failover import checkpoint
 from gapless.failover.effects import Position
-from gapless.failover.job_files import write
-from gapless.failover.job_state import SlotState
-from gapless.failover.snapshots import GIVEN
+from gapless.failover.replica.machine.machine import checkpoint
 from gapless.journal import readers
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk

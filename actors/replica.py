@@ -20,12 +20,12 @@ from gapless.actors.registering import REGISTER_MS, Registering
 from gapless.actors.rejects import Rejects
 from gapless.actors.setup import JobDir, Setup
 from gapless.actors.shell import Shell
-from gapless.failover import checkpoint as checkpoints
 from gapless.failover import effects as ask
 from gapless.failover.effects import Position
-from gapless.failover.replica import Replica
-from gapless.failover.sources import Sources
-from gapless.failover.starting import ReplicaStart
+from gapless.failover.life_start import ReplicaStart
+from gapless.failover.replica.machine import checkpoint as checkpoints
+from gapless.failover.replica.machine.machine import Replica
+from gapless.failover.replica.machine.sources import Sources
 from gapless.protocol.errors import Bug, GaplessError, JournalError
 from gapless.protocol.frame import Frame
 

@@ -6,7 +6,8 @@
 The output's journal has a base every so many bytes, and what lies before the last one may go: a
 merger that restarts, or a new subscriber, begins there. The merger's peer may need more. It
 comes back with what its own output had when it died, and catches up from ours, from a base that is
-no later than that (failover/backfill.py). So that base stays, held by a registered reader of the
+no later than that (failover/merger/backfill.py). So that base stays, held by a registered reader
+of the
 output's journal, for as long as the peer moves on; one that has not for ABSENT_MS is let go, and
 that is said: its disk is then lost for longer than anybody keeps output.
 
@@ -20,7 +21,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from gapless.failover.settings import Settings
+from gapless.failover.job.directory.settings import Settings
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk

@@ -16,10 +16,10 @@ from uuid import uuid4
 from gapless.actors.code import Functions
 from gapless.actors.watched import WatchedExecutor
 from gapless.engine.splice import Runnable
-from gapless.failover.job import Job
+from gapless.failover.job.directory.directory import Job
+from gapless.failover.job.directory.settings import Settings
+from gapless.failover.life_start import MergerStart, ReplicaStart
 from gapless.failover.messages import Life
-from gapless.failover.settings import Settings
-from gapless.failover.starting import MergerStart, ReplicaStart
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout, opened

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gapless.actors.setup import JobDir
+from gapless.failover.merger.machine.output_journal import OutputReader
+from gapless.failover.merger.machine.scan import BeyondEnd
 from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened, Token
-from gapless.failover.output import OutputReader
-from gapless.failover.scanning import BeyondEnd
 from gapless.journal.layout import layout_of
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import GaplessError

@@ -24,7 +24,7 @@ from uuid import uuid4
 
 from gapless.actors.feed import Feed
 from gapless.failover.effects import Emit
-from gapless.failover.tokens import encode
+from gapless.failover.subscriber.tokens import encode
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 from gapless.protocol.tables import html_text, time_text

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from gapless.engine.splice import Runnable, aside_of
-from gapless.failover.executor import Executor
+from gapless.failover.replica.executor import Executor
 from gapless.operators.aside import Aside, SetAside
 from gapless.protocol.frame import Frame
 

@@ -25,7 +25,7 @@ from gapless.bench.runtime_feed import Fed
 from gapless.bench.runtime_kills import fine, windows
 from gapless.bench.runtime_pauses import Account
 from gapless.bench.runtime_run import running
-from gapless.chaos.judging_recording import Arrived
+from gapless.chaos.judge.recording import Arrived
 from gapless.protocol.errors import BadData
 from gapless.protocol.frame import Frame
 

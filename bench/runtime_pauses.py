@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gapless.bench.harness import Row
-from gapless.chaos.history import Verdict
-from gapless.chaos.judging import Judgement
+from gapless.chaos.judge.history import Verdict
+from gapless.chaos.judge.judgement import Judgement
 from gapless.protocol.errors import BadData
 
 Floats = npt.NDArray[np.float64]

@@ -33,8 +33,8 @@ from gapless.actors.local_nodes import LocalNodes
 from gapless.actors.views import JobView
 from gapless.bench.runtime_feed import Fed, Feeder
 from gapless.bench.runtime_pauses import Floats, Outcome, longest_pause_s
-from gapless.chaos.judging import Judgement, judge
-from gapless.chaos.judging_recording import Recording
+from gapless.chaos.judge.judgement import Judgement, judge
+from gapless.chaos.judge.recording import Recording
 from gapless.engine.query import Query
 from gapless.failover.messages import Life
 from gapless.protocol.errors import JobError

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from gapless.bench.harness import Context, Row
 from gapless.bench.journal_files import folder
+from gapless.failover.merger.output_journal import OutputJournal
 from gapless.failover.messages import Life
-from gapless.failover.output import OutputJournal
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation

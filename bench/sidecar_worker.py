@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
-from gapless.sidecar.client import Consumer, Producer
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
 
 SCHEMA = StreamSchema({"src": "int32", "n": "int64"})
 STREAM = "bench"

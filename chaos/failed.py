@@ -10,8 +10,8 @@ from gapless.engine.comparison import same_query
 from gapless.protocol.errors import BadData
 
 if TYPE_CHECKING:
-    from gapless.chaos.outcome import Outcome
-    from gapless.chaos.simulator import SimResult
+    from gapless.chaos.drill.outcome import Outcome
+    from gapless.chaos.sim.simulator import SimResult
     from gapless.engine.plan import Plan
 
 

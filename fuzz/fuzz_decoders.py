@@ -59,8 +59,8 @@ with atheris.instrument_imports(include=["gapless.protocol", "gapless.sidecar"])
     from gapless.protocol.punctuation import Punctuation
     from gapless.protocol.schema import StreamSchema
     from gapless.sidecar import gapless_pb2 as pb
-    from gapless.sidecar.filters import parse_filter
     from gapless.sidecar.frames import from_wire, to_wire
+    from gapless.sidecar.server.filters import parse_filter
 
 SECONDS = 60
 KEPT = ROOT / "fuzz-corpus"

@@ -9,8 +9,8 @@ side, the one that is least far next; all else is read in the order in which it 
 `stable` a frame carries was decided when the journal was written: every reader promises the same,
 whenever it reads, however large its frames are.
 
-It never waits: a follower of a journal that grows asks again (`gapless.journals` does, without
-asking hard). It holds one record a partition, and maps the segments that it is in.
+It never waits: a follower of a journal that grows asks again (`gapless.io.journal_handles` does,
+without asking hard). It holds one record a partition, and maps the segments that it is in.
 """
 
 from __future__ import annotations

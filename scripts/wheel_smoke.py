@@ -26,9 +26,9 @@ def broken_files(repository: Path) -> Iterator[str]:
         *(f"/gapless/{folder}/__init__.py" for folder in folders),
         "/gapless/py.typed",
         "/gapless/kernels/_native.pyi",
-        "/gapless/chaos/library/soak.toml",
-        "/gapless/chaos/report_page.css",
-        "/gapless/chaos/report_page.js",
+        "/gapless/chaos/drill/library/soak.toml",
+        "/gapless/chaos/report/page.css",
+        "/gapless/chaos/report/page.js",
         "/licenses/LICENSE",
         "/licenses/NOTICE",
     ):

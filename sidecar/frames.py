@@ -23,7 +23,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.sidecar import msgpack_frames
 from gapless.sidecar.gapless_pb2 import ENCODING_ARROW, ENCODING_MSGPACK, Encoding
 from gapless.sidecar.gapless_pb2 import Frame as WireFrame
-from gapless.sidecar.refusals import Refusal
+from gapless.sidecar.server.refusals import Refusal
 
 ROWS_PER_FRAME = 65_536
 """Rows of a frame that we send: what is larger goes in several."""

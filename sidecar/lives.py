@@ -8,11 +8,11 @@ nobody's: a life is let go by fencing it off from the one that would come next.
 
 from __future__ import annotations
 
+from gapless.failover.job.whole_file import is_name
 from gapless.failover.messages import Life
-from gapless.failover.whole import is_name
 from gapless.protocol.envelope import Incarnation
 from gapless.sidecar.definition import NAME_CHARS_MAX
-from gapless.sidecar.refusals import Refusal
+from gapless.sidecar.server.refusals import Refusal
 
 _U32 = 1 << 32
 INCARNATION_MAX = _U32 * _U32 - 2

@@ -1,1 +1,1 @@
-"""Machines with one fault each; `chaos/broken.py` makes builds of them."""
+"""Machines with one fault each; `chaos/planted/builds.py` makes builds of them."""

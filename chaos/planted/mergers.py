@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gapless.failover.effects import Effect, PeerRead
-from gapless.failover.inputs import Link
-from gapless.failover.merger import Merger
+from gapless.failover.merger.inputs import Link
+from gapless.failover.merger.machine import Merger
 from gapless.failover.messages import Fence, Life, Session
 from gapless.merge.lmerge import LMerge
 from gapless.merge.membership import Input

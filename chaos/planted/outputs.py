@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gapless.chaos.storage_network import ClientView
+from gapless.chaos.sim.network_disk import ClientView
 from gapless.failover.effects import Appended
-from gapless.failover.output import OutputJournal
+from gapless.failover.merger.output_journal import OutputJournal
 from gapless.journal.disk import Disk
 from gapless.protocol.errors import DiskFull, Fenced, JournalError
 from gapless.protocol.frame import Frame

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gapless.engine.graph import Graph
-from gapless.failover.checkpoint import Checkpoint
-from gapless.failover.drafts import Draft
 from gapless.failover.effects import Effect
-from gapless.failover.link import Link
 from gapless.failover.messages import Refused
-from gapless.failover.replica import Replica
-from gapless.failover.restoring import Unfit
+from gapless.failover.replica.checkpoint import Checkpoint
+from gapless.failover.replica.draft import Draft
+from gapless.failover.replica.link import Link
+from gapless.failover.replica.machine import Replica
+from gapless.failover.replica.restore import Unfit
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 

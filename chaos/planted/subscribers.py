@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from gapless.failover.cursor import Cursor
 from gapless.failover.effects import Effect, Emit
-from gapless.failover.finals import Finals
 from gapless.failover.messages import Delivery, Token
-from gapless.failover.subscriber import Subscriber
+from gapless.failover.subscriber.cursor import Cursor
+from gapless.failover.subscriber.finals import Finals
+from gapless.failover.subscriber.machine import Subscriber
 from gapless.protocol.elements import INF
 from gapless.protocol.frame import Frame, Mask, Times
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gapless.failover.slots import Known, Shard
-from gapless.failover.supervisor import Supervisor
+from gapless.failover.supervisor.machine import Supervisor
+from gapless.failover.supervisor.slots import Known, Shard
 from gapless.protocol.envelope import Incarnation
 
 

@@ -19,9 +19,9 @@ from gapless.sidecar.conformance import workload
 from gapless.sidecar.conformance.rules import Breach
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.frames import from_wire
-from gapless.sidecar.limits import Limits
 from gapless.sidecar.lives import INCARNATION_MAX, life_of
-from gapless.sidecar.refusals import Refusal
+from gapless.sidecar.server.limits import Limits
+from gapless.sidecar.server.refusals import Refusal
 
 CREDITS = 2
 """Few, so that a client that does not count them is soon seen."""

@@ -20,12 +20,12 @@ import grpc
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Misuse
 from gapless.sidecar import gapless_pb2 as pb
+from gapless.sidecar.client.connection import PORT_MAX
 from gapless.sidecar.conformance import workload
 from gapless.sidecar.conformance.judge import CREDITS, CallJudge, Examined
 from gapless.sidecar.conformance.rules import Breach
-from gapless.sidecar.connecting import PORT_MAX
-from gapless.sidecar.limits import Limits
 from gapless.sidecar.options import channel_options
+from gapless.sidecar.server.limits import Limits
 
 QUIET_S = 0.3
 """How long nothing comes where a client has no credit left."""

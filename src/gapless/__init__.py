@@ -73,8 +73,8 @@ _HOMES = {
     "attach": "gapless.actors.handle",
     "launch": "gapless.actors.launching",
     "resume": "gapless.actors.launching",
-    "JournalReader": "gapless.journals",
-    "JournalWriter": "gapless.journals",
+    "JournalReader": "gapless.io.journal_handles",
+    "JournalWriter": "gapless.io.journal_handles",
     "Execution": "gapless.embedded",
     "execute": "gapless.embedded",
     "table": "gapless.embedded",
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from gapless.engine.lateness import k_late, ordered, watermarks
     from gapless.engine.plan import Plan
     from gapless.engine.query import Query, race, source
-    from gapless.journals import JournalReader, JournalWriter
+    from gapless.io.journal_handles import JournalReader, JournalWriter
     from gapless.merge.choose import StreamProperties
     from gapless.merge.lmerge import LMerge
     from gapless.merge.membership import DetachedInput

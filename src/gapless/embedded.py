@@ -33,7 +33,8 @@ from gapless.engine.intake import FRAME_ROWS
 from gapless.engine.nodes import Source
 from gapless.engine.plan import Choice, Plan, plan_of
 from gapless.engine.query import Query
-from gapless.files import batches_of, is_file_input, is_journal, journal_rows
+from gapless.io.input_files import batches_of, is_file_input, is_journal, journal_rows
+from gapless.io.reject_file import RejectFile
 from gapless.journal.rejects import aside_text
 from gapless.operators.cleanse import Cleanse
 from gapless.protocol.errors import Misuse
@@ -42,7 +43,6 @@ from gapless.protocol.lines.formats import check_encoding
 from gapless.protocol.lines.line_format import UTF8
 from gapless.protocol.schema import WAS
 from gapless.protocol.tables import readable
-from gapless.reject_file import RejectFile
 
 _NAME_A_FILE = "rejects=FILE keeps them"
 
@@ -62,7 +62,7 @@ class Execution(pure.Execution):
         where anything goes wrong there is no file. Rows that are set aside go to a file beside it,
         `PATH.rejects.jsonl`, unless the query was given one.
         """
-        from gapless.parquet_sink import ParquetSink
+        from gapless.io.parquet_sink import ParquetSink
 
         self._check_new("to_parquet")
         if self.on_aside is None and self.aside.mode == "aside":

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from gapless.chaos.outcome import Outcome
-    from gapless.chaos.simulating import Simulated
+    from gapless.chaos.drill.outcome import Outcome
+    from gapless.chaos.sim.simulation import Simulated
 
 MARK = "gapless_ray"
 """Of every test that uses `drill`: -m "not gapless_ray" leaves them out."""

@@ -49,9 +49,9 @@ _HOMES = {
     "Event": "gapless.protocol.tdb",
     "Incompatible": "gapless.merge.compatible",
     "Merging": "gapless.chaos.trials",
-    "Outcome": "gapless.chaos.outcome",
-    "Scenario": "gapless.chaos.scenario",
-    "Simulated": "gapless.chaos.simulating",
+    "Outcome": "gapless.chaos.drill.outcome",
+    "Scenario": "gapless.chaos.drill.scenario",
+    "Simulated": "gapless.chaos.sim.simulation",
     "SimulationFailed": "gapless.chaos.failed",
     "Tdb": "gapless.protocol.tdb",
     "Teller": "gapless.chaos.tellers",
@@ -61,22 +61,22 @@ _HOMES = {
     "WrongAnswer": "gapless.chaos.failed",
     "check_compatible": "gapless.merge.compatible",
     "compatible": "gapless.merge.compatible",
-    "drill": "gapless.chaos.drilling",
+    "drill": "gapless.chaos.drill.user_drill",
     "random_tdb": "gapless.protocol.variants",
     "random_telling": "gapless.protocol.variants",
     "rehearse": "gapless.chaos.trials",
     "run_seed": "gapless.chaos.trials",
-    "simulate": "gapless.chaos.simulating",
+    "simulate": "gapless.chaos.sim.simulation",
     "tell": "gapless.protocol.variants",
 }
 """Every public name, and the module that it comes from."""
 
 if TYPE_CHECKING:
-    from gapless.chaos.drilling import drill
+    from gapless.chaos.drill.outcome import Outcome
+    from gapless.chaos.drill.scenario import Scenario
+    from gapless.chaos.drill.user_drill import drill
     from gapless.chaos.failed import DrillFailed, SimulationFailed, WrongAnswer
-    from gapless.chaos.outcome import Outcome
-    from gapless.chaos.scenario import Scenario
-    from gapless.chaos.simulating import Simulated, simulate
+    from gapless.chaos.sim.simulation import Simulated, simulate
     from gapless.chaos.tellers import Teller
     from gapless.chaos.trials import (
         Merging,

@@ -31,8 +31,8 @@ import gapless as gl
 from gapless.actors.cluster import HEALTH
 from gapless.actors.hosts import named
 from gapless.actors.views import JobView
-from gapless.chaos.judging import Judgement, judge
-from gapless.chaos.judging_recording import Recording
+from gapless.chaos.judge.judgement import Judgement, judge
+from gapless.chaos.judge.recording import Recording
 from gapless.failover.messages import Life
 
 SCHEMA = {"ts": "timestamp[ms]", "src": "int32", "len": "int32"}

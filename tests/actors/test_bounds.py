@@ -22,7 +22,7 @@ from gapless.actors.post import BOX_MESSAGES_MAX, CALLS_MAX, Post
 from gapless.actors.reserve import SPARES_PUT_OFF_MAX, Reserve
 from gapless.actors.root import ALARMS_MAX, Root
 from gapless.actors.wire import Wire
-from gapless.failover.job_files import Where
+from gapless.failover.job.files import Where
 from gapless.failover.messages import Life, SnapshotReply
 from gapless.failover.timing import Timing
 from gapless.protocol.envelope import Incarnation

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gapless.actors.coming_up import FAILURES_MAX, FILL_S, STALL_S, ComingUp
-from gapless.failover.desired import Desired
-from gapless.failover.job_state import JobState, SlotState
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.state import JobState, SlotState
 from gapless.failover.messages import Life
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import JobError

@@ -22,7 +22,7 @@ import ray
 import gapless as gl
 from gapless.actors.views import JobView
 from gapless.failover.effects import Emit
-from gapless.failover.tokens import encode
+from gapless.failover.subscriber.tokens import encode
 from tests.actors.rays import (
     FEED_S,
     WAIT_S,

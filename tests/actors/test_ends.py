@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import gapless as gl
-from gapless.chaos.judging_recording import Recording
-from gapless.failover.tokens import encode
+from gapless.chaos.judge.recording import Recording
+from gapless.failover.subscriber.tokens import encode
 from gapless.protocol.elements import INF
 from tests.actors.rays import (
     BATCH_MS,

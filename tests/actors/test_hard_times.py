@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import gapless as gl
-from gapless.chaos.judging import judge
+from gapless.chaos.judge.judgement import judge
 from tests.actors.rays import (
     WAIT_S,
     Feed,

@@ -17,8 +17,8 @@ from gapless.actors.node_threads import NodeThreads
 from gapless.actors.reserve import SPARES_AGAIN_MS, Reserve
 from gapless.actors.root import SPAWNERS, Root
 from gapless.failover.effects import Spawn
+from gapless.failover.life_start import Replay, ReplicaStart
 from gapless.failover.messages import Life
-from gapless.failover.starting import Replay, ReplicaStart
 from gapless.protocol.envelope import Incarnation
 
 WAIT_S = 20.0

@@ -19,14 +19,14 @@ from gapless.actors.reading import subscriber_of
 from gapless.actors.setup import RAY_TIMING
 from gapless.actors.subscribing import Subscription
 from gapless.engine.plan import Plan
-from gapless.failover import output as output_module
-from gapless.failover.desired import Desired
-from gapless.failover.job import Job
-from gapless.failover.job_files import JobRecord, desired_path, encode_desired
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.directory import Job
+from gapless.failover.job.files import JobRecord, desired_path, encode_desired
+from gapless.failover.merger import output_journal as output_module
+from gapless.failover.merger.output_journal import OutputJournal
 from gapless.failover.messages import Life
-from gapless.failover.output import OutputJournal
+from gapless.failover.subscriber.tokens import decode, encode
 from gapless.failover.table import Received
-from gapless.failover.tokens import decode, encode
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reader import Reader
 from gapless.protocol.elements import INF

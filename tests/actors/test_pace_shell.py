@@ -10,8 +10,8 @@ import pytest
 from gapless.actors import watched
 from gapless.actors.pace import Pace
 from gapless.actors.replica import READ_AHEAD_TIMES_MAX, ReplicaShell
-from gapless.failover.executor import Executor
-from gapless.failover.sources import Sources
+from gapless.failover.replica.executor import Executor
+from gapless.failover.replica.sources import Sources
 from gapless.protocol.frame import Frame
 from tests.actors.test_registering_shell import World, until
 

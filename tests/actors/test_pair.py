@@ -18,7 +18,7 @@ from gapless.actors.host import About
 from gapless.actors.own_process import runs
 from gapless.actors.pair import Other, Pair, StandsBy, until_gone
 from gapless.actors.whereabouts import Found, Silent
-from gapless.failover.job_files import Where
+from gapless.failover.job.files import Where
 from gapless.protocol.errors import JobError, Misuse
 
 PAIR = Pair("talkers", "our pair", 7)

@@ -17,7 +17,7 @@ import pytest
 import ray
 
 import gapless as gl
-from gapless.chaos.judging_recording import Recording
+from gapless.chaos.judge.recording import Recording
 from gapless.protocol.elements import INF
 from tests.actors.plain_answers import Row, Table, changes, spliced
 from tests.actors.random_jobs import BATCH_TIME, KINDS, LATENESS, SCHEMA, RandomJob, drawn

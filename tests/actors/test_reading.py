@@ -14,9 +14,9 @@ from gapless.actors import cluster, handle
 from gapless.actors.door import Door
 from gapless.actors.handle import Job
 from gapless.actors.reading import mergers_of, start_at
-from gapless.failover.desired import Desired
+from gapless.failover.job.desired import Desired
 from gapless.failover.messages import Token
-from gapless.failover.tokens import encode
+from gapless.failover.subscriber.tokens import encode
 from gapless.protocol.errors import Misuse, TokenError
 
 TOKENS = {"0": Token("m0.1", 3, 812, 40)}

@@ -15,7 +15,7 @@ import gapless as gl
 from gapless.actors.hosts import named
 from gapless.actors.setup import RAY_TIMING
 from gapless.actors.views import JobView
-from gapless.failover.job_state import SlotState
+from gapless.failover.job.state import SlotState
 from tests.actors.rays import WAIT_S, Feed, end, follow, judged, started, talkers, until, wait
 
 pytestmark = pytest.mark.ray

@@ -9,7 +9,7 @@ import pytest
 
 from gapless.actors import registering
 from gapless.actors.registering import Registering, began, has_checkpoint, note_begin, wanted
-from gapless.failover.job_state import SlotState
+from gapless.failover.job.state import SlotState
 from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout

@@ -22,12 +22,12 @@ from gapless.actors.registering import (
 from gapless.actors.replica import ReplicaShell
 from gapless.actors.setup import RAY_TIMING, JobDir, Setup
 from gapless.engine.plan import Plan
-from gapless.failover.checkpoint import FOLDER
-from gapless.failover.desired import Desired
-from gapless.failover.job import Job
-from gapless.failover.job_files import JobRecord
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.directory import Job
+from gapless.failover.job.files import JobRecord
+from gapless.failover.life_start import Replay, ReplicaStart
 from gapless.failover.messages import Life
-from gapless.failover.starting import Replay, ReplicaStart
+from gapless.failover.replica.checkpoint import FOLDER
 from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout

@@ -8,10 +8,10 @@ import pytest
 
 from gapless.actors import retaining
 from gapless.actors.retaining import ABSENT_MS, PIECE_BYTES_MIN, Retaining
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
+from gapless.failover.job.settings import Settings
+from gapless.failover.merger.output_journal import OutputJournal, OutputReader
 from gapless.failover.messages import Token
-from gapless.failover.output import OutputJournal, OutputReader
-from gapless.failover.settings import Settings
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
 from gapless.journal.layout import opened

@@ -17,8 +17,8 @@ from gapless.actors.pair import Other, Pair, StandsBy
 from gapless.actors.root_actor import AGAIN_S, AGAIN_S_MAX, GONE_MAX, RootActor, root_class
 from gapless.actors.setup import RAY_TIMING, JobDir, token
 from gapless.actors.whereabouts import root_name, standby_name
-from gapless.failover.job import Job
-from gapless.failover.job_files import Where
+from gapless.failover.job.directory import Job
+from gapless.failover.job.files import Where
 from gapless.failover.messages import SUPERVISOR, Life
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import gapless as gl
 from gapless.actors import sharding
 from gapless.actors.sharding import check_shards
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
 from gapless.engine.splice import Splice
-from gapless.failover.executor import Executor
-from gapless.failover.sources import Sources
+from gapless.failover.replica.executor import Executor
+from gapless.failover.replica.sources import Sources
 from gapless.journal.disk import Disk
 from gapless.journal.layout import Layout
 from gapless.journal.writer import Writer

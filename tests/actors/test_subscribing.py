@@ -14,10 +14,10 @@ import pytest
 
 from gapless.actors import handing, subscribing
 from gapless.actors.pump import now_ms
-from gapless.failover import handover
 from gapless.failover.effects import Tick
 from gapless.failover.messages import Fetch, Token
-from gapless.failover.tokens import decode, encode
+from gapless.failover.subscriber import handover
+from gapless.failover.subscriber.tokens import decode, encode
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import JobError
 from gapless.protocol.frame import Frame

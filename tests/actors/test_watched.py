@@ -9,7 +9,7 @@ import pytest
 from gapless.actors import watched
 from gapless.actors.watched import WatchedExecutor
 from gapless.engine.plan import Plan
-from gapless.failover.executor import Executor
+from gapless.failover.replica.executor import Executor
 from gapless.protocol.frame import Frame
 from tests.actors.test_rejects import a_query, frame
 

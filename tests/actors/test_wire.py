@@ -17,7 +17,7 @@ from gapless.actors import wire
 from gapless.actors.shell import Alarmed
 from gapless.actors.wire import Intake, Wire
 from gapless.failover import messages as say
-from gapless.failover.checkpoint import Checkpoint
+from gapless.failover.replica.checkpoint import Checkpoint
 from gapless.failover.statuses import InputStatus
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation

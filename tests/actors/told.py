@@ -12,7 +12,7 @@ from gapless.actors.feed import Feed
 from gapless.actors.pump import Pump
 from gapless.actors.subscribing import Subscription
 from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened, Token
-from gapless.failover.subscriber import Subscriber
+from gapless.failover.subscriber.machine import Subscriber
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 from gapless.protocol.text import DEFAULT_SCHEMA, parse

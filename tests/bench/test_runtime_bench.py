@@ -31,13 +31,13 @@ from gapless.bench.runtime_pauses import (
     rows_of,
 )
 from gapless.bench.runtime_run import _seeing_frames_as_they_come, is_whole
-from gapless.chaos.history import Verdict
-from gapless.chaos.judging import Finding, Judgement
-from gapless.chaos.judging_answer import Compared
-from gapless.chaos.judging_recording import Arrived
-from gapless.failover.desired import Desired
+from gapless.chaos.judge.answer import Compared
+from gapless.chaos.judge.history import Verdict
+from gapless.chaos.judge.judgement import Finding, Judgement
+from gapless.chaos.judge.recording import Arrived
 from gapless.failover.effects import Emit
-from gapless.failover.job_state import JobState, SlotState
+from gapless.failover.job.directory.desired import Desired
+from gapless.failover.job.directory.state import JobState, SlotState
 from gapless.failover.messages import Life
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reader import Reader

@@ -36,8 +36,8 @@ from gapless.bench.runtime_figures import (
 from gapless.bench.runtime_throughput import talkers
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
-from gapless.failover.equivalent import check_equivalent
-from gapless.failover.executor import Executor
+from gapless.failover.replica.executor import Executor
+from gapless.failover.supervisor.equivalence import check_equivalent
 from gapless.protocol.frame import Frame
 
 FEW_S = 1

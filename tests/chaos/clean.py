@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from gapless.chaos.running import run_one
-from gapless.chaos.workloads.all import WORKLOADS
+from gapless.chaos.sim.seed_runs import run_one
+from gapless.chaos.sim.workloads.all import WORKLOADS
 
 SEEDS = 300
 """Of each workload: all that its promises rest on goes wrong dozens of times."""

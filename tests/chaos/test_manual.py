@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from gapless.chaos.faults.all import FAULTS
-from gapless.chaos.faults.fault import Fault, Planned
-from gapless.chaos.real_workloads import REAL_WORKLOADS
-from gapless.chaos.scenario import (
+from gapless.chaos.drill.faults.all import FAULTS
+from gapless.chaos.drill.faults.fault import Fault, Planned
+from gapless.chaos.drill.scenario import (
     MERGERS_MAX,
     NODES_MAX,
     RATE_MAX,
@@ -23,7 +22,8 @@ from gapless.chaos.scenario import (
     Scenario,
     parsed,
 )
-from tests.chaos.test_broken_real import PAIRS
+from gapless.chaos.drill.workloads import REAL_WORKLOADS
+from tests.chaos.planted.test_builds_on_ray import PAIRS
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "chaos.md"
 TEXT = MANUAL.read_text("utf-8")

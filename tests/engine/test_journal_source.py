@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.engine import judged, nodes
 from gapless.engine.compile import IMPLEMENTATIONS
 from gapless.engine.execute import Execution

@@ -3,14 +3,14 @@
 from collections import deque
 from typing import Any
 
-from gapless.chaos.storage import SimulatedDisk, View
+from gapless.chaos.sim.disk import SimulatedDisk, View
 from gapless.failover import effects as ask
-from gapless.failover.basing import BaseDraft
 from gapless.failover.effects import Effect, Event, Start, Tick
-from gapless.failover.merger import Merger
+from gapless.failover.life_start import MergerStart
+from gapless.failover.merger.bases import BaseDraft
+from gapless.failover.merger.machine import Merger
+from gapless.failover.merger.output_journal import OutputJournal, OutputReader
 from gapless.failover.messages import Attach, Data, Life, Session, Token
-from gapless.failover.output import OutputJournal, OutputReader
-from gapless.failover.starting import MergerStart
 from gapless.failover.timing import Timing
 from gapless.journal.reader import Reader
 from gapless.merge.choose import CaseName

@@ -3,8 +3,8 @@
 from typing import Any
 
 from gapless.failover.effects import Appended
+from gapless.failover.merger.output_journal import OutputJournal, OutputReader
 from gapless.failover.messages import Life, Token
-from gapless.failover.output import OutputJournal, OutputReader
 from gapless.journal.disk import Disk
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation

@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from gapless.failover.replica.machine.machine.checkpoint import Checkpoint
+from gapless.failover.replica.machine.machine.executor import Executor
+from gapless.failover.replica.machine.machine.machine import Replica
 
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, source
-from gapless.failover.checkpoint import Checkpoint
 from gapless.failover.effects import (
     CheckpointLoaded,
     Done,
@@ -37,10 +39,8 @@ from gapless.failover.effects import (
     Tick,
     Work,
 )
-from gapless.failover.executor import Executor
+from gapless.failover.life_start import Origin, Replay, ReplicaStart
 from gapless.failover.messages import SUPERVISOR, Ack, Attach, Data, Life, Refused, Session
-from gapless.failover.replica import Replica
-from gapless.failover.starting import Origin, Replay, ReplicaStart
 from gapless.failover.timing import Timing
 from gapless.operators.aggregates.calls import count
 from gapless.protocol.elements import BEGIN, INF

@@ -25,9 +25,9 @@ from gapless.failover.messages import (
     Token,
 )
 from gapless.failover.parts import cut
-from gapless.failover.subscriber import Subscriber
+from gapless.failover.subscriber.machine.machine import Subscriber
+from gapless.failover.subscriber.machine.tokens import decode, encode
 from gapless.failover.table import Received
-from gapless.failover.tokens import decode, encode
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gapless.failover.desired import Change, Desired
+from gapless.failover.job.directory.directory.desired import Change, Desired
+from gapless.failover.job.directory.directory.settings import OnDivergence
+from gapless.failover.supervisor.machine.machine.machine import Supervisor
+
 from gapless.failover.effects import (
     Alarm,
     Command,
@@ -29,6 +32,7 @@ from gapless.failover.effects import (
     Start,
     Tick,
 )
+from gapless.failover.life_start import MergerStart, Replay, ReplicaStart
 from gapless.failover.messages import (
     SUPERVISOR,
     Fence,
@@ -37,9 +41,6 @@ from gapless.failover.messages import (
     ReplicaStatus,
     Retire,
 )
-from gapless.failover.settings import OnDivergence
-from gapless.failover.starting import MergerStart, Replay, ReplicaStart
-from gapless.failover.supervisor import Supervisor
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
 from tests.failover.supervised_lives import (

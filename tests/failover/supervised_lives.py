@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from gapless.failover.checkpointing import CheckpointInfo
 from gapless.failover.effects import Died, Event
+from gapless.failover.life_start import LivePeer, Origin
 from gapless.failover.messages import (
     Assign,
     CheckpointTaken,
@@ -22,8 +22,8 @@ from gapless.failover.messages import (
     SnapshotReply,
     TakeCheckpoint,
 )
-from gapless.failover.starting import LivePeer, Origin
 from gapless.failover.statuses import Divergence
+from gapless.failover.supervisor.checkpoint_policy import CheckpointInfo
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import INF
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from gapless import failover
-from gapless.failover.lifecycle import Lifecycle
+from gapless.failover.lifecycles import Lifecycle
 
 ROOT = Path(__file__).parents[2]
 DOC = ROOT / "docs" / "high-availability.md"
 DRAWN = re.compile(
-    r"^\*\*The life of ([^*]+)\*\* \(`(failover/\w+\.py)`\)[^\n]*\n\n((?: {4}.*\n)+)", re.MULTILINE
+    r"^\*\*The life of ([^*]+)\*\* \(`(failover/[\w/]+\.py)`\)[^\n]*\n\n((?: {4}.*\n)+)",
+    re.MULTILINE,
 )
 """A line that names the thing and the module of its table, and the diagram behind it."""
 
@@ -25,11 +26,11 @@ DRAWN = re.compile(
 def lifecycles() -> dict[str, tuple[str, Lifecycle]]:
     """Every table of the package, by what it is of, with the module that makes it."""
     found: dict[str, tuple[str, Lifecycle]] = {}
-    for info in pkgutil.iter_modules(failover.__path__):
-        module = importlib.import_module(f"gapless.failover.{info.name}")
+    for info in pkgutil.walk_packages(failover.__path__, "gapless.failover."):
+        module = importlib.import_module(info.name)
         made = {
             target.id
-            for statement in ast.parse(source_of(info.name)).body
+            for statement in ast.parse(source_of(info)).body
             if isinstance(statement, ast.Assign)
             for target in statement.targets
             if isinstance(target, ast.Name)
@@ -37,13 +38,19 @@ def lifecycles() -> dict[str, tuple[str, Lifecycle]]:
         for name, value in vars(module).items():
             if name in made and isinstance(value, Lifecycle):
                 assert value.what not in found, f"two tables are of {value.what}"
-                found[value.what] = f"failover/{info.name}.py", value
+                found[value.what] = path_of(info), value
     return found
 
 
-def source_of(module: str) -> str:
+def path_of(module: pkgutil.ModuleInfo) -> str:
+    """Where a module of the package is, from the root of the repository."""
+    name = module.name.removeprefix("gapless.").replace(".", "/")
+    return f"{name}/__init__.py" if module.ispkg else f"{name}.py"
+
+
+def source_of(module: pkgutil.ModuleInfo) -> str:
     """The text of a module of the package."""
-    return (ROOT / "failover" / f"{module}.py").read_text()
+    return (ROOT / path_of(module)).read_text()
 
 
 TABLES = lifecycles()
@@ -69,7 +76,7 @@ def unreachable(table: Mapping[str, Mapping[str, str]]) -> set[str]:
     return set(table) - reached
 
 
-def words_of(module: str) -> set[str]:
+def words_of(module: pkgutil.ModuleInfo) -> set[str]:
     """The texts that a module's code uses, outside of its own tables and of what documents it."""
     tree = ast.parse(source_of(module))
     skipped = {
@@ -111,7 +118,7 @@ def test_a_state_that_nothing_leads_to_is_seen() -> None:
 def test_everything_that_can_happen_in_a_life_cycle_is_said_somewhere(what: str) -> None:
     """No row is dead: each cause is a word of the code, outside of the table."""
     _, life = TABLES[what]
-    modules = [info.name for info in pkgutil.iter_modules(failover.__path__)]
+    modules = pkgutil.walk_packages(failover.__path__, "gapless.failover.")
     said = set().union(*(words_of(module) for module in modules))
     causes = {cause for row in life.table.values() for cause in row}
     assert causes <= said

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from gapless.failover.checkpointing import ASKED_MAX, KEPT, Checkpoints
 from gapless.failover.effects import OutputRead, ReadOutput, Send
+from gapless.failover.merger.readers import Serving
 from gapless.failover.messages import CheckpointTaken, Delivery, Life, Token
-from gapless.failover.serving import Serving
+from gapless.failover.supervisor.checkpoint_policy import ASKED_MAX, KEPT, Checkpoints
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.frame import Frame

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gapless.actors.setup import RAY_TIMING
-from gapless.failover.settings import Settings, from_document, to_document
+from gapless.failover.job.settings import Settings, from_document, to_document
 from gapless.failover.timing import MS_MAX, NOT_SHORTER, Timing, changed, checked
 from gapless.protocol.errors import DecodeError, Misuse
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import gapless as gl
-from gapless.ingesting import StopSignals, input_of
+from gapless.io.ingest_input import StopSignals, input_of
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reasons import kind_of
 from gapless.journal.rejects import FOLDER, read_lines

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from gapless.chaos.broken import BROKEN_BUILDS
-from gapless.chaos.simulator import SimResult
-from gapless.chaos.workloads.all import WORKLOADS
+from gapless.chaos.planted.builds import BROKEN_BUILDS
+from gapless.chaos.sim.simulator import SimResult
+from gapless.chaos.sim.workloads.all import WORKLOADS
 from gapless.commands.chaos import FAILURES_SHOWN_MAX, SEEDS
 from tests.gapless.command import Gapless
 
@@ -63,9 +63,9 @@ def simulator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[Named
         ) -> Iterator[SimResult]:
             return (run_one(seed, broken, workload) for seed in seeds)
 
-        monkeypatch.setattr("gapless.chaos.running.run_one", run_one)
-        monkeypatch.setattr("gapless.chaos.running.run_many", run_many)
-        monkeypatch.setattr("gapless.chaos.shrinking.run_one", run_one)
+        monkeypatch.setattr("gapless.chaos.sim.seed_runs.run_one", run_one)
+        monkeypatch.setattr("gapless.chaos.sim.seed_runs.run_many", run_many)
+        monkeypatch.setattr("gapless.chaos.sim.shrinker.run_one", run_one)
         return asked
 
     return install

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gapless.chaos import scenario
-from gapless.chaos.drill_process import Wanted
-from gapless.chaos.faults.all import FAULTS
-from gapless.chaos.outcome import Held, Outcome, Strike
-from gapless.chaos.scenario import library, loaded
+from gapless.chaos.drill import scenario
+from gapless.chaos.drill.drill_process import Wanted
+from gapless.chaos.drill.faults.all import FAULTS
+from gapless.chaos.drill.outcome import Held, Outcome, Strike
+from gapless.chaos.drill.scenario import library, loaded
 from gapless.commands import chaos_drills
 from gapless.protocol.errors import JobError
 from tests.gapless.command import Gapless
@@ -76,7 +76,7 @@ def drills(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
                 raise JobError("the drill has left no verdict")
             return outcome_of(wanted, lost=int(name in losing))
 
-        monkeypatch.setattr("gapless.chaos.drill_process.run_apart", run_apart)
+        monkeypatch.setattr("gapless.chaos.drill.drill_process.run_apart", run_apart)
         return played
 
     return install
@@ -307,7 +307,7 @@ def test_an_interrupt_ends_the_run_and_what_was_played_is_kept(
             raise KeyboardInterrupt
         return outcome_of(wanted)
 
-    monkeypatch.setattr("gapless.chaos.drill_process.run_apart", run_apart)
+    monkeypatch.setattr("gapless.chaos.drill.drill_process.run_apart", run_apart)
     outcome = gapless("chaos", "run", "kill-root", "kill-merger", "kill-node", "--out", "there")
     assert outcome.code == 2
     assert "interrupted: everything that it had started was ended" in outcome.err

@@ -24,7 +24,7 @@ from gapless.cli import app
 from gapless.commands import demo_run
 from gapless.commands.demo_outcome import Kill, Outcome
 from gapless.commands.demo_run import Options, is_whole
-from gapless.failover.job_state import SlotState
+from gapless.failover.job.state import SlotState
 from gapless.failover.messages import Life
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Misuse

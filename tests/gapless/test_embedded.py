@@ -12,7 +12,8 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 import gapless as gl
-from gapless import files, parquet_sink, reject_file
+from gapless.io import input_files as files
+from gapless.io import parquet_sink, reject_file
 from gapless.operators.aside import Aside
 
 flows = gl.source(
@@ -317,7 +318,7 @@ def test_a_slow_file_slows_the_engine_and_does_not_fill_the_memory(
             waiting.append((self.qsize(), self.maxsize))
 
     monkeypatch.setattr(parquet_sink, "GROUP_ROWS", 100)
-    monkeypatch.setattr("gapless.parquet_sink.Queue", Watched)
+    monkeypatch.setattr("gapless.io.parquet_sink.Queue", Watched)
     gl.execute(flows, rows, frame_rows=100).to_parquet(tmp_path / "out.parquet")
     assert len(waiting) > 100
     assert all(size <= most == parquet_sink.GROUPS_WAITING_MAX for size, most in waiting)

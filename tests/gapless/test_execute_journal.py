@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless import files
+from gapless.io import input_files as files
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.writer import Writer

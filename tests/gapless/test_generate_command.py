@@ -21,10 +21,10 @@ import gapless as gl
 from gapless.commands import terminal
 from gapless.commands.generating import start_ms
 from gapless.commands.options import count
-from gapless.event_files import Destination
-from gapless.event_formats import Counted, JsonLines
+from gapless.io.event_files import Destination
+from gapless.io.event_formats import Counted, JsonLines
+from gapless.io.parquet_sink import GROUP_ROWS
 from gapless.journal.generate import Netflow, Nexmark
-from gapless.parquet_sink import GROUP_ROWS
 from gapless.protocol.errors import Misuse, RowError
 from tests.gapless.command import Gapless
 

@@ -24,9 +24,9 @@ from pyarrow import csv, parquet
 from pyarrow.json import ParseOptions, read_json
 
 import gapless as gl
-from gapless import ingesting
 from gapless.commands import terminal
-from gapless.ingesting import READ_ROWS, ColumnFile, Input, StopSignals
+from gapless.io import ingest_input as ingesting
+from gapless.io.ingest_input import READ_ROWS, ColumnFile, Input, StopSignals
 from tests.gapless.command import Gapless
 
 SCHEMA = pa.schema({"ts": pa.timestamp("ms"), "src": pa.int32(), "n": pa.int64()})
@@ -274,7 +274,7 @@ GATE_BATCHES = 40
 never at its end before it can be killed."""
 GATED = f"""
 import sys
-from gapless.journals import JournalWriter
+from gapless.io.journal_handles import JournalWriter
 append, appended = JournalWriter.append, iter(range(10**9))
 def gated(self, *arguments, **options):
     if next(appended) % {GATE_BATCHES} == 0:
@@ -285,7 +285,7 @@ JournalWriter.append = gated
 PROGRAM = """
 import sys
 from gapless.cli import main
-from gapless.journals import JournalWriter
+from gapless.io.journal_handles import JournalWriter
 JournalWriter.__init__.__kwdefaults__["segment_bytes"] = 30_000
 sys.argv[0] = "gapless"
 main()

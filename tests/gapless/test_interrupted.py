@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import gapless as gl
-from gapless import embedded, journals, parquet_sink
+from gapless import embedded
 from gapless.engine import execute as execute_module
+from gapless.io import journal_handles as journals
+from gapless.io import parquet_sink
 from gapless.journal import cursor, reader
 from gapless.protocol.errors import GaplessError, JournalError, Misuse
 from tests.interrupts import Interrupts

@@ -22,8 +22,8 @@ from gapless.commands.job_views import (
     shown,
     summary,
 )
-from gapless.failover.desired import Desired
-from gapless.failover.job_state import JobState, SlotState
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.state import JobState, SlotState
 from gapless.failover.messages import Life
 from gapless.failover.statuses import Divergence, Rejoin
 from gapless.protocol.elements import BEGIN, INF

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gapless import pytest_plugin
-from gapless.chaos import simulating
+from gapless.chaos.sim import simulation as simulating
 
 QUERY = """
 import pyarrow as pa

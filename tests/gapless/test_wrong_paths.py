@@ -126,8 +126,8 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "gapless.actors.cluster.connect",
         "gapless.actors.whereabouts.at_hand",
         "gapless.spark_sources.session._jvm",
-        "gapless.sidecar.server.Server.listen",
-        "gapless.chaos.drill_process.run_apart",
+        "gapless.sidecar.server.server.Server.listen",
+        "gapless.chaos.drill.drill_process.run_apart",
         "gapless.commands.demo_run._Demo.run",
         "gapless.commands.bench._measure",
         "grpc.insecure_channel",
@@ -135,8 +135,8 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ):
         monkeypatch.setattr(name, goes_on)
     monkeypatch.setattr("typer.main.get_command", commands)
-    monkeypatch.setattr("gapless.sidecar.answering.server", MagicMock())
-    monkeypatch.setattr("gapless.sidecar.directory.Directory.lock", lambda _: None)
+    monkeypatch.setattr("gapless.sidecar.server.answering.server", MagicMock())
+    monkeypatch.setattr("gapless.sidecar.server.directory.Directory.lock", lambda _: None)
 
 
 @pytest.mark.parametrize("kind", KINDS)

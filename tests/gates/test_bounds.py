@@ -13,15 +13,17 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.chaos.limits import LIMITS
-from gapless.chaos.limits_not_drawn import NOTHING_WAITS, REFUSES, TRIED_BY
-from gapless.chaos.limits_of_shells import NO_TEST_CAN, REACHED_BY
+from gapless.chaos.sim.limits import LIMITS
+from gapless.chaos.sim.limits_not_drawn import NOTHING_WAITS, REFUSES, TRIED_BY
+from gapless.chaos.sim.limits_of_shells import NO_TEST_CAN, REACHED_BY
 
 SOURCES = Path(gapless.__file__).parent
 FOLDERS = ("failover", "merge", "journal")
 """Whose bounds the simulator comes to: machines, LMerge, journals."""
 SHELLS = ("actors", "sidecar")
 """Whose bounds it does not come to: what is around machines."""
+TOOLS = ("journal/generate", "sidecar/conformance")
+"""Programs beside the product: what they take has no bound that a running job comes to."""
 TESTS = Path(__file__).parents[1]
 BOUND = re.compile(
     r"(^|_)(MAX|MIN|MS|BYTES|ROWS|FRAMES|EVERY|FACTOR|KEPT|CREDITS|FEW|LISTING|CHARS|DIGITS|SPAWNERS)$"
@@ -31,14 +33,17 @@ BOUND = re.compile(
 
 def bounds_of(folder: str) -> Iterator[str]:
     """Every name of a module of a folder that is a bound."""
-    for path in sorted((SOURCES / folder).glob("*.py")):
+    for path in sorted((SOURCES / folder).rglob("*.py")):
+        module = path.relative_to(SOURCES).with_suffix("").as_posix()
+        if module.startswith(TOOLS):
+            continue
         for node in ast.parse(path.read_text()).body:
             match node:
                 case (
                     ast.Assign(targets=[ast.Name(id=name)])
                     | ast.AnnAssign(target=ast.Name(id=name))
                 ) if BOUND.search(name) and name.isupper() and not name.startswith("_"):
-                    yield f"{folder}.{path.stem}.{name}"
+                    yield f"{module.replace('/', '.')}.{name}"
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -48,7 +53,9 @@ def test_every_bound_is_drawn_or_explained(folder: str) -> None:
     taken = {name for limit in LIMITS for name in (limit.bound, *limit.stands_for)}
     told = [taken, set(TRIED_BY), set(REFUSES), set(NOTHING_WAITS)]
     unknown = sorted(there.difference(*told))
-    assert not unknown, f"in neither chaos/limits.py nor chaos/limits_not_drawn.py: {unknown}"
+    assert not unknown, (
+        f"in neither chaos/sim/limits.py nor chaos/sim/limits_not_drawn.py: {unknown}"
+    )
     own = {name for names in told for name in names if name.startswith(f"{folder}.")}
     assert not own - there, "there are no such bounds any more"
     assert all(sum(name in names for names in told) == 1 for name in own), "each in one list"
@@ -69,7 +76,7 @@ def test_every_bound_around_machines_has_a_test_or_a_reason(folder: str) -> None
     there = set(bounds_of(folder))
     assert there
     unknown = sorted(there - REACHED_BY.keys() - NO_TEST_CAN.keys())
-    assert not unknown, f"not in chaos/limits_of_shells.py: {unknown}"
+    assert not unknown, f"not in chaos/sim/limits_of_shells.py: {unknown}"
     own = {name for name in (*REACHED_BY, *NO_TEST_CAN) if name.startswith(f"{folder}.")}
     assert not own - there, "there are no such bounds any more"
     assert not REACHED_BY.keys() & NO_TEST_CAN.keys(), "each in one list"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 
 
 class Died(BaseException):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.journal.disk import Disk
 from gapless.journal.layout import Layout
 from gapless.journal.partition import partitions_of

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.journal import batch as batches_module
 from gapless.journal import judge
 from gapless.journal.batch import (

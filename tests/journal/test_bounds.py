@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.journal import batch as batches
 from gapless.journal import disk as disks
 from gapless.journal import epoch, head, rejects, segment

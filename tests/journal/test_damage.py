@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.journal import commit, room
 from gapless.journal.batch import TaskWriter, commit_batch, writing_epoch
 from gapless.journal.commit import NEWEST, Commits, live_segment

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
-from gapless.chaos.storage_network import Client, ClientView, Reach
+from gapless.chaos.sim.disk import SimulatedDisk
+from gapless.chaos.sim.network_disk import Client, ClientView, Reach
 from gapless.journal.commit import FOLDER
 from gapless.journal.epoch import claim, is_fenced
 from gapless.journal.reader import Reader

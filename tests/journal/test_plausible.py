@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.journal.batch import TaskWriter, commit_batch, writing_epoch
 from gapless.journal.commit import Commits
 from gapless.journal.facts import facts_batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.journal import reasons
 from gapless.journal.reasons import counted, text
 from gapless.journal.rejects import FOLDER, lines

@@ -13,7 +13,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.journal import segment, takeover
 from gapless.journal.commit import Commits, live_segment
 from gapless.journal.layout import Layout, opened

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gapless.chaos.storage import SimulatedDisk
+from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.journal import judge, partition, tally, verify, walk
 from gapless.journal import writer as writer_module
 from gapless.journal.batch import TaskWriter, commit_batch, writing_epoch

@@ -16,15 +16,15 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import parse
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar.access import Access
-from gapless.sidecar.consumer import Consumer
+from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.definition import schema_to_wire
 from gapless.sidecar.frames import to_wire
-from gapless.sidecar.limits import Limits
-from gapless.sidecar.peering import Peer
-from gapless.sidecar.server import Server
-from gapless.sidecar.setup import Retention
-from gapless.sidecar.tls import Certificates
+from gapless.sidecar.server.access import Access
+from gapless.sidecar.server.limits import Limits
+from gapless.sidecar.server.peer_reading import Peer
+from gapless.sidecar.server.server import Server
+from gapless.sidecar.server.setup import Retention
+from gapless.sidecar.server.tls import Certificates
 
 SCHEMA = StreamSchema({"src": "string", "n": "int64"})
 PATIENCE_S = 30.0

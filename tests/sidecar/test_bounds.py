@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.output import OutputJournal
+from gapless.failover.merger.output_journal import OutputJournal
 from gapless.protocol.errors import Misuse
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar import producer as producer_module
-from gapless.sidecar import settings as settings_module
-from gapless.sidecar import stream as stream_module
-from gapless.sidecar.access import TOKENS_MAX, Access, Grant
-from gapless.sidecar.consumer import Consumer
-from gapless.sidecar.limits import Limits
-from gapless.sidecar.pace import Pace
-from gapless.sidecar.producer import Producer
-from gapless.sidecar.refusals import SENTENCE_CHARS_MAX, Refusal
+from gapless.sidecar.client import producer as producer_module
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
+from gapless.sidecar.server import settings as settings_module
+from gapless.sidecar.server import stream as stream_module
+from gapless.sidecar.server.access import TOKENS_MAX, Access, Grant
+from gapless.sidecar.server.limits import Limits
+from gapless.sidecar.server.refusals import SENTENCE_CHARS_MAX, Refusal
+from gapless.sidecar.server.throttle import Pace
 from tests.sidecar.helpers import (
     PATIENCE_S,
     SCHEMA,
@@ -77,7 +77,7 @@ def test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again(
 ) -> None:
     monkeypatch.setattr(stream_module, "READERS_MAX", 1)
     monkeypatch.setattr(stream_module, "KEPT_READS_MAX", 1)
-    monkeypatch.setattr("gapless.sidecar.serving.ENCODED_MAX", 1)
+    monkeypatch.setattr("gapless.sidecar.server.subscribe_call.ENCODED_MAX", 1)
     whole = " ".join(f"ins((A,{t}),{t},{t + 5})" for t in range(1, 31))
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
         readers = [Consumer(one.address, "s", start="earliest") for _ in range(3)]

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from gapless.failover import messages as said
-from gapless.failover.output import OutputJournal
+from gapless.failover.merger.output_journal import OutputJournal
 from gapless.protocol.elements import Insert
 from gapless.protocol.errors import DiskFull, Trimmed
-from gapless.sidecar.consumer import Consumer
-from gapless.sidecar.producer import Producer
-from gapless.sidecar.producing import Attachment
-from gapless.sidecar.reading import Reading
-from gapless.sidecar.stream import Stream
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
+from gapless.sidecar.client.subscription import Reading
+from gapless.sidecar.server.push_call import Attachment
+from gapless.sidecar.server.stream import Stream
 from tests.sidecar.helpers import (
     PATIENCE_S,
     SCHEMA,

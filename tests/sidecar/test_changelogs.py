@@ -16,8 +16,8 @@ from gapless.changelog import Changes, FinalChanges, Retractions, Revisions, Ups
 from gapless.protocol.elements import INF
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
-from gapless.sidecar.consumer import Consumer
-from gapless.sidecar.producer import Producer
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
 from tests.sidecar.helpers import PATIENCE_S, Caller, frame_of, read_until, sidecar
 from tests.sidecar.test_commands import gapless, process
 

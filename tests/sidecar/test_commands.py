@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gapless.sidecar.consumer import Consumer
-from gapless.sidecar.producer import Producer
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
 from tests.sidecar.conforming import SaysAFrameFirst
 from tests.sidecar.helpers import PATIENCE_S, SCHEMA, frame_of, read_until, table_of
 

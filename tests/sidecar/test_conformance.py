@@ -14,10 +14,10 @@ import pytest
 
 from gapless.protocol.errors import Fenced
 from gapless.protocol.frame import Frame
+from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.conformance import workload
 from gapless.sidecar.conformance.peer import FENCED, SCENARIOS, Peer, Verdict
 from gapless.sidecar.conformance.rules import RULES
-from gapless.sidecar.producer import Producer
 from tests.sidecar.conforming import BROKEN, Conforming, TellsNothingAgain
 from tests.sidecar.helpers import PATIENCE_S
 

@@ -10,8 +10,8 @@ import pytest
 from gapless.protocol.elements import INF, Element, Insert, Stable
 from gapless.protocol.errors import Fenced
 from gapless.protocol.frame import Frame
-from gapless.sidecar.consumer import Consumer, table
-from gapless.sidecar.producer import Producer
+from gapless.sidecar.client.consumer import Consumer, table
+from gapless.sidecar.client.producer import Producer
 from tests.sidecar.helpers import PATIENCE_S, SCHEMA, frame_of, read_until, sidecar, table_of
 
 WHOLE = "ins((A,7),6,20) ins((B,8),12,20) ins((C,9),14,30) stable(20)"

@@ -15,8 +15,8 @@ from gapless.failover.table import Received
 from gapless.protocol.elements import INF, Adjust, Element, Insert, Stable
 from gapless.protocol.frame import Frame, frames_of
 from gapless.protocol.tdb import Tdb
-from gapless.sidecar.consumer import Consumer
-from gapless.sidecar.producer import Producer
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
 from tests.sidecar.helpers import PATIENCE_S, SCHEMA, Running, sidecar
 
 EVENTS = 400

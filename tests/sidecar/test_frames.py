@@ -20,7 +20,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar import msgpack_frames
 from gapless.sidecar.frames import cut, from_wire, to_wire
-from gapless.sidecar.refusals import Refusal
+from gapless.sidecar.server.refusals import Refusal
 from tests.sidecar.helpers import SCHEMA, frame_of
 
 WIDE = StreamSchema(

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar.consumer import Consumer
-from gapless.sidecar.limits import Limits
-from gapless.sidecar.pace import BURST_S, Pace
-from gapless.sidecar.producer import Producer
-from gapless.sidecar.serving import Subscription
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
+from gapless.sidecar.server.limits import Limits
+from gapless.sidecar.server.subscribe_call import Subscription
+from gapless.sidecar.server.throttle import BURST_S, Pace
 from tests.sidecar.helpers import (
     PATIENCE_S,
     SCHEMA,

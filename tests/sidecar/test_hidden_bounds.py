@@ -13,18 +13,19 @@ import pyarrow as pa
 import pytest
 
 from gapless.protocol.errors import JobError, Misuse
-from gapless.sidecar import answering, connecting, directory, registry, tls
-from gapless.sidecar import limits as limits_module
-from gapless.sidecar.access import SECRET_CHARS_MAX, Access, Grant
-from gapless.sidecar.connecting import Credentials, addresses
+from gapless.sidecar.client import connection as connecting
+from gapless.sidecar.client.connection import Credentials, addresses
 from gapless.sidecar.definition import Definition
-from gapless.sidecar.directory import Directory
-from gapless.sidecar.limits import Limits
 from gapless.sidecar.msgpack_frames import DECIMAL_CHARS_MAX, _read
-from gapless.sidecar.refusals import Refusal
-from gapless.sidecar.registry import Registry
-from gapless.sidecar.setup import PIECE_BYTES_MIN, Retention
-from gapless.sidecar.tls import Certificates
+from gapless.sidecar.server import answering, directory, registry, tls
+from gapless.sidecar.server import limits as limits_module
+from gapless.sidecar.server.access import SECRET_CHARS_MAX, Access, Grant
+from gapless.sidecar.server.directory import Directory
+from gapless.sidecar.server.limits import Limits
+from gapless.sidecar.server.refusals import Refusal
+from gapless.sidecar.server.registry import Registry
+from gapless.sidecar.server.setup import PIECE_BYTES_MIN, Retention
+from gapless.sidecar.server.tls import Certificates
 from tests.sidecar.helpers import SCHEMA, Caller, attach, said, sidecar
 
 TLS = Path(__file__).parent / "tls"

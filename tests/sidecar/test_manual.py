@@ -11,12 +11,12 @@ import pyarrow as pa
 import gapless as gl
 from gapless.protocol.elements import INF
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar.consumer import Consumer
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.frames import from_wire
-from gapless.sidecar.limits import Limits
-from gapless.sidecar.producer import Producer
-from gapless.sidecar.refusals import Code
-from gapless.sidecar.settings import Settings
+from gapless.sidecar.server.limits import Limits
+from gapless.sidecar.server.refusals import Code
+from gapless.sidecar.server.settings import Settings
 from tests.sidecar.helpers import SCHEMA, Caller, frame_of, sidecar
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "sidecar.md").read_text()

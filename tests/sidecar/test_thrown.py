@@ -16,10 +16,10 @@ import grpc
 import psutil
 import pytest
 
-from gapless.sidecar import answering
-from gapless.sidecar.answering import STRANGERS_MAX
-from gapless.sidecar.consumer import Consumer
-from gapless.sidecar.producer import Producer
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
+from gapless.sidecar.server import answering
+from gapless.sidecar.server.answering import STRANGERS_MAX
 from tests.sidecar.helpers import (
     PATIENCE_S,
     SCHEMA,

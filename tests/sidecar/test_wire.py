@@ -11,12 +11,13 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from gapless.protocol.elements import INF
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar import producing, service
-from gapless.sidecar.consumer import Consumer
+from gapless.sidecar.client.consumer import Consumer
+from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.frames import to_wire
-from gapless.sidecar.limits import Limits
-from gapless.sidecar.producer import Producer
-from gapless.sidecar.reflection import ALPHA, V1
+from gapless.sidecar.server import push_call as producing
+from gapless.sidecar.server import service
+from gapless.sidecar.server.limits import Limits
+from gapless.sidecar.server.reflection import ALPHA, V1
 from tests.sidecar.helpers import (
     SCHEMA,
     Caller,

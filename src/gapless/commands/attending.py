@@ -63,7 +63,7 @@ class Seen:
 
 
 ASKED = "it was asked to"
-"""How the reason of an end begins that somebody wanted (failover/supervisor.py)."""
+"""How the reason of an end begins that somebody wanted (failover/supervisor/machine.py)."""
 
 
 def attend(job: Job, *, drains: bool = False, owns: bool = False) -> Seen:

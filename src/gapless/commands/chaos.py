@@ -13,7 +13,7 @@ from gapless.commands import chaos_drills
 from gapless.commands.terminal import AsJson, ExitCode, print_json, progress_bar
 
 if TYPE_CHECKING:
-    from gapless.chaos.simulator import SimResult
+    from gapless.chaos.sim.simulator import SimResult
 
 SEEDS = 300
 """Seeds without being asked for more: they take some ten seconds, short enough to run at will."""
@@ -116,13 +116,13 @@ def sim(
 
 def _broken_builds() -> dict[str, str]:
     """The builds with a planted fault, by names that need no quotes."""
-    from gapless.chaos.broken import BROKEN_BUILDS
+    from gapless.chaos.planted.builds import BROKEN_BUILDS
 
     return {name.replace(" ", "-"): name for name in BROKEN_BUILDS}
 
 
 def _workloads() -> dict[str, str]:
-    from gapless.chaos.workloads.all import WORKLOADS
+    from gapless.chaos.sim.workloads.all import WORKLOADS
 
     return {name.replace(" ", "-"): name for name in WORKLOADS}
 
@@ -136,7 +136,7 @@ def _named(option: str, given: str | None, names: dict[str, str]) -> str | None:
 
 
 def _one(seed: int, broken: str | None, workload: str | None) -> SimResult:
-    from gapless.chaos.running import run_one
+    from gapless.chaos.sim.seed_runs import run_one
 
     return run_one(seed, broken, workload, traced=True)
 
@@ -144,7 +144,7 @@ def _one(seed: int, broken: str | None, workload: str | None) -> SimResult:
 def _many(
     seeds: Sequence[int], broken: str | None, workload: str | None, jobs: int
 ) -> Iterator[SimResult]:
-    from gapless.chaos.running import run_many
+    from gapless.chaos.sim.seed_runs import run_many
 
     with progress_bar("simulating", len(seeds)) as advance:
         for result in run_many(seeds, broken, workload, min(jobs, len(seeds))):
@@ -212,8 +212,8 @@ class _Report:
         )
 
     def _told(self, failure: SimResult) -> Iterable[str]:
-        from gapless.chaos.limits import told as told_limits
-        from gapless.chaos.shrinking import shortest_of
+        from gapless.chaos.sim.limits import told as told_limits
+        from gapless.chaos.sim.shrinker import shortest_of
 
         shrunk = shortest_of(failure.seed, *self._named)
         yield f"seed {failure.seed} ({failure.workload}) fails:\n{failure.problem}"
@@ -260,7 +260,7 @@ class _Report:
 
 def _seen_limits() -> list[str]:
     """The bounds of which a run can tell whether it reached them."""
-    from gapless.chaos.limits import LIMITS
+    from gapless.chaos.sim.limits import LIMITS
 
     return [limit.bound for limit in LIMITS if limit.is_seen]
 

@@ -15,15 +15,15 @@ from gapless.commands.interrupts import ending_in_peace
 from gapless.commands.terminal import AsJson, ExitCode, output, print_json, print_line
 
 if TYPE_CHECKING:
-    from gapless.chaos.drill_process import Wanted
-    from gapless.chaos.outcome import Outcome
+    from gapless.chaos.drill.drill_process import Wanted
+    from gapless.chaos.drill.outcome import Outcome
 
 RUNS = Path("chaos-runs")
 """Where reports go where nothing else is said: a folder a command, below the current directory."""
 SOAK = "soak"
 """The scenario of `gapless chaos soak`."""
 MINUTES_MIN, MINUTES_MAX = 1.0, 24 * 60.0
-"""As a scenario may say (chaos/scenario.py)."""
+"""As a scenario may say (chaos/drill/scenario.py)."""
 
 Out = Annotated[
     Path | None,
@@ -75,7 +75,7 @@ def _details(fault: Mapping[str, Any]) -> list[str]:
 
 
 def _scenario_list() -> list[dict[str, Any]]:
-    from gapless.chaos.scenario import library, loaded, not_available
+    from gapless.chaos.drill.scenario import library, loaded, not_available
 
     found, missing = [], not_available()
     for name in library():
@@ -98,7 +98,7 @@ def _scenario_list() -> list[dict[str, Any]]:
 
 
 def _fault_list() -> list[dict[str, Any]]:
-    from gapless.chaos.faults.all import FAULTS
+    from gapless.chaos.drill.faults.all import FAULTS
 
     return [
         {
@@ -133,7 +133,7 @@ def run(
     verdicts.json, report.html. Exits with 0 when all is well, 1 when something did not hold, 2 when
     a scenario cannot be: before anything starts. Leaves nothing running, also when interrupted.
     """
-    from gapless.chaos.scenario import library
+    from gapless.chaos.drill.scenario import library
     from gapless.protocol.errors import Misuse
 
     if bool(names) == everything:
@@ -197,8 +197,8 @@ def _play(
     left_out: dict[str, str],
     as_json: bool,
 ) -> None:
-    from gapless.chaos.drill_process import run_apart, unplayed
-    from gapless.chaos.report import write_index
+    from gapless.chaos.drill.drill_process import run_apart, unplayed
+    from gapless.chaos.report.directory import write_index
     from gapless.protocol.errors import JobError, Misuse
 
     total = _Sum(_folder(out))
@@ -232,8 +232,8 @@ def _wanted(
     names: Sequence[str], out: Path, seed: int | None, broken: str | None, minutes: float | None
 ) -> list[tuple[str, Wanted]]:
     """All of them, checked: whatever cannot be is refused before anything starts."""
-    from gapless.chaos.drill_process import Wanted
-    from gapless.chaos.scenario import library
+    from gapless.chaos.drill.drill_process import Wanted
+    from gapless.chaos.drill.scenario import library
     from gapless.protocol.errors import Misuse
 
     found: dict[str, Wanted] = {}

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from gapless.actors.handle import Job
     from gapless.actors.local_nodes import LocalNodes
     from gapless.actors.views import JobView
-    from gapless.chaos.judging import Judgement
-    from gapless.chaos.judging_recording import Recording
-    from gapless.failover.job_state import SlotState
+    from gapless.chaos.judge.judgement import Judgement
+    from gapless.chaos.judge.recording import Recording
+    from gapless.failover.job.directory.directory.state import SlotState
     from gapless.failover.messages import Life
 
 NODES, REPLICAS, MERGERS = 3, 3, 2
@@ -141,7 +141,7 @@ class _Demo:
     def _launch(self) -> None:
         from gapless.actors.cluster import connect, disconnect
         from gapless.actors.launching import launch
-        from gapless.chaos.judging_recording import Recording
+        from gapless.chaos.judge.recording import Recording
         from gapless.engine.plan import Plan
         from gapless.operators.aggregates import count, sum_
         from gapless.protocol.expr import col
@@ -316,8 +316,8 @@ class _Demo:
         )
 
     def _judge(self) -> Judgement:
-        from gapless.chaos.history import Verdict
-        from gapless.chaos.judging import judge
+        from gapless.chaos.judge.history import Verdict
+        from gapless.chaos.judge.judgement import judge
 
         self._screen.say("the output is held against one batch run over the whole journal")
         judgement = judge(self._folder / "job", [self._recording])

@@ -273,7 +273,7 @@ def _chain(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[
 
 def _feed(spec: Spec, batches: Iterator[pa.RecordBatch], ends: threading.Event, rows: int) -> int:
     """Appends what is due, whatever became of the batch before; all rows of the journal."""
-    from gapless.journals import JournalWriter
+    from gapless.io.journal_handles import JournalWriter
 
     size = max(1, spec.rate * BATCH_MS // 1000)
     writer = JournalWriter(spec.journal)

@@ -20,7 +20,7 @@ from gapless.commands.terminal import percent_bar, print_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gapless.event_files import Destination
+    from gapless.io.event_files import Destination
     from gapless.journal.generate import Events
 
 DEFAULT_START = "2024-01-01T00:00:00"
@@ -74,7 +74,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Writes the streams, and says in one line, or as JSON, what there is now."""
-    from gapless.event_files import Destination
+    from gapless.io.event_files import Destination
     from gapless.protocol.errors import Misuse
 
     destination = Destination(out, list(streams), format_=format_, files=files, overwrite=overwrite)

@@ -29,8 +29,8 @@ from gapless.commands.terminal import AsJson, ExitCode, percent_bar, print_json,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gapless.ingesting import Batch, Input
-    from gapless.journals import JournalWriter, Stop
+    from gapless.io.ingest_input import Batch, Input
+    from gapless.io.journal_handles import JournalWriter, Stop
 
 
 @dataclass
@@ -91,8 +91,8 @@ def ingest(
     Lines that are no rows, and rows that are late, go to the journal's reject files. Ctrl-C and
     SIGTERM end it cleanly: what was appended is in. Of a file --resume then goes on.
     """
-    from gapless.ingesting import STDIN, StopSignals, input_of, kind_of
-    from gapless.journals import JournalWriter
+    from gapless.io.ingest_input import STDIN, StopSignals, input_of, kind_of
+    from gapless.io.journal_handles import JournalWriter
     from gapless.protocol.errors import Misuse
     from gapless.protocol.lines.formats import check_encoding
 
@@ -142,7 +142,7 @@ def ingest(
 
 def _columns(out: str, schema: Path | None, source: str, kind: str) -> pa.Schema | None:
     """What is said of the columns; None where the journal is there, and says it."""
-    from gapless.ingesting import schema_of
+    from gapless.io.ingest_input import schema_of
     from gapless.journal.disk import LocalDisk
     from gapless.journal.layout import layout_of
     from gapless.protocol.errors import Misuse

@@ -19,7 +19,7 @@ from gapless.protocol.elements import BEGIN, INF
 
 if TYPE_CHECKING:
     from gapless.actors.views import JobView
-    from gapless.failover.job_state import SlotState
+    from gapless.failover.job.state import SlotState
 
 ALARMS_SHOWN_MAX = 8
 """For people, the newest: a window has some thirty lines."""

@@ -24,13 +24,13 @@ from gapless.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from gapless.event_files import Destination
+    from gapless.io.event_files import Destination
+    from gapless.io.journal_export import Rows
     from gapless.journal.disk import LocalDisk
     from gapless.journal.layout import Layout
     from gapless.journal.readers import Registered
     from gapless.journal.retention import Plan
     from gapless.journal.walk import Finding
-    from gapless.journal_export import Rows
 
 journal = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -186,8 +186,8 @@ def export(
     Of a journal of frames each element is a row, with its times; stables are left out. The file has
     its name once it is whole.
     """
-    from gapless.event_files import Destination
-    from gapless.journal_export import exported, rejected_rows
+    from gapless.io.event_files import Destination
+    from gapless.io.journal_export import exported, rejected_rows
     from gapless.protocol.errors import Misuse
 
     disk, layout = _opened(path)
@@ -219,7 +219,7 @@ def export(
 
 def _write(path: Path, rows: Rows, destination: Destination) -> int:
     """Writes them, and says how far it is; how many there were."""
-    from gapless.journal_export import ROWS_MAX
+    from gapless.io.journal_export import ROWS_MAX
 
     count = 0
     with spinner(f"exporting {path}") as say, destination, closing(rows.batches):

@@ -19,8 +19,8 @@ from gapless.commands.terminal import AsJson, ExitCode, percent_bar, print_json,
 from gapless.protocol.errors import Misuse
 
 if TYPE_CHECKING:
-    from gapless.changelog_files import ChangelogFile
     from gapless.client import Credentials
+    from gapless.io.changelog_files import ChangelogFile
     from gapless.protocol.frame import Frame
     from gapless.protocol.schema import StreamSchema
 
@@ -117,8 +117,8 @@ def push(
     shown = Credentials(token=os.environ.get(TOKEN_VARIABLE), ca=ca)
     target = Target(sidecar, stream, name, key, insert_only, end, shown)
     if changelog is not None:
-        from gapless.changelog_files import ChangelogFile, Form
-        from gapless.ingesting import StopSignals
+        from gapless.io.changelog_files import ChangelogFile, Form
+        from gapless.io.ingest_input import StopSignals
 
         columns = tuple(c.strip() for c in by.split(",") if c.strip())
         form = Form(changelog.value, columns, op, time, until, lateness, ignore_absent)

@@ -231,7 +231,7 @@ def _journals(given: list[str]) -> str | dict[str, str]:
 @contextmanager
 def _new_directory(directory: Path) -> Iterator[None]:
     """The job's directory; where the job does not come up, what was made of it goes again."""
-    from gapless.failover.job import NAME
+    from gapless.failover.job.directory import NAME
     from gapless.protocol.errors import Misuse
 
     try:

@@ -19,7 +19,7 @@ from gapless.commands.terminal import AsJson, ExitCode, print_json, print_line
 from gapless.protocol.errors import Misuse
 
 if TYPE_CHECKING:
-    from gapless.sidecar.settings import Told
+    from gapless.sidecar.server.settings import Told
 
 LISTEN = "127.0.0.1:7070"
 CONFIG_VARIABLE = "GAPLESS_SIDECAR_CONFIG"
@@ -125,7 +125,7 @@ def serve(  # each setting is a flag, and the two that have a type of their own
         "drain_s": drain_s,
         **_limits(limit or []),
     }
-    from gapless.sidecar.settings import load
+    from gapless.sidecar.server.settings import load
 
     told = load(flags, os.environ, config or os.environ.get(CONFIG_VARIABLE))
     if show_config:
@@ -153,7 +153,7 @@ def remove(
     """
     from gapless.client import Credentials
     from gapless.sidecar import gapless_pb2 as pb
-    from gapless.sidecar.connecting import Connection, addresses
+    from gapless.sidecar.client.connection import Connection, addresses
 
     (address,) = addresses([at])
     connection = Connection(address, Credentials(token=os.environ.get(TOKEN_VARIABLE), ca=ca))
@@ -224,7 +224,7 @@ def _limits(given: list[str]) -> dict[str, str]:
 
 
 def _show(told: Told, *, as_json: bool) -> None:
-    from gapless.sidecar.settings import shown
+    from gapless.sidecar.server.settings import shown
 
     rows = shown(told)
     if as_json:
@@ -236,7 +236,7 @@ def _show(told: Told, *, as_json: bool) -> None:
 
 
 def _run(told: Told, *, as_json: bool) -> None:
-    from gapless.sidecar.running import serve
+    from gapless.sidecar.server.process import serve
 
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     settings = told.settings

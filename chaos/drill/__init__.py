@@ -1,0 +1,1 @@
+"""Drills: scenarios with real faults, played on a real cluster."""

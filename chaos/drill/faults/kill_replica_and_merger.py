@@ -1,0 +1,29 @@
+"""A replica and a merger are killed within fifty milliseconds."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from gapless.chaos.drill.faults.fault import Fault, Hit
+from gapless.chaos.drill.means.signals import kill
+
+if TYPE_CHECKING:
+    from gapless.chaos.drill.stage import Stage
+
+
+class KillReplicaAndMerger(Fault):
+    """What the replica had sent, and the merger had not yet made durable, is in no process."""
+
+    name = "kill replica and merger"
+    about = "SIGKILL of a replica, and of a merger some milliseconds later."
+    settings = {"apart_ms": 20.0}  # noqa: RUF012  # the class says that it does not change
+
+    def inject(self, stage: Stage) -> Hit:
+        """Kills both."""
+        replica, merger = self.rng.choice(stage.slots("r")), self.rng.choice(stage.slots("m"))
+        first, second = stage.pid_of(replica), stage.pid_of(merger)
+        ended = kill([first])
+        time.sleep(self.number("apart_ms") / 1000)
+        ended |= kill([second])
+        return Hit(f"{replica} {merger}", f"SIGKILL of processes {first} and {second}", ended)

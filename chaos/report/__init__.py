@@ -1,0 +1,1 @@
+"""The report of a drill: its page, its timeline, and its files."""

@@ -1,0 +1,1 @@
+"""The merger: its machine, its inputs, its output journal, and those who read its output."""

@@ -1,0 +1,75 @@
+"""Tallies: what each life has done at a merger, and the newest divergences by the lives' names.
+
+    LMerge    input 7 disagrees, input 3 is alone      numbers, one for each session
+    here      r0.2/1.9 disagrees, r0.1/1.3 is alone    lives, through all their sessions
+
+A life that attaches anew is another input of the LMerge, under another number; what it did before
+is carried over in its link. A number says nothing once its input has left, so names are taken when
+a divergence is seen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gapless.failover.merger.inputs import Link, Links, Tally
+from gapless.failover.messages import InputStatus, Life
+from gapless.failover.statuses import SAMPLES_MAX, TEXT_CHARS_MAX, Divergence
+from gapless.merge.divergence import Divergence as Sample
+from gapless.merge.lmerge import LMerge
+
+
+class Tallies:
+    """Of one life of a merger."""
+
+    def __init__(self, merge: LMerge, links: Links) -> None:
+        self._merge = merge
+        self._links = links
+        self._seen = merge.divergences.count
+        self._newest: deque[Divergence] = deque(maxlen=SAMPLES_MAX)
+
+    def of(self, link: Link) -> Tally:
+        """All that the life of a link has done here."""
+        divergences, before = self._merge.divergences, link.before
+        return Tally(
+            before.diverged + divergences.by_input[link.number],
+            before.outvoted + divergences.outvoted[link.number],
+            before.led + self._merge.led(link.number),
+        )
+
+    def inputs(self) -> tuple[InputStatus, ...]:
+        """Every life that is attached."""
+        return tuple(
+            InputStatus(
+                life,
+                self._merge.input_stable(link.number),
+                link.state == "qualified",
+                *self.of(link),
+            )
+            for life, link in self._links.by_life.items()
+        )
+
+    @property
+    def newest(self) -> tuple[Divergence, ...]:
+        """The newest divergences, the last one last."""
+        return tuple(self._newest)
+
+    def look(self, offset: int) -> None:
+        """Names what has come up since the last look; the output has `offset` durable rows."""
+        divergences = self._merge.divergences
+        more, self._seen = divergences.count - self._seen, divergences.count
+        if more <= 0:
+            return
+        lives = {link.number: life for life, link in self._links.by_life.items()}
+        for sample in list(divergences.newest)[-more:]:
+            life, odd = lives.get(sample.input), lives.get(sample.odd)
+            text = _text(sample, life, odd, offset)
+            self._newest.append(Divergence(life, odd, sample.vs, text[:TEXT_CHARS_MAX]))
+
+
+def _text(sample: Sample, life: Life | None, odd: Life | None, offset: int) -> str:
+    """Who says what; long payloads come last, so that the names are never cut off."""
+    who = "the journal of the peer" if life is None else str(life)
+    alone = "" if odd is None else f"; {odd} is alone with its version"
+    versions = str(sample).replace(f"input {sample.input} says", f"{who} says", 1)
+    return f"{who} differs at {sample.vs}, by row {offset} of the output{alone}: {versions}"

@@ -1,0 +1,1 @@
+"""The subscriber: its machine, cursors over mergers, tokens, and final events."""

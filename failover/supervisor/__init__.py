@@ -1,0 +1,1 @@
+"""The supervisor: its machine, the fleet, failure detection, placement, replacement and cutover."""

@@ -1,0 +1,1 @@
+"""The sidecar's clients: producer and consumer, blocking and for asyncio."""

@@ -1,0 +1,1 @@
+"""The sidecar's server: streams, the calls of producers and subscribers, access, metrics."""

@@ -1,0 +1,52 @@
+"""The page of guarantees: what it prints of checkers and bounds is what they say."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+from gapless.chaos.sim import checkers
+
+ROOT = Path(__file__).parents[4]
+PAGE = (ROOT / "docs" / "guarantees.md").read_text()
+BOUND = re.compile(r"`([A-Z][A-Z_]+)`(?=[^|]*?`([a-z_]+)/([a-z_]+)\.py`)")
+"""A bound's name, and the next file that is named in that cell."""
+
+
+def promises() -> dict[str, str]:
+    """Of each checker what it promises."""
+    found: dict[str, str] = {}
+    for info in pkgutil.iter_modules(checkers.__path__):
+        module = importlib.import_module(f"gapless.chaos.sim.checkers.{info.name}")
+        for made in vars(module).values():
+            promise = getattr(made, "promise", None)
+            if isinstance(made, type) and isinstance(promise, str):
+                found[getattr(made, "name", "")] = promise
+    return found
+
+
+PROMISES = promises()
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_a_checkers_promise_is_printed_as_it_stands_beside_its_name(name: str) -> None:
+    printed = PROMISES[name].replace('deliver="final"', '`deliver="final"`')
+    rows = [line for line in PAGE.splitlines() if line.startswith(f"| {printed} |")]
+    assert len(rows) == 1
+    assert f"`{name}`" in rows[0].split("|")[3]
+
+
+def test_every_checker_is_found() -> None:
+    assert len(PROMISES) >= 11
+
+
+def test_every_bound_that_is_named_is_in_the_file_that_is_named_with_it() -> None:
+    bounds = BOUND.findall(PAGE)
+    assert len(bounds) > 15
+    for name, folder, module in bounds:
+        value = getattr(importlib.import_module(f"gapless.{folder}.{module}"), name, None)
+        assert isinstance(value, int | float), f"{name} in {folder}/{module}.py"
