@@ -3,8 +3,8 @@
     before    80,000 objects of imports    a full collection stops all threads for 40 ms
     after     none of them                 a full collection looks at what was made since
 
-While a collection runs no other thread of the process does, so whoever waits for this process
-waits for it as well: on a machine that is busy 40 ms become some hundred. What was imported, and
+No other thread of the process runs during a collection, so callers of the process wait for it,
+too: 40 ms become a hundred on a busy machine. What was imported, and
 what a life is made of, stays until the process ends: there is nothing to collect.
 """
 

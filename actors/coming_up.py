@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gapless.failover.job.directory.directory.desired import Desired
-from gapless.failover.job.directory.directory.state import JobState, SlotState
-
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.state import JobState, SlotState
 from gapless.failover.messages import Life
 from gapless.protocol.errors import JobError
 

@@ -23,7 +23,7 @@ from gapless.actors.pump import Pump, now_ms
 from gapless.actors.stored import StoredMergers
 from gapless.failover import effects as ask
 from gapless.failover.messages import Message
-from gapless.failover.subscriber.machine.machine import Subscriber
+from gapless.failover.subscriber.machine import Subscriber
 from gapless.protocol.errors import GaplessError, JobError, Misuse
 from gapless.protocol.errors import Trimmed as TrimmedError
 from gapless.protocol.schema import StreamSchema

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from gapless.failover.effects import Emit
-from gapless.failover.subscriber.machine.handover import Handover, Numbered
+from gapless.failover.subscriber.handover import Handover, Numbered
 from gapless.protocol.frame import Frame
 
 

@@ -20,7 +20,6 @@ from typing import Any, Self
 
 import pyarrow as pa
 import ray
-from gapless.failover.job.directory.directory.desired import Change, Scale, Stop
 from ray.exceptions import (
     GetTimeoutError,
     RayActorError,
@@ -44,6 +43,7 @@ from gapless.actors.whereabouts import cluster_of, root_name, standby_name
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
+from gapless.failover.job.desired import Change, Scale, Stop
 from gapless.failover.messages import SUPERVISOR
 from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing

@@ -22,10 +22,10 @@ from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.shell import Shell
 from gapless.failover import effects as ask
 from gapless.failover.life_start import MergerStart
-from gapless.failover.merger.machine.bases import BaseDraft, Made
-from gapless.failover.merger.machine.machine import Merger
-from gapless.failover.merger.machine.output_journal import OutputJournal, OutputReader
-from gapless.failover.merger.machine.scan import Scans
+from gapless.failover.merger.bases import BaseDraft, Made
+from gapless.failover.merger.machine import Merger
+from gapless.failover.merger.output_journal import OutputJournal, OutputReader
+from gapless.failover.merger.scan import Scans
 from gapless.failover.messages import Opened, Token
 from gapless.merge.lmerge import LMerge
 from gapless.protocol.errors import Bug, DiskFull, Fenced, GaplessError, JournalError, Trimmed

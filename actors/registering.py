@@ -22,15 +22,14 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Mapping
 
-from gapless.failover.job.directory.directory.files import write
-from gapless.failover.job.directory.directory.state import SlotState
-from gapless.failover.replica.machine.machine.snapshots import GIVEN
-
 from gapless.actors.hands import Hands
 from gapless.actors.pump import Pump
 from gapless.actors.setup import JobDir
 from gapless.failover.effects import Position
-from gapless.failover.replica.machine.machine import checkpoint
+from gapless.failover.job.files import write
+from gapless.failover.job.state import SlotState
+from gapless.failover.replica import checkpoint
+from gapless.failover.replica.snapshots import GIVEN
 from gapless.journal import readers
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk

@@ -23,9 +23,9 @@ from gapless.actors.shell import Shell
 from gapless.failover import effects as ask
 from gapless.failover.effects import Position
 from gapless.failover.life_start import ReplicaStart
-from gapless.failover.replica.machine import checkpoint as checkpoints
-from gapless.failover.replica.machine.machine import Replica
-from gapless.failover.replica.machine.sources import Sources
+from gapless.failover.replica import checkpoint as checkpoints
+from gapless.failover.replica.machine import Replica
+from gapless.failover.replica.sources import Sources
 from gapless.protocol.errors import Bug, GaplessError, JournalError
 from gapless.protocol.frame import Frame
 

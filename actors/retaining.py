@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from gapless.failover.job.directory.settings import Settings
+from gapless.failover.job.settings import Settings
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk

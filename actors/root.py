@@ -43,11 +43,11 @@ from gapless.actors.views import Alarm, JobView
 from gapless.actors.wire import Intake, Wire
 from gapless.engine.splice import runnable_from_document
 from gapless.failover import effects as ask
-from gapless.failover.job.directory.desired import Change, Switch
-from gapless.failover.job.directory.files import Where
+from gapless.failover.job.desired import Change, Switch
+from gapless.failover.job.files import Where
 from gapless.failover.messages import SUPERVISOR, Life, Message, Retire
-from gapless.failover.supervisor.machine.equivalence import successors
-from gapless.failover.supervisor.machine.machine import Supervisor
+from gapless.failover.supervisor.equivalence import successors
+from gapless.failover.supervisor.machine import Supervisor
 from gapless.failover.timing import Timing
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import BEGIN

@@ -39,9 +39,9 @@ from gapless.actors.setup import token
 from gapless.actors.views import JobView
 from gapless.actors.whereabouts import here
 from gapless.actors.wire import joined
-from gapless.failover.job.directory.desired import Change
-from gapless.failover.job.directory.directory import Job
-from gapless.failover.job.directory.files import Where
+from gapless.failover.job.desired import Change
+from gapless.failover.job.directory import Job
+from gapless.failover.job.files import Where
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.documents import Document

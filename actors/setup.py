@@ -16,8 +16,8 @@ from uuid import uuid4
 from gapless.actors.code import Functions
 from gapless.actors.watched import WatchedExecutor
 from gapless.engine.splice import Runnable
-from gapless.failover.job.directory.directory import Job
-from gapless.failover.job.directory.settings import Settings
+from gapless.failover.job.directory import Job
+from gapless.failover.job.settings import Settings
 from gapless.failover.life_start import MergerStart, ReplicaStart
 from gapless.failover.messages import Life
 from gapless.failover.timing import Timing

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gapless.actors.setup import JobDir
-from gapless.failover.merger.machine.output_journal import OutputReader
-from gapless.failover.merger.machine.scan import BeyondEnd
+from gapless.failover.merger.output_journal import OutputReader
+from gapless.failover.merger.scan import BeyondEnd
 from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened, Token
 from gapless.journal.layout import layout_of
 from gapless.protocol.elements import BEGIN

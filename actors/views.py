@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gapless.failover.job.directory.directory.desired import Desired
-from gapless.failover.job.directory.directory.state import JobState
-
 from gapless.actors.host import About
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.state import JobState
 from gapless.failover.messages import Life
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tables import html_table, time_text

@@ -22,13 +22,13 @@ from typing import Any
 import grpc
 import psutil
 import ray
-from gapless.failover.job.directory.directory.files import Where
 from ray._private.grpc_utils import init_grpc_channel
 from ray._private.utils import read_ray_address
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
 from gapless.actors.cluster import show_token
 from gapless.actors.host import NAMESPACE
+from gapless.failover.job.files import Where
 from gapless.protocol.errors import Misuse
 
 ANSWERED_S = 3.0

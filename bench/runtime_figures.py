@@ -35,7 +35,7 @@ from gapless.bench.plots import Chart, Points
 from gapless.bench.runtime_throughput import cluster_of_one, take_up_to, wait_for_all
 from gapless.engine.functions import function
 from gapless.engine.query import Query, source
-from gapless.failover.replica.machine.executor import Executor
+from gapless.failover.replica.executor import Executor
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.writer import Writer

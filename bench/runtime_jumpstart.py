@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from gapless.failover.job.directory.directory.state import SlotState
 
 from gapless.actors.handle import Job
 from gapless.actors.launching import launch
@@ -27,6 +26,7 @@ from gapless.bench.journal_files import folder
 from gapless.bench.netflow import FLOW_LATENESS_MS, FLOWS, START_MS, flows, generator
 from gapless.bench.runtime_throughput import cluster_of_one, wait_for_all, writer
 from gapless.engine.query import Query, source
+from gapless.failover.job.state import SlotState
 from gapless.operators.aggregates import count, sum_
 from gapless.protocol.errors import Bug
 

@@ -17,9 +17,9 @@ from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame
 
 if TYPE_CHECKING:
-    from gapless.failover.job.directory.desired import Change, Desired
+    from gapless.failover.job.desired import Change, Desired
     from gapless.failover.life_start import Start as StartOf
-    from gapless.failover.replica.machine.checkpoint import Checkpoint
+    from gapless.failover.replica.checkpoint import Checkpoint
 
 Position = Mapping[int, int]
 """By partition of a journal, the offset of the next row."""

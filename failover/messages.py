@@ -40,7 +40,7 @@ from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 
 if TYPE_CHECKING:
-    from gapless.failover.replica.machine.checkpoint import Checkpoint
+    from gapless.failover.replica.checkpoint import Checkpoint
 
 SUPERVISOR = "supervisor"
 """The slot of the job's root."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gapless.failover.job.directory.whole_file import check_name
+from gapless.failover.job.whole_file import check_name
 from gapless.protocol import documents
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.errors import DecodeError, GaplessError, SchemaError
@@ -22,7 +22,7 @@ from gapless.protocol.ipc_guard import read_schema
 from gapless.protocol.schema import FIELDS_MAX, StreamSchema
 from gapless.protocol.schema_file import parse_type
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar.server.server.refusals import Refusal
+from gapless.sidecar.server.refusals import Refusal
 
 NAME_CHARS_MAX = 64
 """Of a stream or a producer: it names a folder, and stands in every status."""

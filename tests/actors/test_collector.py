@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from gapless.failover.job.files import Where
 
 from gapless.actors import host, root_actor
 from gapless.actors.collector import leave_out_what_is_there
@@ -17,6 +16,7 @@ from gapless.actors.host import Host
 from gapless.actors.pair import Pair
 from gapless.actors.root_actor import RootActor
 from gapless.actors.setup import RAY_TIMING
+from gapless.failover.job.files import Where
 
 OBJECTS = 20_000
 

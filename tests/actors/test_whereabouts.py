@@ -27,9 +27,9 @@ from gapless.actors.launching import resume
 from gapless.actors.setup import JobDir
 from gapless.actors.whereabouts import Found, Silent, actor_at, at_hand, cluster_of, roots
 from gapless.engine.plan import Plan
-from gapless.failover.job.directory import directory as jobs
-from gapless.failover.job.directory.desired import Desired
-from gapless.failover.job.directory.files import JobRecord, Where
+from gapless.failover.job import directory as jobs
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.files import JobRecord, Where
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.errors import Misuse
 

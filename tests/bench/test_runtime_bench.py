@@ -36,8 +36,8 @@ from gapless.chaos.judge.history import Verdict
 from gapless.chaos.judge.judgement import Finding, Judgement
 from gapless.chaos.judge.recording import Arrived
 from gapless.failover.effects import Emit
-from gapless.failover.job.directory.desired import Desired
-from gapless.failover.job.directory.state import JobState, SlotState
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.state import JobState, SlotState
 from gapless.failover.messages import Life
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reader import Reader

@@ -17,9 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from gapless.failover.replica.machine.machine.checkpoint import Checkpoint
-from gapless.failover.replica.machine.machine.executor import Executor
-from gapless.failover.replica.machine.machine.machine import Replica
 
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, source
@@ -41,6 +38,9 @@ from gapless.failover.effects import (
 )
 from gapless.failover.life_start import Origin, Replay, ReplicaStart
 from gapless.failover.messages import SUPERVISOR, Ack, Attach, Data, Life, Refused, Session
+from gapless.failover.replica.checkpoint import Checkpoint
+from gapless.failover.replica.executor import Executor
+from gapless.failover.replica.machine import Replica
 from gapless.failover.timing import Timing
 from gapless.operators.aggregates.calls import count
 from gapless.protocol.elements import BEGIN, INF

@@ -25,8 +25,8 @@ from gapless.failover.messages import (
     Token,
 )
 from gapless.failover.parts import cut
-from gapless.failover.subscriber.machine.machine import Subscriber
-from gapless.failover.subscriber.machine.tokens import decode, encode
+from gapless.failover.subscriber.machine import Subscriber
+from gapless.failover.subscriber.tokens import decode, encode
 from gapless.failover.table import Received
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.frame import Frame

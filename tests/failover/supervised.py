@@ -12,10 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gapless.failover.job.directory.directory.desired import Change, Desired
-from gapless.failover.job.directory.directory.settings import OnDivergence
-from gapless.failover.supervisor.machine.machine.machine import Supervisor
-
 from gapless.failover.effects import (
     Alarm,
     Command,
@@ -32,6 +28,8 @@ from gapless.failover.effects import (
     Start,
     Tick,
 )
+from gapless.failover.job.desired import Change, Desired
+from gapless.failover.job.settings import OnDivergence
 from gapless.failover.life_start import MergerStart, Replay, ReplicaStart
 from gapless.failover.messages import (
     SUPERVISOR,
@@ -41,6 +39,7 @@ from gapless.failover.messages import (
     ReplicaStatus,
     Retire,
 )
+from gapless.failover.supervisor.machine import Supervisor
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
 from tests.failover.supervised_lives import (

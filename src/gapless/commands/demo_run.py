@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gapless.actors.views import JobView
     from gapless.chaos.judge.judgement import Judgement
     from gapless.chaos.judge.recording import Recording
-    from gapless.failover.job.directory.directory.state import SlotState
+    from gapless.failover.job.state import SlotState
     from gapless.failover.messages import Life
 
 NODES, REPLICAS, MERGERS = 3, 3, 2
