@@ -10,7 +10,7 @@ The last two are kept, so that a reader that has just opened the older one may f
 
 from __future__ import annotations
 
-from gapless.journal.disk import Disk
+from gapless.journal.disk import SYNC_BYTES, Disk
 from gapless.journal.head import Base
 from gapless.journal.layout import Layout
 from gapless.journal.segment import ADVICE, Index, read, records_of, writer_of
@@ -21,9 +21,12 @@ from gapless.protocol.frame import Frame
 def write_base(disk: Disk, layout: Layout, name: str, live: Frame, *, durable: bool) -> int:
     """Writes a live table under a name that no commit has; returns its bytes."""
     disk.unlink(name)  # of one that died here before
-    size = 0
+    size = synced = 0
     for record in records_of(layout, writer_of(name), [(0, 0, live)], live.stable):
         size = disk.append(name, record)
+        if durable and size - synced >= SYNC_BYTES:
+            disk.sync(name)
+            synced = size
     if durable:
         disk.sync(name)
     disk.close(name)

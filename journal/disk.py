@@ -34,6 +34,9 @@ WRITTEN_OPEN_MAX = 64
 """Files kept open for the next write: one a writer, and a program has few writers."""
 HOLDER_BYTES_MAX = 200
 """Of what a lock's file says of its holder: a name, a host and a process, in one sentence."""
+SYNC_BYTES = 8 << 20
+"""Written to a large file between two syncs of it: on many file systems a sync waits for all that
+others have written, so an append to an output would wait for a gigabyte."""
 ENTERED_MAX = 1024
 """Names of which is kept that their directories were synced: those in use are few, and of one that
 was forgotten they are synced again."""

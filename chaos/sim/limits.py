@@ -153,6 +153,7 @@ LIMITS = (
     Limit("journal.commit.TRIES_MAX", 2, 3, ("journal.retention",), is_seen=False),
     Limit("journal.cursor.CHUNK_BYTES", 64, 2_000),
     Limit("journal.cursor.READ_BYTES", 64, 2_000),
+    Limit("journal.disk.SYNC_BYTES", 40, 4_000, ("failover.job.whole_file", "journal.base")),
     Limit("journal.facts.NAMES_FEW", 1, 2),
     Limit("journal.reader.LOOKS_PER_LISTING", 1, 4),
     Limit("chaos.sim.processes.FRAME_ROWS", 1, 5, stands_for=("journal.reader.FRAME_ROWS",)),

@@ -61,7 +61,7 @@ TRIES_MAX = 100
 """Roots that take a number at the same time: a handful, and each try leaves one less."""
 
 _CHECKPOINT = re.compile(r"(\d{1,9})-(.+)-(\d{1,9})-(\d{1,9})")
-"""Its shard, plan, term and number: what supervisors call it (checkpointing.py)."""
+"""Its shard, plan, term and number: what supervisors call it (checkpoint_policy.py)."""
 _T = TypeVar("_T")
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gapless.journal.disk import Disk
+from gapless.journal.disk import SYNC_BYTES, Disk
 from gapless.protocol.errors import Misuse
 
 DRAFTS = "drafts"
@@ -45,8 +45,12 @@ def write_whole(disk: Disk, path: str, records: Iterable[bytes], token: str = ""
     draft = f"{DRAFTS}/{path.replace('/', '-')}{token and '-'}{token}"
     disk.unlink(draft)  # of one that died here before
     try:
+        synced = 0
         for record in records:
-            disk.append(draft, record)
+            size = disk.append(draft, record)
+            if size - synced >= SYNC_BYTES:
+                disk.sync(draft)
+                synced = size
         disk.sync(draft)
         disk.close(draft)
         disk.link(draft, path)

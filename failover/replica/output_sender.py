@@ -43,10 +43,10 @@ KEPT_FRAMES_MAX = 4 * BACKLOG_FRAMES_MAX + GATHER_FRAMES_MAX
 """A link with more unsent frames than that loses its place when the tail is folded: attaching anew
 costs less then than keeping them apart."""
 
-KEPT_ROWS_MAX = 1 << 19
+KEPT_ROWS_MAX = 1 << 21
 """A link that still gets the tail that its session has begun with keeps its place while no more
 than so many rows wait: else a tail that is folded faster than it is sent would be begun for ever.
-"""
+Twice what may wait for an awaited merger, so these always keep theirs."""
 
 PARTS_CREDITS = 2
 """Parts of a tail on the way: so much is merged before the next frame of the leading input."""
@@ -215,14 +215,16 @@ class Sending:
 
     @property
     def _has_room(self) -> bool:
-        """Whether some open link to an awaited merger has sent nearly all; also where none is open,
-        for then a new link gets all at once.
+        """Whether some open link to an awaited merger has sent nearly all, or still sends the tail
+        that its session has begun with: a large one takes long, and a replica that read nothing
+        meanwhile would be taken for one that is behind. Also where none is open: then a
+        new link gets all at once.
         """
         end, is_open = self.offered, False
         for merger in self.awaited:
             link = self.links[merger]
             if link.state == OPEN:
-                if end - link.cursor < BACKLOG_FRAMES_MAX and not link.parts:
+                if link.parts or end - link.cursor < BACKLOG_FRAMES_MAX:
                     return True
                 is_open = True
         return not is_open

@@ -1,13 +1,14 @@
 """Checkpointing: which replica writes the next one, which ones are kept, which one a start uses.
 
     every checkpoint_ms, by (shard, plan):   TakeCheckpoint --> a replica that does not lead
-                                             CheckpointTaken --> remembered
+    of a large state less often              CheckpointTaken --> remembered
     kept:   o       o  o      the newest two of a (shard, plan), and the newest that joins at or
             |       newest    before the durable stable of every merger: the only ones that a life
             joins in time     can start from without a gap at a merger that is behind
 
 A replica that leads is not asked while another could, nor for a while where another is on its way:
-it reads nothing while its state is taken, and the output would wait.
+it reads nothing while its state is taken, and the output would wait. Nor is anybody asked for a
+large one then: the replica that joins needs the cores and the disk.
 An answer may be lost. Then the next question has another name, and the file of the first is
 dropped with the next one that is known to be there.
 """
@@ -27,6 +28,9 @@ ASKED_MAX = 64
 are not lost one after the other; a new supervisor lists the directory anyway.
 """
 
+BYTES_A_SECOND = 1 << 24
+"""Of checkpoints of one shard and plan, in the mean: to take so many, fold and write them costs a
+tenth of a core. A larger state is written less often."""
 SPARED_MAX = 6
 """Waits by which a checkpoint may be late, so that one that joins takes it and not who leads: a
 minute, in which most are back. What a replay from the last one has to make up for grows with it."""
@@ -58,7 +62,7 @@ class Checkpoints:
         self._made = 0
         self._kept: dict[Kind, list[CheckpointInfo]] = {}
         self._asked: dict[Kind, list[str]] = {}
-        self._due_at: dict[Kind, int] = {}
+        self._asked_at: dict[Kind, int] = {}
         for info in known:
             self._kept.setdefault((info.shard, info.plan), []).append(info)
 
@@ -66,21 +70,30 @@ class Checkpoints:
 
     def is_due(self, kind: Kind, now: int) -> bool:
         """Whether it is time for the next one; the first is due a whole wait from now."""
-        due_at = self._due_at.get(kind)
-        if due_at is None:
-            self._due_at[kind] = now + self._every_ms
-            return False
-        return now >= due_at
+        asked_at = self._asked_at.setdefault(kind, now)
+        return now - asked_at >= self._wait_ms(kind)
+
+    def _wait_ms(self, kind: Kind) -> int:
+        """From one to the next: the larger they are the longer."""
+        return max(self._every_ms, self.nbytes(kind) * 1000 // BYTES_A_SECOND)
+
+    def nbytes(self, kind: Kind) -> int:
+        """How large the newest one is; 0 where there is none."""
+        infos = self._kept.get(kind)
+        return infos[-1].nbytes if infos else 0
 
     def may_wait(self, kind: Kind, now: int) -> bool:
-        """Whether the one that is due may wait for somebody else to take it."""
-        return now - self._due_at[kind] < SPARED_MAX * self._every_ms
+        """Whether the one that is due may wait, for somebody else to take it, or until who is on
+        its way has come.
+        """
+        late_ms = now - self._asked_at[kind] - self._wait_ms(kind)
+        return late_ms < SPARED_MAX * self._every_ms
 
     def ask(self, kind: Kind, now: int) -> str:
         """The name of the next one, which is asked for now."""
         self._made += 1
         name = f"{kind[0]}-{kind[1]}-{self._term}-{self._made}"
-        self._due_at[kind] = now + self._every_ms
+        self._asked_at[kind] = now
         asked = self._asked.setdefault(kind, [])
         asked.append(name)
         del asked[:-ASKED_MAX]

@@ -52,6 +52,7 @@ from gapless.failover.messages import (
     Retire,
     TakeCheckpoint,
 )
+from gapless.failover.replica import snapshots
 from gapless.failover.supervisor import failure_detector as suspecting
 from gapless.failover.supervisor.checkpoint_policy import CheckpointInfo, Checkpoints, taker
 from gapless.failover.supervisor.cutover import Cutover, ShardView
@@ -251,7 +252,9 @@ class Supervisor(Tending):
             running = {k.life: k.stable for k in shard.running() if k.plan == plan}
             leader = self._leader(shard)
             life = taker(running, leader)
-            if life == leader and shard.awaits(plan) and self._checkpoints.may_wait(kind, now):
+            is_large = self._checkpoints.nbytes(kind) > snapshots.MESSAGE_BYTES_MAX
+            may_wait = shard.awaits(plan) and self._checkpoints.may_wait(kind, now)
+            if may_wait and (life == leader or is_large):
                 continue
             if life is not None:
                 order = TakeCheckpoint(self.term, self._checkpoints.ask(kind, now))

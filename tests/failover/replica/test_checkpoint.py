@@ -10,9 +10,12 @@ import pytest
 from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, source
+from gapless.failover.job import whole_file
 from gapless.failover.replica import checkpoint
 from gapless.failover.replica.checkpoint import Checkpoint
+from gapless.journal import base, segment
 from gapless.journal.disk import Disk
+from gapless.journal.layout import Layout
 from gapless.operators.aggregates import calls
 from gapless.operators.state import facts
 from gapless.protocol.documents import Document
@@ -21,7 +24,7 @@ from gapless.protocol.envelope import Incarnation, decode_document, encode_docum
 from gapless.protocol.errors import CheckpointError, DiskFull, GaplessError, Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
-from gapless.protocol.text import parse
+from gapless.protocol.text import DEFAULT_SCHEMA, parse
 from tests.journal.dying import Died, DyingDisk
 
 SCHEMA = StreamSchema({"k": "string", "n": "int64"})
@@ -235,6 +238,39 @@ def test_names_are_used_once_and_are_no_paths() -> None:
     checkpoint.drop(disk, NAME)
     checkpoint.drop(disk, NAME)
     assert disk.list("checkpoints") == disk.list("drafts") == []
+
+
+class CountedDisk(SimulatedDisk):
+    """Counts what is written between two syncs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dirty = self.most = 0
+
+    def append(self, name: str, data: bytes) -> int:
+        self.dirty += len(data)
+        self.most = max(self.most, self.dirty)
+        return super().append(name, data)
+
+    def sync(self, name: str) -> None:
+        self.dirty = 0
+        super().sync(name)
+
+
+def test_a_large_file_is_synced_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the sync of another file would wait for all of it."""
+    monkeypatch.setattr(whole_file, "SYNC_BYTES", 500)
+    monkeypatch.setattr(base, "SYNC_BYTES", 500)
+    monkeypatch.setattr(segment, "RECORD_BYTES_MAX", 400)
+    rows = " ".join(f"ins(A,{t},inf)" for t in range(200))
+    live = Frame.from_elements(DEFAULT_SCHEMA, parse(f"{rows} stable(0)", DEFAULT_SCHEMA))
+    disks = CountedDisk(), CountedDisk()
+    whole_file.write_whole(disks[0], "checkpoints/a", [b"x" * 100] * 50)
+    layout = Layout(DEFAULT_SCHEMA)
+    base.write_base(disks[1], layout, "1-1", live, durable=True)
+    for disk in disks:
+        assert 0 < disk.most < 500 + 400 + 400
+        assert not disk.dirty
 
 
 class FullDisk(SimulatedDisk):

@@ -225,6 +225,41 @@ def test_a_tail_larger_than_a_message_goes_in_parts_and_its_stable_comes_last() 
         machine.validate()
 
 
+def read_behind_a_tail(machine: Replica) -> list[bool]:
+    """Whether it reads on behind reads of ten rows each, while its merger takes in no part."""
+    asked = []
+    with small():
+        for i in range(5):
+            machine.on(keys(3 * i, 3, i), i)
+            machine.on(ack(machine, i + 1, i - 1), i)
+        session = machine.links[FIRST].session
+        assert session is not None
+        machine.on(Refused(session, 1, "none"), T.reattach_ms)
+        machine.on(ack(machine, 0), T.reattach_ms)
+        for i in range(5, 10):
+            asked.append(reads(machine.on(keys(10 * i, 10, i), T.reattach_ms + i)))
+            assert machine.links[FIRST].parts
+        machine.validate()
+        return asked
+
+
+def attached(monkeypatch: pytest.MonkeyPatch, rows_max: int) -> Replica:
+    monkeypatch.setattr(replica_module, "TAIL_ROWS_MAX", rows_max)
+    machine = started()
+    machine.on(ack(machine, 0), 0)
+    return machine
+
+
+def test_who_tells_a_large_tail_reads_on_meanwhile_as_far_as_rows_may_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = attached(monkeypatch, replica_module.TAIL_ROWS_MAX)
+    assert read_behind_a_tail(machine) == [True] * 5
+    assert machine.tail.stable == 9, "nobody takes it for one that is behind"
+    machine = attached(monkeypatch, 30)
+    assert read_behind_a_tail(machine) == [True, True, False, False, False]
+
+
 def test_a_link_that_still_gets_its_tail_keeps_its_place_until_too_much_waits_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

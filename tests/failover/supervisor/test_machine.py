@@ -19,6 +19,7 @@ from gapless.failover.job.desired import Desired, Scale
 from gapless.failover.life_start import LivePeer, Replay, ReplicaStart, Stored
 from gapless.failover.messages import (
     SUPERVISOR,
+    CheckpointTaken,
     InputStatus,
     Life,
     MergerStatus,
@@ -27,7 +28,12 @@ from gapless.failover.messages import (
     TakeCheckpoint,
 )
 from gapless.failover.replica.snapshots import MESSAGE_BYTES_MAX
-from gapless.failover.supervisor.checkpoint_policy import SPARED_MAX, CheckpointInfo
+from gapless.failover.supervisor import checkpoint_policy
+from gapless.failover.supervisor.checkpoint_policy import (
+    BYTES_A_SECOND,
+    SPARED_MAX,
+    CheckpointInfo,
+)
 from gapless.failover.supervisor.machine import Supervisor
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
@@ -294,6 +300,52 @@ def test_who_leads_takes_no_checkpoint_while_another_is_on_its_way_but_not_for_e
     assert first < 2 * wait
     [late, *_] = asked_for_checkpoints(1, (SPARED_MAX + 4) * wait)
     assert SPARED_MAX * wait <= late - wait <= (SPARED_MAX + 1) * wait
+
+
+def who_is_asked(nbytes: int, until: int, *, dies: bool) -> list[int]:
+    """When one of three replicas is asked for a checkpoint, the newest of which is that large."""
+    known = (CheckpointInfo("0-p-0-1", 0, "p", 50, nbytes),)
+    supervisor = Supervisor(1, Desired(3, ("p",)), known, ("n1",), TIMING)
+    merger, *lives = [e.life for e in supervisor.on(Start(), 0) if isinstance(e, Spawn)]
+    asked = []
+    for now in range(1, until, TIMING.heartbeat_ms):
+        inputs = tuple(InputStatus(life, 100, True) for life in lives)
+        effects = supervisor.on(
+            MergerStatus(merger, 1, 90 + now, 80 + now, inputs, None, 0, False), now
+        )
+        for i, life in enumerate(lives[:2] if dies and now > 1 else lives):
+            status = ReplicaStatus(life, "p", 0, 100 + now + i, 2**20, 0, False, False, INF)
+            effects += supervisor.on(status, now)
+        if dies and now == 1 + TIMING.heartbeat_ms:
+            effects += supervisor.on(Died(lives[2], "crashed"), now)
+        effects += supervisor.on(Tick(), now)
+        for send in effects:
+            if isinstance(send, Send) and isinstance(send.message, TakeCheckpoint):
+                asked.append(now)
+                taken = CheckpointTaken(lives[0], send.message.name, "p", 60, "", nbytes)
+                supervisor.on(taken, now)
+    return asked
+
+
+def test_the_larger_a_checkpoint_the_less_often_one_is_taken() -> None:
+    wait = TIMING.checkpoint_ms
+    as_large = BYTES_A_SECOND * wait // 1000
+    often = who_is_asked(as_large, 12 * wait, dies=False)
+    rare = who_is_asked(3 * as_large, 12 * wait, dies=False)
+    assert {(b - a) // wait for a, b in pairwise(often)} == {1}
+    assert {(b - a) // wait for a, b in pairwise(rare)} == {3}
+
+
+def test_nobody_takes_a_large_checkpoint_while_another_is_on_its_way_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoint_policy, "BYTES_A_SECOND", INF)  # else its size makes it rare
+    wait = TIMING.checkpoint_ms
+    until = (SPARED_MAX + 4) * wait
+    small, *_ = who_is_asked(MESSAGE_BYTES_MAX, until, dies=True)
+    large, *_ = who_is_asked(MESSAGE_BYTES_MAX + 1, until, dies=True)
+    assert small < 2 * wait
+    assert SPARED_MAX * wait <= large - wait <= (SPARED_MAX + 1) * wait
 
 
 SMALL, LARGE = (
