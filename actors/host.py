@@ -3,7 +3,7 @@
     host (libraries imported)  -- become(setup, book) -->  r0.1/1.4      until it exits or is killed
 
 Making a process and importing the libraries takes a second, becoming a life some milliseconds; so
-spares wait (spares.py), and a host's name in the cluster is its own, not that of the life. Each
+spares wait (reserve.py), and a host's name in the cluster is its own, not that of the life. Each
 host is detached: it outlives the root, which finds it again by its name, and asks who it is.
 
 Messages come by `hear`, one call after the other; what waits for an answer has threads of its own.

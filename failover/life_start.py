@@ -1,6 +1,6 @@
 """What a life is told when it is started: which part of the job it is, and where it begins.
 
-A replica gets several origins, the best first; it tries one after the other (jumpstart.py).
+A replica gets several origins, the best first; it tries one after the other (replica/jumpstart.py).
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class SparkReader(DataSourceReader):
         for _ in range(LOOKS_MAX):
             head = commits.head
             shown = read_live_end(disk, head.epoch)
-            # In this order: what it shows is before a cut that is not yet made (epoch.py).
+            # In this order: what it shows is before a cut that is not yet made.
             can_read = shown is not None and shown.number == head.live
             can_read = can_read and not is_fenced(disk, head.epoch)
             if not commits.catch_up():

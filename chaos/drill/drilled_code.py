@@ -6,7 +6,7 @@
     __main__:rate         the program itself              refused: nobody can import it
     tests.t:make.<locals>.rate                            refused: nobody can reach it
 
-A process of the job imports a function by its module and its name (gapless/actors/code.py). What
+A process of the job imports a function by its module and its name (actors/code.py). What
 cannot be found that way is refused here, before a cluster is started for it.
 """
 

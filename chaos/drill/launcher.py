@@ -1,7 +1,7 @@
 """Launching the job of a stage: by the stage itself, or by a program of its own that can be killed.
 
 launch_job(scenario, ...)                      the job, from this process
-start_driver(what) --> "launched" --> ...      launching_driver.py does it, and stays
+start_driver(what) --> "launched" --> ...      launcher_process.py does it, and stays
 """
 
 from __future__ import annotations

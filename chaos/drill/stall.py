@@ -5,9 +5,9 @@
     said                                       no alarm, no slot that is not running, no fault
                      |---------- longer than SILENT_MS --------->|
 
-Read from the record of a drill (`record.py`), when it is over. While a fault lasts or a slot is
-being replaced the job may stand still: how long is judged as a pause. What is left is a job that
-looks well and does nothing.
+Read from the record of a drill (`chaos/judge/record.py`), when it is over. While a fault lasts or a
+slot is being replaced the job may stand still: how long is judged as a pause. What is left is a job
+that looks well and does nothing.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     drill(talkers, rows, faults=["kill node"], nodes=3)
     drill(talkers, rows, scenario="kill-gcs")     of `gapless chaos list`, or a file
 
-    this process                      a process of its own (drilling_process.py)
+    this process                      a process of its own (user_drill_process.py)
     checks, the answer, packing  -->  cluster, journals, job, faults, judges, report
     DrillFailed, or the outcome  <--
 

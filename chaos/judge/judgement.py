@@ -6,8 +6,8 @@
     print(judgement)                        0 lost, 0 duplicated, 0 contradicting of 81,000 rows ...
 
 Two judges. One counts: every output journal and every recording against the answer, recomputed over
-the same journals (judging_answer.py). The other are the checkers of the simulator, which hear of a
-real run what it leaves behind (judging_facts.py):
+the same journals (answer.py). The other are the checkers of the simulator, which hear of a
+real run what it leaves behind (facts.py):
 
     stable    journals over all epochs, recordings over all resumes
     prefix    every append and every frame can still become the answer

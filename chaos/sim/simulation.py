@@ -5,7 +5,7 @@
     simulate(flawed, rows)        SimulationFailed: seed 3 ... the fewest faults ... why ... replay
 
 Everything runs in this process, so functions of users need not be found by others. What they keep
-between calls is apart for each process of the job all the same (`memories.py`).
+between calls is apart for each process of the job all the same (`user_memory.py`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     a seed --> workload, faults, network --> agenda: what happens next, and when
                                                |
                processes (machines + shells) <-+-> network, disk      processes.py, cluster.py,
-                                               |                      network.py, storage.py
-                          facts --> history --> checkers              history.py, checkers/
+                                               |                      network.py, disk.py
+                          facts --> history --> checkers              judge/history.py, checkers/
 
 Three replicas and two mergers a shard, a supervisor and subscribers run exactly the code that they
 run in production: state machines, engine, LMerge, journals. They die, freeze, lag behind, come back

@@ -8,9 +8,9 @@ no replica sees another's. In a simulation all of them are in one process, and s
                                                     r0.1  {1, 7, 9}
                                                     r0.2  {}            it has just started
 
-So the places where functions can keep something are found (`places.py`), each process has values of
-its own for them, and these are put in before the plan is run and taken out behind it. Each process
-also has a clock of its own, and hashes texts its own way (`other_machine.py`).
+So the places where functions can keep something are found (`memory_places.py`), each process has
+values of its own for them, and these are put in before the plan is run and taken out behind it.
+Each process also has a clock of its own, and hashes texts its own way (`other_machine.py`).
 
 A process begins with deep copies of what is there when the simulation begins. A value that cannot
 be copied, a lock or a connection, stays shared.

@@ -88,7 +88,9 @@ class Desired:
         return self.plans[index % len(self.plans)]
 
     def changed(self, change: Change) -> Desired:
-        """What is desired after a change. A `Switch` counts once it is done: see cutover.py."""
+        """What is desired after a change. A `Switch` counts once it is done: see
+        failover/supervisor/cutover.py.
+        """
         if type(change) not in (Scale, Switch, Stop):
             raise Misuse(f"{change!r:.100} is no change: Scale, Switch or Stop")
         if self.state == "draining" and change == Stop():

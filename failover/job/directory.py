@@ -4,11 +4,11 @@
     plans/talkers         a plan, or a splice of two (engine/splice.py); never changed
     desired/0000000007    what should run; the newest counts
     terms/000003          lives of the job's root: made, never changed; the largest is the present
-    checkpoints/          see checkpoint.py
+    checkpoints/          see failover/replica/checkpoint.py
     out/0/m0.1/           the output journal of a merger
 
-Each file is there whole or not at all (whole.py), and names with numbers are given once. So of two
-roots only one can write what is desired next:
+Each file is there whole or not at all (whole_file.py), and names with numbers are given once. So of
+two roots only one can write what is desired next:
 
     old root (term 3)    knows 0000000006                 writes 0000000007: it is taken -> Fenced
     new root (term 4)    takes term 4, writes what it read as 0000000007, its own
@@ -61,7 +61,7 @@ TRIES_MAX = 100
 """Roots that take a number at the same time: a handful, and each try leaves one less."""
 
 _CHECKPOINT = re.compile(r"(\d{1,9})-(.+)-(\d{1,9})-(\d{1,9})")
-"""Its shard, plan, term and number: what supervisors call it (checkpoint_policy.py)."""
+"""Its shard, plan, term and number: what supervisors call it."""
 _T = TypeVar("_T")
 
 

@@ -24,7 +24,7 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import DecodeError, Misuse
 
 OnDivergence = Literal["report", "stop", "majority"]
-"""What is done where replicas disagree: see diverging.py."""
+"""What is done where replicas disagree: see failover/supervisor/divergence.py."""
 SPARES_MAX = 8
 """Of a node. Each holds the libraries in memory; more never die in the time that one takes."""
 CODE = "code"

@@ -43,7 +43,7 @@ class SlotState:
     qualified_ms: int = -1
     """How soon, since it was started, it could carry the output; -1 while it cannot."""
     failures: int = 0
-    """Of its lives, consecutively: see backoff.py."""
+    """Of its lives, consecutively: see failover/backoff.py."""
     last_failure: str = ""
     """Why its last life ended; empty where none has."""
     heard_ms: int = -1
@@ -114,9 +114,9 @@ class JobState:
     is_adopting: bool
     """Whether the supervisor still listens for lives of one before it, and starts nothing."""
     ending: str
-    """How far its end is: see stopping.py."""
+    """How far its end is: see failover/supervisor/shutdown.py."""
     cutover: str
-    """How far a cutover is: see cutover.py; empty where there is none."""
+    """How far a cutover is (failover/supervisor/cutover.py); empty where there is none."""
     assigned: tuple[tuple[str, ...], ...]
     """By shard, the mergers that replicas send to."""
     slots: tuple[SlotState, ...]

@@ -1,8 +1,8 @@
 """A merger: LMerge over the replicas' streams, with an output that survives its own death.
 
-    Attach, Data --> inputs.py --> LMerge --> writing.py --Append--> journal
-                       |                                               |
-                      Ack (taken in; durable; feedback)  <--Appended---'--> serving.py: Delivery
+    Attach, Data --> inputs.py --> LMerge --> output_writer.py --Append--> journal
+                       |                                                    |
+                    Ack (taken in; durable; feedback)  <--Appended---------'--> readers.py: Delivery
 
 Nothing is delivered before it is durable in the output journal, so nothing is delivered that the
 journal could forget. A new life (epoch) reads the journal back and hands its live table and its

@@ -11,7 +11,7 @@
 A base is the live table at an offset of the journal. Under load something is always on its way, so
 the table is taken when an append begins, for then all that the LMerge has put out is in it; it is
 sealed with once that append is durable, before the next. A large one is not taken: it is made of
-what the journal has, beside the appends that follow (basing.py).
+what the journal has, beside the appends that follow (bases.py).
 """
 
 from __future__ import annotations

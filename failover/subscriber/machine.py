@@ -1,6 +1,6 @@
 """A subscriber: reads a job's output, and hands it to a program that may die and begin again.
 
-    cursors --> merging.py: one stream a shard --> finals.py, if asked for --> Emit(frame, tokens)
+    cursors --> shard_stream.py: one a shard --> finals.py, if asked for --> Emit(frame, tokens)
 
 `deliver="changes"` hands out every change. `deliver="final"` hands out each event once, when
 nothing about it can change any more. Each `Emit` has the tokens, one a shard, that go on behind it:

@@ -7,11 +7,11 @@
     behind        the best of its shard moves on, and it has not advanced for lag_ms, or as long as
                   its steps have taken lately
     unattached    no merger has it as an input for lag_ms, though they have others
-    diverges      it is alone against a majority (diverging.py); nothing makes up for that
+    diverges      it is alone against a majority (divergence.py); nothing makes up for that
 
-While the machines are strained (strain.py) only lives silent for hang_max_ms are suspected.
+While the machines are strained (overload.py) only lives silent for hang_max_ms are suspected.
 
-A suspicion may be wrong, and costs no more than a second life beside the first: see replacing.py.
+A suspicion may be wrong, and costs no more than a second life beside the first: see replacement.py.
 The supervisor's own sleep is nobody's silence: `forgive`.
 """
 

@@ -1,13 +1,13 @@
 """The supervisor reconciles what runs with what is desired, and never gives up redundancy early.
 
-    what is heard       hearing.py       what is done, on each tick        tending.py
-    ReplicaStatus, MergerStatus          what is silent or lags is suspected    suspecting.py
-    Died, Nodes             | slots      a suspected one is replaced            replacing.py
-    Command                 | desired    an empty slot is filled, somewhere     fleet.py, placing.py
+    what is heard    status_tracker.py   what is done, on each tick           reconciler.py
+    ReplicaStatus, MergerStatus          what is silent or lags is suspected  failure_detector.py
+    Died, Nodes             | slots      a suspected one is replaced          replacement.py
+    Command                 | desired    an empty slot is filled, somewhere   fleet.py, placement.py
     CheckpointTaken                      checkpoints, a cutover, the end
 
 It is one of several lives of the job's root, told apart by their *term*. A new one listens first
-(adopting.py), for all that ran before it still does. One that hears of a later term exits.
+(adoption.py), for all that ran before it still does. One that hears of a later term exits.
 
 It is no part of the output's path: while it is away replicas and mergers go on. Nothing that it
 believes can make the output wrong, for lives in one slot are told apart by fences, writers of one

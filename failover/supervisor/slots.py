@@ -173,9 +173,9 @@ class Slot:
         self.trials = Backoff(timing)
         """The back-off of successors: one that fails is no failure of the current life."""
         self.oddities = Backoff(timing)
-        """The back-off of lives that were replaced because they were odd: see diverging.py."""
+        """The back-off of lives that were replaced because they were odd: see divergence.py."""
         self.standing = Standing(now)
-        """Of a merger: see assigning.py."""
+        """Of a merger: see assignment.py."""
         self.heard_at = now
         """When any life of it was last heard."""
         self.wanted_at = now
@@ -274,7 +274,7 @@ class Shard:
     assigned: tuple[str, ...] = ()
     """The mergers that replicas send to."""
     awaited: tuple[str, ...] = ()
-    """Those of them whose durable output the tails wait for: see assigning.py."""
+    """Those of them whose durable output the tails wait for: see assignment.py."""
     best: int = BEGIN
     """The farthest stable that any of its replicas has promised."""
     best_at: int = 0

@@ -3,7 +3,7 @@
     ReplicaStatus   its life's state, progress       an old assignment --> Assign again
                                                      a hold left over  --> Hold(INF)
     MergerStatus    its inputs: who qualifies        a fence it lacks  --> Fence again
-                    replicas differ  --> an alarm, and what diverging.py says
+                    replicas differ  --> an alarm, and what divergence.py says
     from a stranger                                  adopt it, or ask it to go
     Died, Nodes     its slot is empty; back-off
 

@@ -5,8 +5,8 @@
 
 That is Flink's retract stream, with its -U before each +U, an I-stream with its D-stream, and open
 and close where several may be open. What counts is how often a payload is there at each instant, so
-the table is that in *normal form* (`normal_form.py`): of one payload the i-th start goes with the
-i-th end, and where an end meets a start both go. So
+the table is that in *normal form* (`operators/normal_form.py`): of one payload the i-th start goes
+with the i-th end, and where an end meets a start both go. So
 
 - a change that says what is so already (-U p and +U p at one time) changes nothing, nor does a row
   that goes when it comes;

@@ -12,8 +12,8 @@ matter, and a new end below a stable that has the start frozen is legal as long 
 batch of the old one.
 
 The table is the multiset of events that the changes describe, exactly: no event is joined with
-another. What is kept are the events that are not settled (`event_counts.py`), to see that each
-minus takes back what is there.
+another. What is kept are the events that are not settled (`operators/event_counts.py`), to see that
+each minus takes back what is there.
 """
 
 from __future__ import annotations

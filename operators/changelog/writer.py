@@ -11,14 +11,15 @@ At stable t all that happens below t is final: an event with `vs < t` has starte
 gone out before, and the stable is their watermark. Nothing is ever taken back. What may still
 change, starts and ends at t or later, waits; that, and the events that are open, is what is kept.
 
-One fixed order: by time; at one time minuses before pluses, and rows in the order of `order.py`
-(with a key: by key, each -U directly before its +U). So the changes and their order depend on the
-table alone: every replica, and every way of telling the table, gives the same rows.
+One fixed order: by time; at one time minuses before pluses, and rows in the order of
+`operators/order.py` (with a key: by key, each -U directly before its +U). So the changes and their
+order depend on the table alone: every replica, and every way of telling the table, gives the same
+rows.
 
 A row that ends where an equal one starts goes on, and nothing is said. So what is told is the table
-in normal form (`normalise.py`): read again by `Retractions` or `Upserts` it is TDB-equal where the
-table was in normal form, and else the same at every instant. A program that wants events back
-exactly, or every revision at once, takes timed changes: `Changes.of_frame`.
+in normal form (`operators/normalise.py`): read again by `Retractions` or `Upserts` it is TDB-equal
+where the table was in normal form, and else the same at every instant. A program that wants events
+back exactly, or every revision at once, takes timed changes: `Changes.of_frame`.
 
 With a key, a row that goes and one of its key that comes at that time are an update. Where two rows
 of a key are there at once it is no key: `BadData`, and the writer is not to be used any more.

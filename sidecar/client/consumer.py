@@ -5,8 +5,8 @@
             sink(frame, frames.token)       keep the token with what was done, and go on there
 
 Of one sidecar it reads what that journal says, exactly from the token on. Several are merged: the
-stream goes on while one of them does (merging.py). A slow program lags in the journal: some frames
-wait for it here (failover/subscriber/handover.py), and the rest is not asked for.
+stream goes on while one of them does (merged_consumer.py). A slow program lags in the journal: some
+frames wait for it here (failover/subscriber/handover.py), and the rest is not asked for.
 
 The token moves with the frame that is handed out, in one step: a call that times out or is
 interrupted has taken nothing. A consumer that is forgotten without being closed ends by itself.

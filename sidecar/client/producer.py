@@ -5,7 +5,7 @@
             p.insert(row.start, row.end, src=row.src, n=row.n)
         p.stable(now)
 
-What to send, when, and what to resend is decided by a pure machine (pushing.py). Here are its
+What to send, when, and what to resend is decided by a pure machine (output_sender.py). Here are its
 threads: one a sidecar that connects, sends and hears, one for time, and those of the program, which
 wait where the sidecars hold them back.
 """

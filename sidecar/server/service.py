@@ -7,8 +7,9 @@ The caller is known by the call's headers alone, and nothing that a stranger sen
 all calls are streams both ways, also those with one message, which it would else take in whole
 before anybody had looked at the token.
 
-What a call does is elsewhere (producing.py, serving.py); here is what all calls have in common.
-Replies are written as bytes: a delivery is encoded once for all subscribers at the same place.
+What a call does is elsewhere (push_call.py, subscribe_call.py); here is what all calls have in
+common. Replies are written as bytes: a delivery is encoded once for all subscribers at the same
+place.
 """
 
 from __future__ import annotations

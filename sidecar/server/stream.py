@@ -1,14 +1,13 @@
 """A stream: one merger, turned by the event loop, with its output journal and all who use it.
 
-    attachment (producing.py)  --Attach, Data-->            --Append, Seal-->  hands: the journal
-                               <--Ack, Refused--  merger    <--Appended------
-    subscription (serving.py)  --Open, Fetch--->            --ReadOutput---->  memory, or hands
-                               <--Delivery------
+    attachment (push_call.py)        --Attach, Data-->         --Append, Seal-->  hands: the journal
+                                     <--Ack, Refused-- merger  <--Appended------
+    subscription (subscribe_call.py) --Open, Fetch--->         --ReadOutput---->  memory, or hands
+                                     <--Delivery------
 
 The machine is the one that Ray jobs run (failover/merger/machine.py). It is called on the loop's
-thread
-alone. What it sends stays in this process: to an attachment by its life's name, to a subscription
-by its own. Rows that were written last are read here and now, as they are in memory; all that asks
+thread alone. What it sends stays in this process: to an attachment by its life's name, to a
+subscription by its own. Rows that were written last are read at once, from memory; all that asks
 the disk is done by other threads.
 
 A stream ends when its journal is lost: another process has taken it over, or its disk has failed.

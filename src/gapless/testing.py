@@ -9,7 +9,7 @@ Both take a query and some rows, run a whole job of it (replicas, mergers, subsc
 can break, and hold the output against the answer: what one run of the query without any fault
 gives, or what you say with `expected`. Where it is another one they raise `SimulationFailed` or
 `DrillFailed`, with the faults that it takes, what led to it, and how to play it again. As fixtures
-of pytest they come by themselves (gapless/pytest_plugin.py). docs/testing.md is a tutorial.
+of pytest they come by themselves (pytest_plugin.py). docs/testing.md is a tutorial.
 
 Two replicas of a query, or two plans for it, are supposed to say the same table. Where there are
 streams already, as frames, rehearse: they are merged in many orders, each crashes somewhere but

@@ -141,7 +141,7 @@ def test_a_failure_is_told_whole_and_its_command_plays_it_again(run: Run) -> Non
     assert again[1] == "test_it.py::test_bug"
     replayed = run("-q", again[1], *again[2].split())
     assert told(replayed) == lines
-    assert "simulating.py" not in replayed  # it is told where the user's test stands
+    assert "simulation.py" not in replayed  # it is told where the user's test stands
 
 
 def test_tests_on_ray_are_marked_and_those_with_a_fixture_of_their_own_are_not(run: Run) -> None:
