@@ -23,6 +23,7 @@ import ray
 
 from gapless.actors.actor_class import actor_class, entitle
 from gapless.actors.book import Book
+from gapless.actors.bytecode import keep_bytecode
 from gapless.actors.collector import leave_out_what_is_there
 from gapless.actors.merger import MergerShell
 from gapless.actors.own_process import slay, started
@@ -77,8 +78,11 @@ class Host:
         self._watchers = 0
         self._ended = threading.Event()
         self._reason = ""
-        threading.Thread(target=self._wait, args=(job_dir,), name="spare", daemon=True).start()
         leave_out_what_is_there()
+        self._waits = threading.Thread(
+            target=self._wait, args=(job_dir,), name="spare", daemon=True
+        )
+        self._waits.start()
 
     def become(self, setup: Setup, book: Book) -> About:
         """Becomes a life. Raises where it cannot begin: a directory that does not read, say."""
@@ -149,6 +153,7 @@ class Host:
         """Waits as a spare, no longer than there is a job that may need it: nobody else ends what
         a root has made in its last moment.
         """
+        keep_bytecode()  # of this machine, which may not be the one that has launched the job
         while self._shell is None and not self._ended.wait(SPARE_S):
             try:
                 is_over = JobDir(job_dir).job.desired().state == "stopped"

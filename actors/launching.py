@@ -21,6 +21,7 @@ import ray
 from ray.exceptions import RayActorError, RayError
 
 from gapless.actors import cluster
+from gapless.actors.bytecode import keep_bytecode
 from gapless.actors.code import keep
 from gapless.actors.code import named as code_named
 from gapless.actors.coming_up import ComingUp
@@ -271,6 +272,7 @@ def _start(
     owns: bool,
 ) -> Job:
     """Starts the root, and waits until the job answers."""
+    keep_bytecode()
     since, _ = jobs.Job(LocalDisk(job_dir), token()).last_root()
     pair = Pair(name, uuid4().hex, since)
     root = made(str(job_dir), timing, runtime_env, pair, root_name(name))
