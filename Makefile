@@ -9,11 +9,14 @@ NAME ?= --all
 WORKERS ?= 3
 SECONDS ?= 60
 
-# Of `test`: what is marked `slow` waits for `check`.
+# Of `test`: what is marked `slow` waits for `check`, and so do most of the drawn cases.
 MARKS = not cluster and not slow
+PROFILE = quick
 SOME = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10 -m "$(MARKS)"
-# In processes of their own: one that has used gRPC must not fork, as a test that starts Spark does.
-OF_GRPC := tests/sidecar tests/bench/test_sidecar_bench.py
+TRYING = HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-$(PROFILE)}
+# Each worker imports all tests and each started process all of Gapless: compiled once, a third of
+# that time. `make clean` removes what is compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,13 +37,13 @@ help: ## list these commands
 install: $(VENV)/.gapless ## make .venv and install Gapless into it, editable
 
 test: install ## run the tests, without the slow ones (HYPOTHESIS_PROFILE=long tries more examples)
-	@$(BIN)/pytest $(SOME) $(OF_GRPC)
-	@$(BIN)/pytest $(SOME) $(OF_GRPC:%=--ignore=%)
+	@$(TRYING) $(BIN)/pytest $(SOME)
 
 test-cluster: install ## run the slow tests on real Ray clusters: nodes lost, processes stopped, disks full
 	@$(BIN)/pytest -m cluster
 
 check: MARKS = not cluster
+check: PROFILE = gate
 check: lint types layering sanitize wheel-smoke test ## all that must hold before a change is merged: the slow tests, too
 
 lint: install ## look for mistakes, for style, and for words and phrases

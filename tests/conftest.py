@@ -54,8 +54,14 @@ JAVA_MISSING = (
     "or set JAVA_HOME to one"
 )
 
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For every Spark that a test starts. Spark's own defaults compile for a run of hours: preparing
+300,000 rows takes 18 s of CPU with them and 10 s with these."""
+
 EXAMPLES_PER_RUN = 100
-"""Hypothesis examples a test: enough to find a planted fault, few enough to run at every change."""
+"""Hypothesis examples a test: enough to find a planted fault, few enough for every merge."""
+EXAMPLES_PER_QUICK_RUN = 40
+"""With HYPOTHESIS_PROFILE=quick, which `make test` sets; tests/effort.py has the same share."""
 EXAMPLES_PER_LONG_RUN = 5_000
 """With HYPOTHESIS_PROFILE=long, for a night or for a change to the core."""
 
@@ -178,6 +184,7 @@ class _GuardingFinder:
 
 def pytest_configure() -> None:
     """Puts the guards in place and chooses how hard Hypothesis tries."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
     for name in ENTRY_POINTS:
         if name in sys.modules:
             _guard(sys.modules[name])
@@ -187,6 +194,9 @@ def pytest_configure() -> None:
     # No deadline: two busy cores are slower than one person's laptop, and that is no fault.
     hypothesis.settings.register_profile(
         "gate", derandomize=True, deadline=None, max_examples=EXAMPLES_PER_RUN
+    )
+    hypothesis.settings.register_profile(
+        "quick", derandomize=True, deadline=None, max_examples=EXAMPLES_PER_QUICK_RUN
     )
     hypothesis.settings.register_profile(
         "long", deadline=None, max_examples=EXAMPLES_PER_LONG_RUN, print_blob=True
@@ -203,6 +213,12 @@ OF_ONE_WORKER = ("tests/spark_sources/",)
 """Folders whose files share what is dear to start: one worker has all of them."""
 
 
+def scope_of(nodeid: str) -> str:
+    """The folder or file whose tests one worker has all of."""
+    folders = (folder for folder in OF_ONE_WORKER if nodeid.startswith(folder))
+    return next(folders, nodeid.split("::", 1)[0])
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
     """Each file is one worker's, and some folders are: a module's fixtures are made once."""
@@ -210,19 +226,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
     class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
-            folders = (folder for folder in OF_ONE_WORKER if nodeid.startswith(folder))
-            return next(folders, nodeid.split("::", 1)[0])
+            return scope_of(nodeid)
 
     return ByRoom(config, log)
 
 
+OF_GRPC = ("tests/sidecar/", "tests/bench/test_sidecar_bench.py")
+"""Tests after which a process must not fork, as starting Spark or Ray does: gRPC's threads hang."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with what takes longest, so that none is left alone with it at the end."""
+    """Workers begin with what takes longest, so that none is left alone with it at the end.
+
+    Scopes are given out in this order, and each worker keeps to it: none forks after gRPC.
+    """
     if hasattr(config, "workerinput"):
-        items.sort(key=_later_if_shorter)
+        # A scope comes where its first test is, so that all of a file's tests sort as one.
+        ranks: dict[str, int] = {}
+        for item in items:
+            scope = scope_of(item.nodeid)
+            ranks[scope] = min(ranks.get(scope, 3), _rank(item))
+        items.sort(key=lambda item: ranks[scope_of(item.nodeid)])
 
 
-def _later_if_shorter(item: pytest.Item) -> int:
+def _rank(item: pytest.Item) -> int:
+    if item.nodeid.startswith(OF_GRPC):
+        return 3
     if item.get_closest_marker("spark"):
         return 0
     return 1 if item.get_closest_marker("ray") else 2

@@ -13,7 +13,14 @@ import hypothesis
 import psutil
 import pytest
 
-from tests.conftest import EXAMPLES_PER_RUN, JAVA_MISSING, NotInUnitTests, _is_local
+from tests.conftest import (
+    EXAMPLES_PER_QUICK_RUN,
+    EXAMPLES_PER_RUN,
+    JAVA_MISSING,
+    NotInUnitTests,
+    _is_local,
+)
+from tests.effort import cases
 
 
 def test_ray_does_not_start() -> None:
@@ -149,11 +156,25 @@ def test_what_counts_as_this_machine(address: object, local: bool) -> None:
     assert _is_local(address) == local
 
 
-def test_hypothesis_tries_the_same_examples_each_run_however_slow_the_machine_is() -> None:
-    gate = hypothesis.settings.get_profile("gate")
-    assert gate.derandomize
-    assert gate.deadline is None
-    assert gate.max_examples == EXAMPLES_PER_RUN
+@pytest.mark.parametrize(
+    ("name", "examples"), [("gate", EXAMPLES_PER_RUN), ("quick", EXAMPLES_PER_QUICK_RUN)]
+)
+def test_hypothesis_tries_the_same_examples_each_run_however_slow_the_machine_is(
+    name: str, examples: int
+) -> None:
+    profile = hypothesis.settings.get_profile(name)
+    assert profile.derandomize
+    assert profile.deadline is None
+    assert profile.max_examples == examples
+
+
+@pytest.mark.parametrize(("profile", "played"), [("quick", 40), ("gate", 100), ("long", 100)])
+def test_loops_over_seeds_are_as_quick_as_hypothesis(
+    profile: str, played: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HYPOTHESIS_PROFILE", profile)
+    assert cases(100) == played
+    assert cases(EXAMPLES_PER_RUN) in (EXAMPLES_PER_QUICK_RUN, EXAMPLES_PER_RUN)
 
 
 def test_a_missing_java_is_said_in_one_sentence_that_says_what_to_install() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.effort import cases
 from tests.engine.oracles.cases import seeds
 from tests.engine.oracles.checks import (
     check_claims,
@@ -25,7 +26,7 @@ def test_sketches_and_sums_of_floats_are_as_near_as_they_say() -> None:
 
 
 def test_rows_beyond_the_bound_are_aside_and_counted_and_the_table_is_that_of_the_others() -> None:
-    assert sum(check_late_rows(seed) for seed in seeds(100, start=40_000)) > LATE_LEAST
+    assert sum(check_late_rows(seed) for seed in seeds(100, start=40_000)) > cases(LATE_LEAST)
 
 
 def test_what_is_claimed_of_a_stream_is_true_of_it() -> None:

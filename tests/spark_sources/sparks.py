@@ -46,7 +46,6 @@ def running_spark() -> Iterator[SparkSession]:
     builder = (
         SparkSession.builder.master(f"local[2,{ATTEMPTS}]")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", os.fspath(ROOT))

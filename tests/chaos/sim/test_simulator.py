@@ -31,8 +31,9 @@ from gapless.failover.effects import Effect
 from gapless.failover.merger.machine import Merger
 from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
+from tests.effort import cases
 
-SEEDS = 200
+SEEDS = cases(200)
 """In so many runs everything that can happen does."""
 
 

@@ -22,8 +22,9 @@ from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Event, Tdb
+from tests.effort import cases
 
-SEEDS = 200
+SEEDS = cases(200)
 GATHERED_MAX = 12
 """Batches that a reader gets at once, in these tests: at most, and half as many on average."""
 
