@@ -33,7 +33,7 @@ _MAIN = "__main__"
 _LAMBDA, _LOCAL = "<lambda>", "<locals>"
 """In the names of functions that no import finds."""
 CODE_BYTES_MAX = 64 << 20
-"""Of what is kept with a job: more is no query's file, but what it imports, or data."""
+"""Of what is kept with a job: a larger file is not a query, but a library or data."""
 _HASH = re.compile("[0-9a-f]{32}")
 _CACHED = "__pycache__"
 

@@ -1,11 +1,11 @@
-"""The handle of a job: what a program, or a person at a shell, does with one that runs.
+"""The handle of a running job.
 
     with gl.launch(query, journal="data/flows", dir="jobs/talkers") as job:
         for frame in job.subscribe(): ...
     job = gl.attach("talkers")              from any process that is connected to the cluster
 
-A handle holds nothing of the job: it asks the root, and where the root is away for a moment it asks
-again. Lives and output go on without handles, and without a root.
+A handle holds no part of the job: it asks the root, and retries while the root is away. Replicas,
+mergers and output go on without handles, and without a root.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tables import html_text
 
 AUTO = "auto"
-"""For the address of a cluster of this machine."""
+"""Address that means: search the clusters of this machine."""
 AGAIN_S = 0.1
-"""Between two looks at a slot that is empty, or a name that is taken."""
+"""Polling interval while a slot is empty or a name is taken."""
 FILLED_S = 30.0
-"""How long `kill` waits for a slot to be filled, that is empty for the moment."""
+"""How long `kill` waits for an empty slot to be filled."""
 GONE_S = 5.0
-"""How long a root may take to go once it has said that it does."""
+"""How long a root may take to exit once it has announced it."""
 TABLE_S = 60.0
-"""How long `table` waits for the output to get as far as was asked for."""
+"""How long `table` waits for the output to reach the requested time."""
 
 _log = logging.getLogger("gapless.actors")
 
 
 class Job:
-    """A job that runs. `launch` and `attach` give it."""
+    """A running job, from `launch` or `attach`."""
 
     def __init__(
         self, door: Door, *, owns_cluster: bool = False, timing: Timing | None = None
@@ -117,16 +117,15 @@ class Job:
 
     @property
     def output(self) -> Output:
-        """The output as the job's directory has it: also once the job is over."""
+        """The output in the job's directory, readable even after the job has ended."""
         return Output(self.dir)
 
     def table(self, at: Any = None) -> pa.Table:
-        """The answer at a time, as far as it is durable; by default the newest that is known: where
-        nothing is alive any more, that of the last instant at which anything was.
+        """The durable answer at a time; by default the newest that is not empty.
 
-        `at` is an int in the stream's unit, a text such as "2026-01-01T00:00:00Z", a datetime, or a
-        date. Raises `Misuse` where the output
-        is not stable that far within a minute, `Trimmed` where that part of it is gone.
+        `at` is an int in the stream's unit, a text such as "2026-01-01T00:00:00Z", a datetime or a
+        date. Raises `Misuse` if the output is not stable up to there within a minute, `Trimmed` if
+        that part of it is gone.
         """
         since = None if at is None else instant(at, self._schema.time_unit)
         with self.subscribe(start="now" if since is None else since) as subscription:
@@ -149,12 +148,12 @@ class Job:
 
     @property
     def schema(self) -> StreamSchema:
-        """Of the output: its columns, and the unit of its times."""
+        """The schema of the output: its columns, and the unit of its times."""
         return self._schema
 
     def status(self) -> JobView:
-        """How the job is: `gapless status` shows it as a table. Raises `JobError` once it is over:
-        `output.status()` says what it has left.
+        """The state of the job; `gapless status` prints it. Raises `JobError` once the job has
+        ended; then use `output.status()`.
         """
         try:
             return self._view()
@@ -162,8 +161,7 @@ class Job:
             if not self.name or self.is_running:
                 raise
             raise JobError(
-                f"job {self.name} is stopped; gl.output({str(self.dir)!r}) reads what it has put "
-                f"out, and says how far that goes ({e})"
+                f"job {self.name} is stopped; gl.output({str(self.dir)!r}) reads its output ({e})"
             ) from None
 
     def _view(self) -> JobView:
@@ -171,15 +169,15 @@ class Job:
         return view
 
     def validate(self) -> None:
-        """Raises `Bug` where an invariant is broken in any process of the job."""
+        """Raises `Bug` if an invariant is broken in any process of the job."""
         self._door.ask(lambda root: root.validate.remote())
 
     # -- changing -----------------------------------------------------------------------------
 
     def kill(self, replica: str | int) -> None:
-        """Kills a process, as a drill: "r0.2" or 2 a replica, "m0.0" a merger, "root" the root.
+        """Kills a process: a replica ("r0.2" or 2), a merger ("m0.0") or the root ("root").
 
-        A slot that is empty for the moment is waited for; raises `Misuse` for one that is not.
+        Waits if the slot is empty for the moment; raises `Misuse` if there is no such slot.
         """
         slot = f"r0.{replica}" if isinstance(replica, int) else replica
         if slot == "root":
@@ -199,11 +197,11 @@ class Job:
                 raise Misuse(f"kill {slot!r}: there are {', '.join(sorted(slots))}, root")
             if slots[slot].state == "failed" or time.monotonic() >= until:
                 why = slots[slot].reason or "it has no process"
-                raise Misuse(f"kill {slot!r}: nobody is there: {why}")
+                raise Misuse(f"kill {slot!r}: no process runs there: {why}")
             time.sleep(AGAIN_S)
 
     def scale(self, replicas: int) -> None:
-        """Runs so many replicas of each shard."""
+        """Changes the number of replicas of each shard."""
         self._command(Scale(replicas))
 
     def cutover(
@@ -214,12 +212,12 @@ class Job:
         at: Any = None,
         assume_equivalent: bool = False,
     ) -> tuple[str, ...]:
-        """Changes to another plan, or other plans, of the same answer; with `at` to another
-        answer of the same schema from that time on. The output never pauses.
+        """Switches to other plans of the same answer; with `at`, to another answer with the same
+        schema from that time on. The output never pauses.
 
-        Raises `NotEquivalent` where plans that have to give the same are written differently, for
-        then nobody can know: `assume_equivalent` is your word that they do. Returns what was taken
-        on it, a sentence each.
+        Raises `NotEquivalent` if plans that must give the same answer are written differently:
+        equivalence cannot be checked. `assume_equivalent` is your promise that they do. Returns
+        what was assumed, one sentence each.
         """
         since = None if at is None else instant(at, self._schema.time_unit)
         taken = self._job_dir.job.plan_names()
@@ -232,9 +230,9 @@ class Job:
         return notes
 
     def stop(self, drain: bool = True, *, timeout_s: float = 120.0) -> None:
-        """Ends the job: with `drain` once all input that is there now is answered and durable.
+        """Ends the job; with `drain`, once the results of its present input are durable.
 
-        Returns when its root has ended; what it has put out stays in its directory.
+        Returns when its root has ended. The output stays in its directory.
         """
         self._door.check_connected()
         try:
@@ -252,7 +250,9 @@ class Job:
                 raise JobError(f"job {self.name} cannot be stopped: {e}") from None
 
     def _wait_for_the_names(self) -> None:
-        """Until those of the root are free, for the next launch of a job of that name."""
+        """Waits until the root's names are free, so that a job of that name can be launched
+        again.
+        """
         until = time.monotonic() + GONE_S
         names = {root_name(self.name), standby_name(self.name)}
         while names & {*actors_named(f"{self.name}/")} and time.monotonic() < until:
@@ -260,7 +260,7 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Whether the job's directory does not say that it is stopped."""
+        """Whether the job's directory does not mark it as stopped."""
         return self._job_dir.job.desired().state != "stopped"
 
     def _command(self, change: Change) -> None:
@@ -275,7 +275,7 @@ class Job:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Ends the job at once, and the cluster that `launch` has started for it."""
+        """Ends the job at once, and the cluster that `launch` started for it."""
         try:
             if self.is_running:
                 self.stop(drain=False)
@@ -292,14 +292,14 @@ class Job:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """As `with` does it, beside the loop: what else runs there goes on meanwhile."""
+        """Like `with`, without blocking the event loop."""
         await asyncio.to_thread(self.__exit__, kind, error, at)
 
     def __repr__(self) -> str:
         return f"Job({self.name!r}, dir={str(self.dir)!r})"
 
     def _repr_html_(self) -> str:
-        """As far as it is known without asking anybody: a notebook shows it at once."""
+        """What is known without asking the job: a notebook shows it at once."""
         return html_text(f"{self!r}\n.status() says how it is")
 
     # -- the root -----------------------------------------------------------------------------
@@ -310,11 +310,11 @@ class Job:
 
 
 def attach(name: str, *, address: str | None = "auto") -> Job:
-    """The handle of a job that runs, from any process.
+    """The handle of a running job, in any process.
 
-    `address`: its Ray cluster, where this process is not connected to one; "auto" is that cluster
-    with a node of this user on this machine in which it runs. Raises `Misuse` where no such job
-    runs there.
+    `address` is its Ray cluster, unless this process is connected to one; "auto" searches the
+    clusters that have a node of this user on this machine. Raises `Misuse` if no such job runs
+    there.
     """
     if address == AUTO and cluster.is_free():
         address = cluster_of(name)
@@ -323,7 +323,7 @@ def attach(name: str, *, address: str | None = "auto") -> Job:
         root = ray.get_actor(root_name(name), namespace=NAMESPACE)
     except ValueError:
         jobs = [each.removesuffix("/root") for each in actors_named("") if each.endswith("/root")]
-        running = f"running are {', '.join(jobs)}" if jobs else "none is running"
+        running = f"these run: {', '.join(jobs)}" if jobs else "no job runs"
         raise Misuse(
             f"no job {name!r} runs in the cluster at {cluster.address()}, "
             f"{running}; `gapless run --resume DIR` runs a job again whose cluster is gone"

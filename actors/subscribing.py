@@ -1,15 +1,15 @@
-"""A subscription: a job's output, as the program that iterates over it sees it.
+"""A subscription: an iterator over a job's output.
 
     for frame in job.subscribe():             changes, as they become durable
-        sink(frame, subscription.token)       keep the token with what was done, and go on there
+        sink(frame, subscription.token)       store the token with the result, and resume from it
 
-Behind it a machine asks the mergers (feed.py), and what they say waits here (handing.py): up to
-WAITING_BYTES_MAX, then nothing more is asked. A slow program lags in the journal: it costs a
-cursor, and stops nobody. The token moves with the frame that is handed out, in one step, by `for`
-and `async for` alike: a call that is cancelled, timed out or interrupted has taken nothing.
+A state machine asks the mergers (feed.py), and their answers wait here (handing.py), up to
+WAITING_BYTES_MAX; then it stops asking. A slow program falls behind in the journal, which costs a
+cursor and delays nobody. Token and frame advance together, in `for` and `async for` alike: a call
+that is cancelled, times out or is interrupted takes nothing.
 
-A subscription that is forgotten without being closed ends by itself, and so do all at the end of
-the program, while there is still an interpreter for their threads.
+A subscription that is dropped without being closed ends by itself, and so do all at the end of the
+program, while there is still an interpreter for their threads.
 """
 
 from __future__ import annotations
@@ -30,18 +30,22 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.tables import html_text, time_text
 
 JOIN_S = 2.0
-"""How long the end of the program waits for a subscription's thread: it turns in milliseconds."""
+"""How long the end of the program waits for a subscription's thread, whose turns take
+milliseconds.
+"""
 ANSWER_S = 1.0
-"""How long it waits for answers to questions that were asked: some times `mailboxes.ASK_MS`."""
+"""How long it waits for pending answers: a few times `mailboxes.ASK_MS`."""
 
 _feeds: weakref.WeakSet[Feed] = weakref.WeakSet()
 
 
 class Subscription:
-    """An iterator over a job's output; also `async for`. Close it, or use it as a context."""
+    """An iterator over a job's output, also for `async for`. Close it, or use it in a `with`."""
 
     def __init__(self, feed: Feed) -> None:
-        """For `Job.subscribe` and `Output.subscribe`, which know what is read, and of whom."""
+        """Called by `Job.subscribe` and `Output.subscribe`, which know what to read, and from
+        whom.
+        """
         self._feed = feed
         self._handing = feed.handing
         self._forgotten = weakref.finalize(self, feed.close)
@@ -50,21 +54,21 @@ class Subscription:
 
     @property
     def token(self) -> str:
-        """Goes on behind the last frame that was handed out: give it to `subscribe(start=...)`.
-        Empty before the first.
+        """Resumes after the last frame returned: pass it to `subscribe(start=...)`. Empty before
+        the first frame.
         """
         last = self._handing.last.emit
         return "" if last is None else encode(last.tokens)
 
     @property
     def is_reset(self) -> bool:
-        """Whether the last frame replaces all that the program holds with `ve >= since`."""
+        """Whether the last frame replaces everything the program holds with `ve >= since`."""
         last = self._handing.last.emit
         return last is not None and last.reset
 
     @property
     def since(self) -> int:
-        """Of a reset: from when on it replaces."""
+        """After a reset: the time from which on it replaces."""
         last = self._handing.last.emit
         return BEGIN if last is None else last.since
 
@@ -72,11 +76,11 @@ class Subscription:
     # frame that it is behind would lose that frame.
 
     def next(self, timeout_s: float | None = None) -> Frame | None:
-        """The next frame; None after so long without one. Raises `StopIteration` at the end."""
+        """The next frame, or None after `timeout_s`. Raises `StopIteration` at the end."""
         return None if (emit := self._handing.take(timeout_s)) is None else emit.frame
 
     def next_emit(self, timeout_s: float | None = None) -> Emit | None:
-        """The next frame with all that comes with it; as `next`."""
+        """Like `next`, with everything that belongs to the frame."""
         return self._handing.take(timeout_s)
 
     def __iter__(self) -> Iterator[Frame]:
@@ -94,7 +98,7 @@ class Subscription:
         return emit.frame
 
     def close(self) -> None:
-        """Subscribes no more: what waits is let go of, the token stays."""
+        """Ends the subscription: waiting frames are dropped, the token stays."""
         self._forgotten.detach()
         self._feed.close()
 
@@ -132,19 +136,20 @@ class Subscription:
         return html_text(repr(self))
 
     def validate(self) -> None:
-        """Raises `Bug` where an invariant is broken."""
+        """Raises `Bug` if an invariant is broken."""
         self._feed.validate()
 
 
 def subscriber_name() -> str:
-    """A name that no other subscriber has, and no slot."""
+    """A name that no other subscriber and no slot has."""
     return f"s-{uuid4().hex}"
 
 
 @atexit.register
 def _end_all() -> None:
-    """A thread that turns while the interpreter ends is aborted in the middle of Arrow or Ray. So
-    are Ray's own, which bring an answer: a merger gives one within a fraction of a second.
+    """A thread that still runs while the interpreter exits is aborted in the middle of Arrow or
+    Ray. So are Ray's own threads, which bring answers; a merger answers within a fraction of a
+    second.
     """
     feeds = list(_feeds)
     for feed in feeds:

@@ -1,4 +1,4 @@
-"""Queries, as they are written: a step at a time, each giving a new query.
+"""Queries, built step by step; each step returns a new query.
 
     flows = source("netflow", {"ts": "timestamp[ms]", "src": "int32", "len": "int32"},
                    time="ts", lateness="5s")
@@ -6,12 +6,11 @@
                     .window(range="10s", slide="1s")
                     .group_by("src").aggregate(packets=count(), bytes=sum("len")))
 
-A query is a description: nothing is read or computed. What can be known to be wrong is an error
-while it is written, at the step that is wrong. It never changes, so steps can be shared: both
+A query is a description: nothing is read or computed. Mistakes that can be detected early are
+raised by the step that makes them. Queries are immutable, so steps can be shared. Both sides of
+this join read one `where`, which is computed once:
 
     big = flows.where(col("len") > 1000);   big.join(big.latest_by("src"), on="src")
-
-sides of this join read one `where`, which is computed once.
 """
 
 from __future__ import annotations
@@ -45,13 +44,15 @@ if TYPE_CHECKING:
     from gapless.protocol.documents import Document
 
 Named = str | Expr
-"""A column: its name, or itself."""
+"""A column, or its name."""
 On = Named | Sequence[Named | tuple[Named, Named]] | Mapping[str, str] | None
-"""Columns that a join wants equal: one, several, pairs of left and right, or left to right."""
+"""Columns that a join compares: one, several, pairs of left and right, or a mapping from left to
+right.
+"""
 
 
 class Query:
-    """An immutable description of a continuous query. Compared with `same_as`, by content."""
+    """An immutable description of a continuous query. Compare two by content with `same_as`."""
 
     __slots__ = ("_known", "on_error_mode", "root", "sources")
 
@@ -61,7 +62,7 @@ class Query:
         on_error: OnError = "stop",
         known: Mapping[Node, Properties] | None = None,
     ) -> None:
-        """`known`: what was derived of some of its nodes already."""
+        """`known`: properties already derived for some of its nodes."""
         if on_error not in ("stop", "aside"):
             raise Misuse(f"on_error {on_error!r}: use 'stop' or 'aside'")
         self.root = root
@@ -69,21 +70,21 @@ class Query:
         self.on_error_mode: OnError = on_error
         self._known = _derived(root, known or {})
         self.sources = _sources(self._known)
-        """By name, in the order in which the query names them."""
+        """The sources by name, in the query's order."""
 
     @property
     def schema(self) -> StreamSchema:
-        """Of the answer."""
+        """The schema of the answer."""
         return self.root.schema
 
     @property
     def properties(self) -> Properties:
-        """What is known of the answer's stream."""
+        """The properties of the answer's stream."""
         return self._known[self.root]
 
     @property
     def derived(self) -> Mapping[Node, Properties]:
-        """The same of every step, inputs first."""
+        """The properties of every step's stream, inputs first."""
         return self._known
 
     # -- one input ----------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class Query:
         return self._then(nodes.Where(self.root, predicate))
 
     def select(self, *columns: str | Expr, **computed: Computed) -> Query:
-        """Exactly these columns: first those named, then those computed."""
+        """Exactly these columns: the named ones, then the computed ones."""
         for given in columns:
             if isinstance(given, Expr) and not isinstance(given, Column):
                 raise ExpressionError(f"select: give {given} a name, as in select('a', b={given})")
@@ -104,9 +105,9 @@ class Query:
         return self._then(nodes.Select(self.root, (*kept, *computed.items())))
 
     def map(self, **computed: Computed) -> Query:
-        """All columns, and these: in the place of one of the same name, or behind all."""
+        """All columns, and these: each replaces a column of the same name or is appended."""
         if not computed:
-            raise Misuse("map: names at least one column, as in map(x=gl.col('y') + 1)")
+            raise Misuse("map: name at least one column, as in map(x=gl.col('y') + 1)")
         columns: dict[str, Computed] = {name: col(name) for name in self.schema.names}
         return self._then(nodes.Select(self.root, tuple({**columns, **computed}.items())))
 
@@ -116,11 +117,11 @@ class Query:
         slide: Duration | None = None,
         on: str | Expr | None = None,
     ) -> Query:
-        """What each answer is about: the rows of the `range` before it, or "all" before it.
+        """Each answer covers the rows of the `range` before it, or "all" rows before it.
 
-        With `slide` aggregates are answered at its multiples, without it at every instant; a slide
-        longer than the range leaves rows out, and warns. `on` is
-        another column than the source's time; it has to progress.
+        With `slide`, aggregates are answered at its multiples, else at every instant. A slide
+        longer than the range skips rows, and warns. `on` names a progressing column to use instead
+        of the source's time.
         """
         unit = self.schema.time_unit
         covers = None if range == "all" else ticks(range, unit, "window range", least=1)
@@ -128,8 +129,8 @@ class Query:
         if every is not None and covers is not None and every > covers:
             warnings.warn(
                 f"window: the slide, {text(every, unit)}, is longer than the range, "
-                f"{text(covers, unit)}: rows between two windows are in none; for every row to "
-                f"count once say range={text(every, unit)!r}",
+                f"{text(covers, unit)}: rows between two windows are skipped; to count every "
+                f"row once use range={text(every, unit)!r}",
                 UserWarning,
                 stacklevel=2,
             )
@@ -140,7 +141,7 @@ class Query:
         return self._then(nodes.Window(self.root, covers, every, on))
 
     def lifetime(self, end: str | Expr | None = None, duration: Duration | None = None) -> Query:
-        """Each row lives until its own `end` (null: for ever), or for a `duration`."""
+        """Each row lives until its own `end` (null: forever), or for a `duration`."""
         if duration is not None:
             duration = ticks(duration, self.schema.time_unit, "lifetime duration", least=1)
         if isinstance(end, str):
@@ -153,10 +154,10 @@ class Query:
         return self._then(nodes.LatestBy(self.root, column_names("latest_by", key)))
 
     def group_by(self, *columns: str | Expr) -> GroupedQuery:
-        """Groups of rows with equal values in these columns, to be aggregated."""
+        """Groups rows by these columns, for `aggregate`."""
         if not columns:
             raise Misuse(
-                "group_by: name the columns; one group of all rows is query.aggregate(...)"
+                "group_by: name the columns; for one group of all rows use query.aggregate(...)"
             )
         names = column_names("group_by", columns)
         check_columns("group_by", names, self.schema.names)
@@ -165,11 +166,11 @@ class Query:
     def aggregate(
         self, *, early: Duration | bool | None = None, **aggregates: AggregateFunction
     ) -> Query:
-        """Aggregates of all rows of a window, or alive, together; `early` as in `group_by`'s."""
+        """Aggregates all rows of a window, or all rows alive; `early` as for groups."""
         return self._aggregated((), early, aggregates)
 
     def distinct(self, *columns: str | Expr) -> Query:
-        """Each row once at every instant; of these columns alone, if some are named."""
+        """Each row once at every instant; only these columns, if any are named."""
         query = self.select(*columns) if columns else self
         return query._then(nodes.Distinct(query.root))
 
@@ -180,7 +181,7 @@ class Query:
         largest: bool = True,
         within: str | Expr | Sequence[str | Expr] = (),
     ) -> Query:
-        """At every instant the k rows with the largest, or smallest, `by`; in each group."""
+        """At every instant the k rows with the largest or smallest `by`, in each group."""
         if isinstance(by, str):
             check_column("top_k by", by, self.schema.names)
             by = col(by)
@@ -189,8 +190,8 @@ class Query:
         return self._then(nodes.TopK(self.root, k, by, bool(largest), named))
 
     def normalise(self) -> Query:
-        """One table for all that say the same at every instant: as few, as long lifetimes as can
-        be. Plans that cut lifetimes differently race behind this.
+        """The normal form of the table: as few and as long lifetimes as possible. Put it behind
+        plans that divide lifetimes differently, so that they can race.
         """
         return self._then(nodes.Normalise(self.root))
 
@@ -199,57 +200,57 @@ class Query:
     def join(
         self, other: Query, on: On = None, where: Expr | None = None, how: nodes.How = "inner"
     ) -> Query:
-        """Pairs of rows of both that are alive together, equal in `on`, and for which `where`, over
-        the output's columns, holds. Outer joins add unmatched rows, with nulls.
+        """Pairs of rows that are alive together, equal in `on`, and for which `where` holds over
+        the output's columns. Outer joins add unmatched rows, with nulls.
         """
         pairs = _pairs(on)
         return self._with(nodes.Join(self.root, _root("join", other), pairs, where, how), other)
 
     def union(self, *others: Query) -> Query:
-        """The rows of all."""
+        """The rows of all these queries."""
         if not others:
-            raise Misuse("union: names no other query")
+            raise Misuse("union: give at least one other query")
         roots = (_root("union", query) for query in others)
         return self._with(nodes.Union((self.root, *roots)), *others)
 
     def difference(self, other: Query) -> Query:
-        """Each row as often as it is alive here more than there."""
+        """Each row as often as it is alive more here than in `other`."""
         return self._with(nodes.Difference(self.root, _root("difference", other)), other)
 
     # -- the whole ----------------------------------------------------------------------------
 
     def on_error(self, mode: OnError) -> Query:
-        """What happens with a row that cannot be processed: "stop" raises it, "aside" keeps it and
-        goes on. Of several queries that are put together, the first one's counts.
+        """What happens to a row that cannot be processed: "stop" raises a `RowError`, "aside"
+        keeps the row and goes on. If queries are combined, the first one's choice applies.
         """
         return Query(self.root, mode, self._known)
 
     def explain(self, implementation: Implementation = None) -> str:
-        """The plan in words: steps, properties, reach, how it merges, what may diverge.
+        """The plan in words: steps, properties, reach, merge case, what may diverge.
 
-        `implementation` is what a plan chose for its windowed aggregates.
+        `implementation` is the plan's choice for windowed aggregates.
         """
         from gapless.engine.explain import explain
 
         return explain(self, implementation)
 
     def same_as(self, other: Query) -> bool:
-        """Whether both describe the same, step by step."""
+        """Whether both describe the same steps."""
         from gapless.engine.comparison import same_query
 
         return same_query(self, other)
 
     def to_document(self) -> Document:
-        """The query as plain data; functions of users are named, "module:qualname"."""
+        """The query as plain data; user functions are named "module:qualname"."""
         from gapless.engine.documents import query_to_document
 
         return query_to_document(self)
 
     @staticmethod
     def from_document(document: Document, functions: Mapping[str, Any] | None = None) -> Query:
-        """The inverse, for documents from anybody: raises `DecodeError`.
+        """The inverse of `to_document`, for untrusted documents. Raises `DecodeError`.
 
-        `functions` has those of users, by the names that the document calls them by.
+        `functions` maps the names in the document to user functions.
         """
         from gapless.engine.read_documents import query_from_document
 
@@ -296,7 +297,7 @@ class Query:
 
 
 class GroupedQuery:
-    """Rows in groups: half a step, completed by `aggregate`."""
+    """Grouped rows: half a step, completed by `aggregate`."""
 
     __slots__ = ("_columns", "_query")
 
@@ -309,13 +310,13 @@ class GroupedQuery:
     ) -> Query:
         """For each group its columns, then these aggregates.
 
-        `early`: windows that end within so much of what is known are answered provisionally, and
-        revised; True: all that have rows. Only windows with a slide have early answers.
+        `early`: windows that end within this time of the stable are answered provisionally, and
+        revised; True: all windows that have rows. Only windows with a slide have early answers.
         """
         return self._query._aggregated(self._columns, early, aggregates)
 
     def __repr__(self) -> str:
-        return f"{self._query!r} grouped by {', '.join(self._columns)}: say aggregate(...)"
+        return f"{self._query!r} grouped by {', '.join(self._columns)}: call aggregate(...)"
 
 
 # -- beginning ------------------------------------------------------------------------------------
@@ -329,10 +330,10 @@ def source(
     lateness: Duration | Lateness | None = None,
     time_unit: str | None = None,
 ) -> Query:
-    """Rows from outside, under a name: of an input in the embedded engine, or of a journal.
+    """A named source of rows: an input of the embedded engine, or a journal.
 
-    `time` is the column that says when: a timestamp, or an int64 in `time_unit` (ms by default).
-    `lateness` is how late rows may come; None: the input says so by itself.
+    `time` is the column with each row's time: a timestamp, or an int64 in `time_unit` (ms by
+    default). `lateness` is how late rows may be; None: the input itself gives watermarks.
     """
     payload = StreamSchema(schema).payload
     check_column(f"source {name}: time", time, payload.names)
@@ -344,9 +345,9 @@ def source(
 
 
 def race(first: Query, *others: Query) -> Query:
-    """The answer of queries that all have the same, from whichever is first at each moment."""
+    """The answer of equivalent queries, from whichever is first at each moment."""
     if not others:
-        raise Misuse("race: takes two queries at least")
+        raise Misuse("race: give at least two queries")
     roots = [_root("race", query) for query in (first, *others)]
     return first._with(nodes.Race(tuple(roots)), *others)
 
@@ -361,7 +362,7 @@ def _root(what: str, query: Query) -> Node:
 
 
 def _derived(root: Node, known: Mapping[Node, Properties]) -> dict[Node, Properties]:
-    """Checks what is new, and derives its properties."""
+    """Checks new nodes, and derives their properties."""
     found: dict[Node, Properties] = {}
     for node in nodes.walk(root):
         given = known.get(node)
@@ -391,8 +392,8 @@ def _pairs(on: On) -> tuple[tuple[str, str], ...]:
         return ((column_name(what, on),) * 2,)
     if isinstance(on, Expr):
         raise ExpressionError(
-            f"join on {on}: columns that are to be equal are named, as in on='src' or "
-            "on=[('src', 'dst')]; any other condition is where=, over the columns of both"
+            f"join on {on}: name the columns to compare, as in on='src' or "
+            "on=[('src', 'dst')]; put other conditions in where=, over the columns of both"
         )
     if isinstance(on, Mapping):
         return tuple((column_name(what, a), column_name(what, b)) for a, b in on.items())

@@ -1,33 +1,33 @@
 """Errors, grouped by the party at fault.
 
-Code that catches an error wants to know one thing first: whose mistake is it? So there is one base
-class and four kinds below it:
+The first question about an error is whose mistake it is. So there is one base class, with one class
+below it for each answer:
 
     GaplessError
       Misuse           the caller: fix the call and try again
-        SchemaError        a schema, or a column, that the product cannot hold
-        FrameError         rows that break a frame's own rules (vs < ve, no nulls, ...)
+        SchemaError        a schema or column that is not supported
+        FrameError         rows that break a frame's rules (vs < ve, no nulls, ...)
         ParseError         text notation that does not parse
         ExpressionError    an expression that is malformed or does not fit its input
-        TokenError         a subscriber's token that is bad: start anew, or hand back a whole one
-        NotEquivalent      a plan that cannot take the place of another: says what differs
+        TokenError         an invalid subscriber's token: start anew, or pass it back unchanged
+        NotEquivalent      a plan that cannot replace another: says what differs
       BadData          a peer, a file, a stream: drop it, detach it, repair it
-        DecodeError        bytes that are not what they claim to be: names the field and the bound
-          Truncated          bytes that are right as far as they go, and too few: a torn tail
-        StreamViolation    an element that breaks a promise the stream made: names element and rule
+        DecodeError        invalid bytes: names the field and the bound
+          Truncated          valid bytes that end too early: a torn tail
+        StreamViolation    an element that breaks a promise of its stream: names element and rule
         RowError           a row that a query cannot process: shows the row and the reason
-        ChangeError        a row of a changelog that makes no sense after those before it
-        JournalError       a journal that does not read back
-          Trimmed            a part of it that retention has taken away: read from where it begins
-        CheckpointError    a checkpoint that does not read back: start from another, or replay
-        JobError           a job's directory that does not read back, or is of another version
-      Fenced           nobody: another writer has taken the journal, or the job, over
-      DiskFull         nobody: a journal needs more room than its disk has
-      MemoryLimit      nobody: a query needs more memory than it was given
+        ChangeError        a row of a changelog that contradicts earlier ones
+        JournalError       a journal that cannot be read back
+          Trimmed            rows that retention has removed: read from the earliest that are left
+        CheckpointError    a checkpoint that cannot be read back: use another, or replay
+        JobError           a job's directory that cannot be read back, or has another version
+      Fenced           nobody: another writer has taken over the journal or the job
+      DiskFull         nobody: a journal needs more space than its disk has
+      MemoryLimit      nobody: a query needs more memory than its limit
       Bug              us: a broken invariant; report it
 
-A message says what is wrong, names the value and the bound, and says what to do next where that
-is not obvious from the first two.
+A message says what is wrong, names the value and the bound, and says what to do next unless that is
+obvious.
 """
 
 from __future__ import annotations
@@ -38,45 +38,45 @@ class GaplessError(Exception):
 
 
 class Misuse(GaplessError):
-    """The caller asked for something that has no meaning. Nothing was changed."""
+    """The caller asked for something invalid. Nothing was changed."""
 
 
 class BadData(GaplessError):
-    """Data from outside is not what it should be. Nothing of it was applied."""
+    """Data from outside is invalid. None of it was applied."""
 
 
 class Bug(GaplessError):
-    """An invariant of ours is broken. Please report it with the message."""
+    """An internal invariant is broken. Please report it with the message."""
 
 
 class SchemaError(Misuse):
-    """A schema, or a column of it, that streams cannot carry."""
+    """A schema, or one of its columns, that streams cannot carry."""
 
 
 class FrameError(Misuse):
-    """Rows that cannot be a frame."""
+    """Rows that cannot form a frame."""
 
 
 class ParseError(Misuse):
-    """Text notation that does not parse: says where and what was expected."""
+    """Text notation that does not parse: names the place and what was expected."""
 
 
 class ExpressionError(Misuse):
-    """An expression that is malformed, or does not fit the rows that it was given."""
+    """An expression that is malformed or does not fit its rows."""
 
 
 class TokenError(Misuse):
-    """What was handed back as a subscriber's token is none, or is of another output."""
+    """An invalid subscriber's token, or one of another output."""
 
 
 class NotEquivalent(Misuse):
-    """A plan that cannot take the place of another one: the message says what differs."""
+    """A plan that cannot replace another one: the message says what differs."""
 
 
 class DecodeError(BadData):
     """Bytes that are not a valid envelope, frame or document.
 
-    `field` is the part that was wrong, `bound` the limit or the value that was expected of it.
+    `field` is the part that is wrong, `bound` the expected value or limit.
     """
 
     def __init__(self, field: str, problem: str, bound: object = None) -> None:
@@ -87,7 +87,7 @@ class DecodeError(BadData):
 
 
 class Truncated(DecodeError):
-    """Bytes that end too early: a torn tail where a file ends, corruption anywhere else."""
+    """Bytes that end too early: a torn tail at the end of a file, corruption anywhere else."""
 
 
 class StreamViolation(BadData):
@@ -103,9 +103,9 @@ class StreamViolation(BadData):
 
 
 class RowError(BadData):
-    """A row that a query cannot process, where the query says to stop.
+    """A row that a query with `on_error("stop")` cannot process.
 
-    `where` is the step, `row` the row as text, `reason` what was wrong with it.
+    `where` is the step, `row` the row as text, `reason` what is wrong with it.
     """
 
     def __init__(self, where: str, row: str, reason: str, advice: str) -> None:
@@ -116,9 +116,9 @@ class RowError(BadData):
 
 
 class ChangeError(BadData):
-    """A row of a changelog that does not fit what was said before. Its batch was not applied.
+    """A row of a changelog that contradicts earlier ones. Its batch was not applied.
 
-    `row` is its place in the batch, from 0; `reason` what is wrong with it, `advice` what to do.
+    `row` is its index in the batch, from 0; `reason` says what is wrong, `advice` what to do.
     """
 
     def __init__(self, row: int, reason: str, advice: str) -> None:
@@ -129,33 +129,35 @@ class ChangeError(BadData):
 
 
 class JournalError(BadData):
-    """A journal file that does not read back as it was written."""
+    """A journal file that cannot be read back as written."""
 
 
 class Trimmed(JournalError):
-    """Rows that were asked for are gone: retention has trimmed them, as it was told to."""
+    """The requested rows are gone: retention has trimmed them."""
 
 
 class CheckpointError(BadData):
-    """A checkpoint that is not there whole, or is not what it claims to be.
+    """A checkpoint that is incomplete or invalid.
 
-    Nothing is lost: a replica that starts from it tries its next origin.
+    Nothing is lost: a replica that wanted to start from it tries another origin.
     """
 
 
 class JobError(BadData):
-    """A job's directory that does not read back as it was written, or whose format is another."""
+    """A job's directory that cannot be read back as written, or has another format."""
 
 
 class Fenced(GaplessError):
-    """A later writer has taken the journal, or the job, over; nothing more of this one will show
-    in it.
+    """A later writer has taken over the journal or the job; nothing more from this one will
+    appear in it.
     """
 
 
 class DiskFull(GaplessError):
-    """The disk has too little room left. What was to be written is not there, all else is."""
+    """The disk has too little space left. The last write was not made; everything before it is
+    intact.
+    """
 
 
 class MemoryLimit(GaplessError):
-    """A query's state has outgrown its `memory_limit`: it stopped before the machine suffers."""
+    """A query's state has outgrown its `memory_limit`, and the query was stopped."""

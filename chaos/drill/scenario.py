@@ -295,7 +295,7 @@ def parsed(name: str, text: str) -> Scenario:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        raise Misuse(f"scenario {name} is no TOML: {e}") from None
+        raise Misuse(f"scenario {name} is not TOML: {e}") from None
     except RecursionError:
         raise Misuse(f"scenario {name} is no TOML that we read: nested too deep") from None
     if "name" in document:

@@ -208,7 +208,7 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as e:
-        raise Misuse(f"{path} is no TOML: {e}") from None
+        raise Misuse(f"{path} is not TOML: {e}") from None
 
 
 def _tables(listed: object, name: str) -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
-"""The `gapless` command: puts the commands together and turns errors into exits.
+"""The `gapless` command: assembles the commands and turns errors into exit codes.
 
-An error that Gapless raises on purpose says what to do next, so it is printed as one sentence. Any
-other is our mistake, or the machine's, and keeps its traceback. Both exit with 2, for the command
-could not run; Python's own exit code for an uncaught error, 1, would say that it ran and found a
-problem.
+An error that Gapless raises on purpose says what to do next, and is printed as one sentence. Any
+other is a bug or the machine's fault, and keeps its traceback. Both exit with 2, because the
+command could not run; Python's own code for an uncaught error, 1, would mean that it ran and found
+a problem.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def gapless(
         ),
     ] = False,
 ) -> None:
-    """Keep a continuous query answering while machines die.
+    """Keep continuous queries running when processes and machines fail.
 
-    Each command exits with 0 (done), 1 (found a problem) or 2 (could not run); each takes --json.
+    Every command exits with 0 (done), 1 (found a problem) or 2 (could not run), and takes --json.
     """
 
 
@@ -114,7 +114,7 @@ class _Output(io.TextIOWrapper):
 
 @contextmanager
 def _read_or_not() -> Iterator[None]:
-    """While inside, nobody has to read standard output."""
+    """Inside, a closed standard output is not an error."""
     out = sys.stdout
     if not isinstance(out, io.TextIOWrapper):  # closed, or a test's
         yield

@@ -253,7 +253,7 @@ def test_same_as_tells_functions_of_one_name_apart() -> None:
 def test_a_query_prints_on_one_line() -> None:
     q = FLOWS.window("10s", "1s").aggregate(n=count())
     assert repr(q) == "Query(aggregate: n=count() -> (n), reads netflow)"
-    assert repr(FLOWS.group_by("src")).endswith("grouped by src: say aggregate(...)")
+    assert repr(FLOWS.group_by("src")).endswith("grouped by src: call aggregate(...)")
 
 
 def test_a_query_is_pickled_with_and_without_functions() -> None:

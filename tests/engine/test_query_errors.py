@@ -288,7 +288,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         Misuse,
         r"join: rows of the right side live for ever, because of window\(range='all'\).*aggregate",
     ),
-    "a union of nothing": (Q.union, Misuse, "union: names no other query"),
+    "a union of nothing": (Q.union, Misuse, "union: give at least one other query"),
     "a union of other columns": (
         lambda: Q.union(Q.select("ts")),
         SchemaError,
@@ -315,7 +315,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         "difference: times are in ms, of number 2 in s",
     ),
     "a difference with None": (lambda: ANY.difference(None), Misuse, "None is no query"),
-    "a race of one": (lambda: race(Q), Misuse, "race: takes two queries at least"),
+    "a race of one": (lambda: race(Q), Misuse, "race: give at least two queries"),
     "a race of different answers": (lambda: race(Q, HOP.aggregate(n=count())), SchemaError, "race"),
     # -- the whole
     "another way with errors": (

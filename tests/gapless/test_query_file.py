@@ -63,7 +63,7 @@ def test_a_file_imports_what_lies_beside_it(written: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = 1\nquery = (\n", "a_query_file.py, line 2: this is no python: '(' was never closed"),
+        ("x = 1\nquery = (\n", "a_query_file.py, line 2: invalid Python: '(' was never closed"),
         ("x = 1\n\ny = {}['no']\n", "a_query_file.py, line 3: KeyError: 'no'"),
         ("def f():\n    return 1 / 0\nf()\n", "a_query_file.py, line 2: ZeroDivisionError"),
         ("import sys\nsys.exit(7)\n", "a_query_file.py, line 2: SystemExit: 7"),

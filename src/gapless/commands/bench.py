@@ -1,4 +1,4 @@
-"""`gapless bench`: measure, and hold the figures against their bars."""
+"""`gapless bench`: measures, and compares the figures with the required ones (bars)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help="Which bench; without one, lists all.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Run all benches, for one report.")] = False,
+    name: Annotated[str | None, typer.Argument(help="The bench. Default: list all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Run all benches into one report.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="List the benches.")] = False,
     plot: Annotated[
         Path | None,
@@ -26,18 +26,21 @@ def bench(
         bool,
         typer.Option(
             "--quick",
-            help="Smaller sizes, fewer repeats: shows that a bench works. The bars were set for "
-            "the full sizes, so none is judged.",
+            help=(
+                "Smaller sizes and fewer repeats, to see that a bench works. Bars hold for "
+                "full sizes, so none is judged."
+            ),
         ),
     ] = False,
     with_peers: Annotated[
         bool,
         typer.Option(
             "--with-peers",
-            help="Run other engines beside ours where a bench compares with them (engine, "
-            "runtime): "
-            "installs DuckDB, Polars, numpy and Flink, 2 GB, below $GAPLESS_PEERS_DIR or "
-            "~/.cache/gapless-peers; needs Java 17.",
+            help=(
+                "Also run the other engines that a bench compares with (engine, runtime). "
+                "Installs DuckDB, Polars, numpy and Flink, 2 GB, in $GAPLESS_PEERS_DIR or "
+                "~/.cache/gapless-peers; needs Java 17."
+            ),
         ),
     ] = False,
     only: Annotated[
@@ -45,7 +48,7 @@ def bench(
         typer.Option(
             "--only",
             metavar="SECTION",
-            help="Of a bench with sections (engine, runtime): run this one.",
+            help="Run only this section (engine, runtime).",
         ),
     ] = None,
     kills: Annotated[
@@ -53,7 +56,7 @@ def bench(
         typer.Option(
             "--kills",
             metavar="N",
-            help="How often each kind of process is killed (runtime). The bars were set for 20.",
+            help=("How often to kill each kind of process (runtime). The bars hold for 20."),
         ),
     ] = 20,
     rows: Annotated[
@@ -61,19 +64,21 @@ def bench(
         typer.Option(
             "--rows",
             metavar="N",
-            help="How many rows live in runtime's section large. The bars were set for 10,000,000.",
+            help=(
+                "How many rows are alive in runtime's section large. The bars hold for 10,000,000."
+            ),
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure, and hold the figures against their bars.
+    """Measure, and compare the figures with the required ones (bars).
 
-    Exits with 1 when a bar is missed, with 2 when a bench could not run.
+    Exits with 1 if a bar is missed, with 2 if a bench could not run.
     """
     from gapless.bench.harness import BENCHES, Context, load
 
     if sum((name is not None, every, list_only)) > 1:
-        raise typer.BadParameter("give one of: a NAME, --all, --list")
+        raise typer.BadParameter("give a NAME, --all or --list")
     if plot is not None:
         try:
             plot.mkdir(parents=True, exist_ok=True)
@@ -111,7 +116,7 @@ def _say_figures(plot: Path | None) -> None:
 
 
 def _run_all(context: Context, *, as_json: bool) -> ExitCode:
-    """One report of all benches. One that cannot run is named in it and does not stop the rest."""
+    """One report of all benches. A bench that cannot run is named and does not stop the rest."""
     from gapless.bench.harness import BENCHES, load
 
     reports: list[Report] = []

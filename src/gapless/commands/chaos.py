@@ -1,4 +1,4 @@
-"""`gapless chaos`: break things on purpose, and check that the answer stays right."""
+"""`gapless chaos`: injects faults, and checks that the answer stays right."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ chaos = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @chaos.callback()
 def group() -> None:
-    """Break things on purpose, and check that the answer stays right."""
+    """Inject faults, and check that the answer stays right."""
 
 
 chaos.command("list")(chaos_drills.listed)
@@ -50,48 +50,50 @@ def sim(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Run this seed; with --seeds, so many from this one on."),
+        typer.Option(min=0, help="Run this seed; with --seeds, start at it."),
     ] = None,
     workload: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Run this query and data only; list: say which. By default they take turns.",
+            help=("Run only this query and its data; list: print the names. Default: all in turn."),
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, max=64, help="Processes that run seeds at the same time.")
+        int, typer.Option(min=1, max=64, help="Number of processes that run seeds in parallel.")
     ] = JOBS,
     trace: Annotated[
         bool,
         typer.Option(
             "--trace",
-            help="With --seed: print what happened, also if all is well: each message and read "
-            "that a machine got, what was lost, what broke, who died and came.",
+            help=(
+                "With --seed: print every message and read, every loss, fault, death and "
+                "start, even if all is well."
+            ),
         ),
     ] = False,
     broken: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Run a build with a fault planted in it, to see it caught; list: say which.",
+            help="Run a build with a planted bug, to see it caught; list: print the names.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the machines of a whole job under seeded schedules of faults.
+    """Run the state machines of a job under seeded schedules of faults.
 
-    Messages are late, lost and doubled, links and disks fail, replicas, mergers, supervisors and
-    subscribers die, freeze and come back as zombies; people change the job meanwhile. Nothing but
-    the seed decides what happens, so a failure replays exactly: it is told with the shortest prefix
-    of its faults that still fails, and the chain of its causes. Exits with 1 when a seed fails.
+    Messages are delayed, lost and duplicated; links and disks fail; replicas, mergers, supervisors
+    and subscribers die, freeze and return as zombies; the job is changed meanwhile. Only the seed
+    decides what happens, so failures replay exactly. Each is printed with the shortest prefix of
+    its faults that still fails, and the chain of causes. Exits with 1 if a seed fails.
     """
     if LIST in (broken, workload):
         names = list(_broken_builds() if broken == LIST else _workloads())
         print_json(names) if as_json else typer.echo("\n".join(names))
         raise typer.Exit(ExitCode.DONE)
     if trace and (seed is None or seeds not in (None, 1)):
-        raise typer.BadParameter("--trace needs --seed alone: the trace is that of one seed")
+        raise typer.BadParameter("--trace needs --seed without --seeds: it traces one seed")
     build = _named("--broken", broken, _broken_builds())
     chosen = _named("--workload", workload, _workloads())
     first = seed or 0

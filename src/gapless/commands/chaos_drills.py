@@ -1,4 +1,4 @@
-"""`gapless chaos list|run|soak`: real faults on a real cluster, judged and on record."""
+"""`gapless chaos list|run|soak`: injects faults into a real cluster, judges, and writes reports."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help=f"Where the reports go; {RUNS}/<time> if not said."),
 ]
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="What is drawn is drawn from it, instead of theirs.")
-]
+Seed = Annotated[int | None, typer.Option(min=0, help="Random seed. Default: the scenario's.")]
 Broken = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Run a build with a fault planted in it, to see it caught; `gapless chaos sim "
-        "--broken list` says which.",
+        help=(
+            "Run a build with a planted bug, to see it caught; `gapless chaos sim "
+            "--broken list` prints the names."
+        ),
     ),
 ]
 
@@ -45,11 +45,11 @@ Broken = Annotated[
 def listed(
     faults: Annotated[
         bool,
-        typer.Option("--faults", help="The faults instead, with targets, lengths and settings."),
+        typer.Option("--faults", help="List faults instead, with targets, durations and settings."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which scenarios and faults there are, and which not here."""
+    """List scenarios or faults, and which cannot run here."""
     document = _fault_list() if faults else _scenario_list()
     if as_json:
         print_json(document)
@@ -117,27 +117,28 @@ def _fault_list() -> list[dict[str, Any]]:
 def run(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SCENARIO]...", help="Names of `gapless chaos list`, or files."),
+        typer.Argument(metavar="[SCENARIO]...", help="Names from `gapless chaos list`, or files."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All that ship and that this machine can have.")
+        bool,
+        typer.Option("--all", help="Run every built-in scenario that can run on this machine."),
     ] = False,
     out: Out = None,
     seed: Seed = None,
     broken: Broken = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play scenarios of real faults on a real cluster, and judge.
+    """Run scenarios of real faults on a real cluster, and judge.
 
-    Each plays in a cluster of its own on this machine, and leaves a report: history.arrow,
-    verdicts.json, report.html. Exits with 0 when all is well, 1 when something did not hold, 2 when
-    a scenario cannot be: before anything starts. Leaves nothing running, also when interrupted.
+    Each scenario runs in a cluster of its own on this machine and writes a report: history.arrow,
+    verdicts.json, report.html. Exits with 0 if all is well, 1 if a promise was broken, 2 (before
+    anything starts) if a scenario cannot run. Leaves nothing running, even if interrupted.
     """
     from gapless.chaos.drill.scenario import library
     from gapless.protocol.errors import Misuse
 
     if bool(names) == everything:
-        raise Misuse("name scenarios, or say --all; `gapless chaos list` has their names")
+        raise Misuse("name scenarios (see `gapless chaos list`), or use --all")
     left_out: dict[str, str] = {}
     if everything:
         left_out = {each["name"]: each["why_not"] for each in _scenario_list() if not each["here"]}
@@ -147,19 +148,19 @@ def run(
 
 def soak(
     minutes: Annotated[
-        float, typer.Option(min=MINUTES_MIN, max=MINUTES_MAX, help="For how long faults strike.")
+        float, typer.Option(min=MINUTES_MIN, max=MINUTES_MAX, help="How long to inject faults.")
     ] = 30.0,
     scenario: Annotated[
-        str, typer.Option(metavar="NAME", help="A scenario with faults at random.")
+        str, typer.Option(metavar="NAME", help="A scenario with random faults.")
     ] = SOAK,
     out: Out = None,
     seed: Seed = None,
     broken: Broken = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let faults strike at random, one after the other, for a long while.
+    """Inject random faults, one after another, for a long time.
 
-    Beside what always must hold, memory and descriptors of all processes must stay flat.
+    Besides the usual promises, memory and file descriptors of all processes must not grow.
     """
     _play([scenario], out, seed, broken, minutes, {}, as_json)
 
@@ -216,7 +217,7 @@ def _play(
                     for line in _told(name, outcome):
                         print_line(line)
     except KeyboardInterrupt:
-        raise Misuse("interrupted: everything that it had started was ended") from None
+        raise Misuse("interrupted: everything it started has been ended") from None
     finally:
         if total.outcomes:
             write_index(total.out, total.outcomes)
@@ -255,7 +256,7 @@ def _folder(out: Path | None) -> Path:
 
     folder = (RUNS / datetime.now(UTC).strftime("%Y%m%d-%H%M%S") if out is None else out).resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Misuse(f"--out {folder}: there is something already; name a folder to be made")
+        raise Misuse(f"--out {folder}: it is not empty; name a folder to be made")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""`gapless cutover`: a job changes to another plan, or to another query from a time on."""
+"""`gapless cutover`: switches a job to other plans, or to another query from a given time on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from gapless.commands.query_file import QueryFile
 
 LOOK_S = 0.2
-"""Between two looks how far it is."""
+"""Polling interval."""
 WAIT_S = 300.0
-"""How long it is waited for: the new lives read back as far as the query reaches. It goes on."""
+"""How long the command waits: new replicas read back as far as the query reaches. The cutover goes
+on after that.
+"""
 
 
 def cutover(
@@ -33,20 +35,22 @@ def cutover(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="From when on the new answer counts, as 2024-05-01T12:30 or a count of the "
-            "output's unit; without it both have to give the same answer.",
+            help=(
+                "From when on the new answer applies: 2024-05-01T12:30, or a count of the "
+                "output's unit. Without it both queries must give the same answer."
+            ),
         ),
     ] = None,
     assume_equivalent: AssumeEquivalent = False,
     address: Address = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Have a job change to another plan or query.
+    """Switch a running job to another plan or query.
 
-    Without --at both have to be written alike, for else nobody can know whether they give the same:
-    it is refused, and --assume-equivalent is your word that they do. The output goes on meanwhile.
-    Waits until the new plans run. Exits with 1 where they do not: the job goes on as it was then,
-    and `gapless status` has the alarm.
+    Without --at the new query must be written like the old one, because equivalence of different
+    queries cannot be checked; --assume-equivalent is your promise that they give the same answer.
+    The output continues meanwhile. Waits until the new plans run. Exits with 1 if they do not: then
+    the job continues as before, and `gapless status` has the alarm.
     """
     from gapless.actors.handle import attach
     from gapless.actors.setup import JobDir
@@ -62,7 +66,7 @@ def cutover(
         )
     if not as_json:
         for note in notes:
-            typer.echo(f"taken on your word: {note}")
+            typer.echo(f"assumed on your word: {note}")
     with spinner(f"{name}: the new plans join"):
         view = _wait(job)
     desired = view.desired.plans
@@ -77,7 +81,7 @@ def cutover(
 
 
 def _wait(job: Job) -> JobView:
-    """The job once the cutover is over, one way or the other, or after a while."""
+    """The job once the cutover has succeeded or failed, or after the time limit."""
     until = time.monotonic() + WAIT_S
     while True:
         view = job.status()
@@ -87,7 +91,7 @@ def _wait(job: Job) -> JobView:
 
 
 def _has_new(view: JobView) -> bool:
-    """Whether every replica runs a plan that is desired."""
+    """Whether every replica runs a desired plan."""
     plans = [slot.plan for slot in view.state.slots if slot.slot.startswith("r")]
     return all(plan in view.desired.plans for plan in plans)
 

@@ -1,4 +1,4 @@
-"""`gapless demo`: a replica, a merger and a whole node die, and the output goes on, whole."""
+"""`gapless demo`: kills a replica, a merger and a node, and checks that the output is complete."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ RATE_MIN, RATE_MAX = 1_000, 500_000
 
 def demo(
     rate: Annotated[
-        str, typer.Option(metavar="N", help="Events a second, live: 1k to 500k.")
+        str, typer.Option(metavar="N", help="Live events per second: 1k to 500k.")
     ] = "50k",
-    seed: Annotated[int, typer.Option(help="What the events are drawn from.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the events.")] = 0,
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep events, journal and job here, for a look at them."),
+        typer.Option(metavar="DIR", help="Keep events, journal and job in this directory."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show machines dying, and the output whole.
+    """Kill a replica, a merger and a node, and check the output.
 
-    Draws network flows and prepares them with Spark, starts a Ray cluster of three nodes on this
-    machine, runs a query with three replicas (two different plans) and two mergers on a live
-    stream, kills a replica, a merger and a whole node, lets them rejoin, and holds the output
-    against a batch run over all events.
+    Generates network flows and prepares them with Spark, starts a three-node Ray cluster on this
+    machine, and runs a query with three replicas (two different plans) and two mergers on a live
+    stream. Kills a replica, a merger and a whole node, waits until they have rejoined, and compares
+    the output with a batch run over all events.
 
-    Takes less than two minutes on two cores. Exits with 0 when nothing is lost, doubled or
-    contradicted and all came back, 1 when anything is off, 2 when it could not run. Leaves nothing
-    running, also when it is interrupted.
+    Takes less than two minutes on two cores. Exits with 0 if nothing is lost, duplicated or
+    contradicted and everything came back, 1 if anything is wrong, 2 if it could not run. Leaves
+    nothing running, even if interrupted.
     """
     from gapless.commands.demo_run import Options, run
     from gapless.commands.demo_screen import Screen
@@ -48,7 +48,7 @@ def demo(
         with Screen() as screen, ending_in_peace():
             outcome = run(Options(a_second, seed, keep), screen)
     except KeyboardInterrupt:
-        raise Misuse("interrupted: everything that it had started was ended") from None
+        raise Misuse("interrupted: everything it started has been ended") from None
     if as_json:
         print_json(outcome.document())
     else:

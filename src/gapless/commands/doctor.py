@@ -1,4 +1,4 @@
-"""`gapless doctor`: one line a check, each ok or with what to do."""
+"""`gapless doctor`: one line a check, each ok or with advice."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _COLOURS = {"ok": "green", "problem": "red", "unknown": "yellow", "skipped": "di
 def doctor(
     directory: Annotated[
         str,
-        typer.Option("--dir", metavar="DIR", help="Look at the mount of this directory."),
+        typer.Option("--dir", metavar="DIR", help="Check the mount of this directory."),
     ] = ".",
     as_json: AsJson = False,
 ) -> None:
-    """Say if this machine can run jobs, and if not, what to do.
+    """Check whether this machine can run jobs, and give advice if not.
 
-    Looks at the file system of a directory, too: which options an NFS mount needs, where journals
-    and jobs are to lie on one.
+    Also checks the file system of a directory, and the mount options that journals and jobs need on
+    NFS.
 
-    Starts a small Spark and a small Ray for a trial, and ends them: this takes about a quarter of
-    a minute, on a busy machine up to a few minutes. Exits with 0 when all is
-    well, 1 when there is a problem, 2 when something could not be looked at.
+    Starts a small Spark and a small Ray, and ends them: this takes about 15 seconds, on a busy
+    machine up to a few minutes. Exits with 0 if all is well, 1 if there is a problem, 2 if
+    something could not be checked.
     """
     from gapless.doctor import checks_of, exit_code
 

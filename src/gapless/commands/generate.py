@@ -16,9 +16,9 @@ generate = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @generate.callback()
 def group() -> None:
-    """Make streams of events from a seed, any number, into files.
+    """Make streams of test events from a seed.
 
-    The same seed and options give the same rows, and of a longer stream the first ones.
+    The same seed and options give the same rows; a shorter stream is the beginning of a longer one.
     """
 
 
@@ -32,12 +32,11 @@ Out = Annotated[
     ),
 ]
 EventCount = Annotated[
-    str, typer.Option("--events", metavar="N", help="How many: 200, 10k, 5M, 2G; up to 1000G.")
+    str,
+    typer.Option("--events", metavar="N", help="Number of events: 200, 10k, 5M, 2G; up to 1000G."),
 ]
-Seed = Annotated[int, typer.Option(help="What everything is drawn from: 0 to 2**63 - 1.")]
-Rate = Annotated[
-    str, typer.Option(metavar="N", help="Events a second of event time: 1 to 1G, also 10k.")
-]
+Seed = Annotated[int, typer.Option(help="Random seed: 0 to 2**63 - 1.")]
+Rate = Annotated[str, typer.Option(metavar="N", help="Events per second of event time: 1 to 1G.")]
 Start = Annotated[str, typer.Option(metavar="TIME", help="The first event's time, in UTC.")]
 Format = Annotated[
     str | None,
@@ -47,16 +46,16 @@ Format = Annotated[
 ]
 Files = Annotated[
     int,
-    typer.Option(help="In a folder: split each stream, in its order, into so many: 1 to 10000."),
+    typer.Option(help="In a folder: split each stream into this many files, in order: 1 to 10000."),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 Exponent = Annotated[
-    float, typer.Option(help="Of Zipf's law: 0 (all as likely) to 10 (one has nearly all).")
+    float, typer.Option(help="Exponent of Zipf's law: 0 (uniform) to 10 (one has nearly all).")
 ]
 
 
 class DisorderChoice(StrEnum):
-    """What `--disorder` takes."""
+    """Values of `--disorder`."""
 
     NONE = "none"
     BAND = "band"
@@ -64,7 +63,7 @@ class DisorderChoice(StrEnum):
 
 
 class KindChoice(StrEnum):
-    """What `--kind` takes."""
+    """Values of `--kind`."""
 
     PERSON = "person"
     AUCTION = "auction"
@@ -82,38 +81,45 @@ def netflow(
     seed: Seed = 0,
     rate: Rate = "10k",
     start: Start = DEFAULT_START,
-    hosts: Annotated[str, typer.Option(metavar="N", help="Hosts, 2 to 16777216.")] = "10k",
+    hosts: Annotated[
+        str, typer.Option(metavar="N", help="Number of hosts, 2 to 16777216.")
+    ] = "10k",
     exponent: Exponent = 1.1,
     disorder: Annotated[
         DisorderChoice,
         typer.Option(
-            help="band: some rows are moved back; block: a router empties its cache now and then, "
-            "in no order."
+            help=(
+                "band: some rows are delayed; block: a router empties its cache from time to "
+                "time, in random order."
+            )
         ),
     ] = DisorderChoice.BAND,
     lateness: Annotated[
         str,
         typer.Option(
-            metavar="TIME", help="No row is more than this below the largest before it; up to 1d."
+            metavar="TIME",
+            help="No row is more than this below the largest time before it; up to 1d.",
         ),
     ] = "5s",
     late_share: Annotated[
-        float, typer.Option(help="Band disorder: the share of rows moved back, 0 to 1.")
+        float, typer.Option(help="Band disorder: the share of delayed rows, 0 to 1.")
     ] = 0.2,
-    links: Annotated[int, typer.Option(help="Links that see flows, 1 to 100.")] = 1,
+    links: Annotated[int, typer.Option(help="Number of links that see flows, 1 to 100.")] = 1,
     skew: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="The last link's clock is so much behind the first's, the others between; part "
-            "of the lateness.",
+            help=(
+                "How far the last link's clock is behind the first's, the others in between; "
+                "uses part of the lateness."
+            ),
         ),
     ] = "0s",
     lull: Annotated[
-        str, typer.Option(metavar="TIME", help="How long nothing happens, now and then.")
+        str, typer.Option(metavar="TIME", help="Length of a pause without events.")
     ] = "0s",
     lull_every: Annotated[
-        str, typer.Option(metavar="TIME", help="Each stretch of so much time has one lull.")
+        str, typer.Option(metavar="TIME", help="One lull in each period of this length.")
     ] = "60s",
     format_: Format = None,
     files: Files = 1,
@@ -153,7 +159,7 @@ def nexmark(
     start: Start = DEFAULT_START,
     kind: Annotated[
         KindChoice,
-        typer.Option(help="Which stream; all: persons, auctions and bids, in a folder."),
+        typer.Option(help="The stream; all: persons, auctions and bids, in a folder."),
     ] = KindChoice.ALL,
     hot_auctions: Annotated[
         int, typer.Option(help="A bid is for the hot auction with probability 1 - 1 / this.")
@@ -165,10 +171,10 @@ def nexmark(
         int, typer.Option(help="An auction is the hot seller's with probability 1 - 1 / this.")
     ] = 4,
     in_flight: Annotated[
-        int, typer.Option(help="Other bids go to one of the last so many auctions.")
+        int, typer.Option(help="Other bids go to one of this many newest auctions.")
     ] = 100,
     active: Annotated[
-        int, typer.Option(help="Others bid and sell if they are of the last so many persons.")
+        int, typer.Option(help="Other bidders and sellers are among this many newest persons.")
     ] = 1000,
     format_: Format = None,
     files: Files = 1,
@@ -215,13 +221,13 @@ def dhcp(
     rate: Rate = "100",
     start: Start = DEFAULT_START,
     lease: Annotated[
-        str, typer.Option(metavar="TIME", help="How long a lease is good for: 1s to 30d.")
+        str, typer.Option(metavar="TIME", help="Length of a lease: 1s to 30d.")
     ] = "10m",
     early: Annotated[
         float, typer.Option(help="The share of leases that end early instead of being renewed.")
     ] = 0.1,
     silent: Annotated[
-        float, typer.Option(help="The share of leases that run out without a word.")
+        float, typer.Option(help="The share of leases that expire without a release.")
     ] = 0.1,
     clients: Annotated[
         int, typer.Option(help="Clients that share an address, one at a time: 1 to 4.")
@@ -231,12 +237,12 @@ def dhcp(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Leases of addresses, renewed or ended early: known only later.
+    """Address leases, renewed or released: their ends are known only later.
 
     Columns: ts, mac, ip, event (lease, renew or release), expires.
 
-    How many addresses there are, 64 to 1048576, follows from rate and lease time: about half of
-    their product. None is leased at the start, so the rate is reached after about a lease time.
+    The number of addresses, 64 to 1048576, is about half the product of rate and lease time. None
+    is leased at the start, so the rate is reached after about one lease time.
     """
     from gapless.journal.generate import Dhcp
 
@@ -260,21 +266,23 @@ def quotes(
     seed: Seed = 0,
     rate: Rate = "10k",
     start: Start = DEFAULT_START,
-    symbols: Annotated[str, typer.Option(metavar="N", help="Symbols, 1 to 100000.")] = "1k",
+    symbols: Annotated[
+        str, typer.Option(metavar="N", help="Number of symbols, 1 to 100000.")
+    ] = "1k",
     exponent: Exponent = 1.1,
-    burst: Annotated[str, typer.Option(metavar="TIME", help="How long a burst is.")] = "500ms",
+    burst: Annotated[str, typer.Option(metavar="TIME", help="Length of a burst.")] = "500ms",
     burst_every: Annotated[
-        str, typer.Option(metavar="TIME", help="Each stretch of so much time has one burst.")
+        str, typer.Option(metavar="TIME", help="One burst in each period of this length.")
     ] = "10s",
     burst_factor: Annotated[
-        int, typer.Option(help="How many times the rate a burst has: 1 to 10000.")
+        int, typer.Option(help="Rate of a burst, as a multiple of --rate: 1 to 10000.")
     ] = 20,
     format_: Format = None,
     files: Files = 1,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Updates of prices: a few symbols have most, in bursts.
+    """Price updates: a few symbols have most of them, in bursts.
 
     Columns: ts, symbol, bid, ask (both in cents), size, seq (counts the symbol's updates).
     """

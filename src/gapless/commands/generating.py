@@ -1,4 +1,4 @@
-"""What the kinds of `gapless generate` share: when a stream begins, and the run.
+"""What the kinds of `gapless generate` share: the start time, and the run.
 
 rows ---- watched for their times ----> Destination (files, or standard output) ----> one line
 """
@@ -28,7 +28,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def start_ms(text: str) -> int:
-    """When the first event happens, in milliseconds since 1970; UTC, if no zone is said."""
+    """The time of the first event in milliseconds since 1970; UTC unless a zone is given."""
     from gapless.protocol.errors import Misuse
 
     try:

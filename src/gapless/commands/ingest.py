@@ -1,4 +1,6 @@
-"""`gapless ingest`: rows of a file, or lines as they come, into a journal; no Spark in it."""
+"""`gapless ingest`: appends rows of a file, or lines as they arrive, to a journal, without
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Totals:
-    """What has become of the rows, and how long it took."""
+    """Counts of the rows, and the time it took."""
 
     rows_in: int = 0
     batches: int = 0
@@ -61,35 +63,38 @@ def ingest(
     time_column: TimeColumn = None,
     key: KeyColumns = None,
     lateness: Annotated[
-        str, typer.Option(metavar="TIME", help="How late rows may come, as 5s or 250ms.")
+        str, typer.Option(metavar="TIME", help="How late rows may be, such as 5s or 250ms.")
     ] = "0s",
     ahead: Ahead = None,
-    partitions: Annotated[int, typer.Option(help="Of a new journal.")] = 1,
+    partitions: Annotated[int, typer.Option(help="Partitions of a new journal.")] = 1,
     schema: SchemaFile = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="jsonl, csv, parquet or arrow, if the name does not say."),
+        typer.Option("--format", help="jsonl, csv, parquet or arrow. Default: by the file's name."),
     ] = None,
     encoding: Encoding = "utf-8",
     batch_rows: Annotated[
-        str, typer.Option(metavar="N", help="Rows of a batch: it is in as a whole or not.")
+        str, typer.Option(metavar="N", help="Rows of a batch, which is appended as a whole.")
     ] = "10k",
     max_wait: Annotated[
-        str, typer.Option(metavar="TIME", help="Standard input: how long a row waits for others.")
+        str,
+        typer.Option(
+            metavar="TIME", help="Standard input: how long a row waits until its batch is appended."
+        ),
     ] = "200ms",
     durability: Annotated[
-        DurabilityChoice, typer.Option(help="What a batch survives once it is in.")
+        DurabilityChoice, typer.Option(help="What an appended batch survives.")
     ] = DurabilityChoice.PROCESS,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume a file behind the batches that are in.")
+        bool, typer.Option("--resume", help="Skip the file's batches that the journal already has.")
     ] = False,
     end: End = False,
     as_json: AsJson = False,
 ) -> None:
-    """Append rows of a file, or lines as they come, to a journal.
+    """Append rows of a file, or lines as they arrive, to a journal.
 
-    Lines that are no rows, and rows that are late, go to the journal's reject files. Ctrl-C and
-    SIGTERM end it cleanly: what was appended is in. Of a file --resume then goes on.
+    Bad lines and late rows go to the journal's reject files. Ctrl-C and SIGTERM end it cleanly:
+    appended batches stay. Continue with a file by --resume.
     """
     from gapless.io.ingest_input import STDIN, StopSignals, input_of, kind_of
     from gapless.io.journal_handles import JournalWriter
@@ -97,9 +102,7 @@ def ingest(
     from gapless.protocol.lines.formats import check_encoding
 
     if resume and source == STDIN:
-        raise Misuse(
-            "--resume reads the same rows again, and standard input cannot be: give a file"
-        )
+        raise Misuse("--resume reads its input again, which standard input cannot do: give a file")
     kind, rows = kind_of(source, format_), count("--batch-rows", batch_rows)
     wait_s = ms("--max-wait", max_wait) / 1000
     letters = check_encoding(encoding)

@@ -1,4 +1,4 @@
-"""`gapless journal`: what is in it, whether it is whole, rows out of it, old rows away."""
+"""`gapless journal`: show, verify, export and trim a journal."""
 
 from __future__ import annotations
 
@@ -42,13 +42,17 @@ FINDINGS_KEPT_MAX = 1_000
 
 @journal.callback()
 def group() -> None:
-    """Look at a journal, check it, export rows from it, trim it."""
+    """Inspect a journal, verify it, export rows, trim it."""
 
 
 JournalPath = Annotated[Path, typer.Argument(metavar="JOURNAL", help="The journal's directory.")]
 SinceText = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="As 2024-05-01T12:30, or a count of its unit."),
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="A time such as 2024-05-01T12:30, or a count of the journal's time unit.",
+    ),
 ]
 
 
@@ -65,9 +69,9 @@ def _opened(path: Path) -> tuple[LocalDisk, Layout]:
 
 @journal.command()
 def show(path: JournalPath, as_json: AsJson = False) -> None:
-    """Say what is in a journal: rows, times, segments, readers.
+    """Show what is in a journal: rows, times, segments, readers.
 
-    Looks at its commits and its live part, and at no other row.
+    Reads its commits and its live segment only.
     """
     from gapless.commands.journaling import described, shown
 
@@ -85,10 +89,10 @@ def show(path: JournalPath, as_json: AsJson = False) -> None:
 
 @journal.command()
 def verify(path: JournalPath, as_json: AsJson = False) -> None:
-    """Check every byte of a journal, and say what is damaged.
+    """Check every byte of a journal, and report damage.
 
-    Changes nothing, and may run beside writers, readers and trims. Exits with 1 where something is
-    damaged or not as it should be; notes say what is left over or not whole yet, as is no harm.
+    Changes nothing, and may run beside writers, readers and trims. Exits with 1 if anything is
+    damaged or wrong. Notes report harmless leftovers and unfinished files.
     """
     from gapless.journal.verify import Verifier
 
@@ -166,25 +170,28 @@ def export(
         str, typer.Argument(metavar="OUT", help="A file: .parquet, .csv, .jsonl, .arrow; or -.")
     ],
     partitions: Annotated[
-        str | None, typer.Option(metavar="0,3", help="Only these; all, if not said.")
+        str | None, typer.Option(metavar="0,3", help="Only these. Default: all.")
     ] = None,
     since: SinceText = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only rows before it; written as --since.")
+        str | None,
+        typer.Option(metavar="TIME", help="Only rows before this time; written like --since."),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these; all, if not said.")
+        str | None, typer.Option(metavar="A,B", help="Only these. Default: all.")
     ] = None,
     rejects: Annotated[
-        bool, typer.Option("--rejects", help="Instead: the rows that were not taken, and why.")
+        bool, typer.Option("--rejects", help="Export the rejected rows, with reasons, instead.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing file.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write rows of a journal into a file of another form.
+    """Export rows of a journal to a file of another format.
 
-    Of a journal of frames each element is a row, with its times; stables are left out. The file has
-    its name once it is whole.
+    In a journal of frames each element is a row with its times; stables are omitted. The file gets
+    its name once it is complete.
     """
     from gapless.io.event_files import Destination
     from gapless.io.journal_export import exported, rejected_rows
@@ -277,34 +284,39 @@ def trim(
     path: JournalPath,
     before: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Segments whose rows are all before it go."),
+        typer.Option(metavar="TIME", help="Remove segments whose rows are all before this time."),
     ] = None,
     keep_bytes: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="The oldest go, down to so much: 500MB, 10GB."),
+        typer.Option(
+            metavar="SIZE", help="Remove the oldest segments, down to this size: 500MB, 10GB."
+        ),
     ] = None,
     read: Annotated[
-        bool, typer.Option("--read", help="What all registered readers have read goes.")
+        bool, typer.Option("--read", help="Remove what all registered readers have read.")
     ] = False,
     forget: Annotated[
         list[str] | None,
-        typer.Option(metavar="READER", help="Unregister it; may be repeated."),
+        typer.Option(metavar="READER", help="Unregister this reader; may be repeated."),
     ] = None,
     forget_after: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Unregister readers not heard of for so long: 7d."),
+        typer.Option(
+            metavar="TIME", help="Unregister readers that have not registered for this long: 7d."
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would go, and why the rest stays.")
+        bool,
+        typer.Option("--dry-run", help="Only print what would be removed, and why the rest stays."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take away old rows of a journal, and nothing that is needed.
+    """Remove old rows of a journal that nobody needs.
 
-    Whole segments go, from the oldest on, and never what a registered reader has not read; of an
-    output journal nothing behind its last base. A writer and readers may be at work. What several
-    of --before, --keep-bytes and --read name goes if one of them names it. Without them no row
-    goes: with --forget or --forget-after only readers do.
+    Removes whole segments, oldest first, but never what a registered reader has not read, nor
+    anything of an output journal after its last base. May run beside a writer and readers. A
+    segment is removed if any of --before, --keep-bytes and --read selects it. --forget and
+    --forget-after alone remove no rows.
     """
     from uuid import uuid4
 
@@ -314,9 +326,7 @@ def trim(
     from gapless.protocol.errors import Misuse
 
     if not (before or keep_bytes or read or forget or forget_after):
-        raise Misuse(
-            "say what is to go: --before, --keep-bytes, --read, --forget or --forget-after"
-        )
+        raise Misuse("give a rule: --before, --keep-bytes, --read, --forget or --forget-after")
     disk, layout = _opened(path)
     rule = retention.Retention(
         None if before is None else _time("--before", before, layout),
@@ -341,7 +351,7 @@ def trim(
 def _forgotten(
     readers: list[Registered], named: list[str], after: str | None, now_ms: int
 ) -> set[str]:
-    """The readers to forget: those named, and those not heard of for so long."""
+    """The readers to forget: those named, and those not heard of for that long."""
     from gapless.protocol.errors import Misuse
 
     there = [reader.name for reader in readers]

@@ -1,4 +1,4 @@
-"""`gapless merge`: merge recorded streams, and see what LMerge makes of them."""
+"""`gapless merge`: merges recorded streams with LMerge."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROGRESS_STEPS = 100
 
 
 class CaseChoice(StrEnum):
-    """What `--case` takes."""
+    """Values of `--case`."""
 
     AUTO = "auto"
     R0 = "r0"
@@ -39,7 +39,7 @@ class CaseChoice(StrEnum):
 
 
 class Order(StrEnum):
-    """Whose frame comes next when files are merged."""
+    """Values of `--order`: which file's frame comes next."""
 
     ROUND_ROBIN = "round-robin"
     BY_VS = "by-vs"
@@ -57,28 +57,35 @@ def merge(
         str,
         typer.Option(
             metavar="RULES",
-            help="When what goes out: insert=first|leading|highest_insert|most_unfrozen|"
-            "half_frozen|fully_frozen|quorum(K), adjust=at_stable|at_once|leading, "
-            "stable=maximum|lag(D); several with commas between.",
+            help=(
+                "What is output when: "
+                "insert=first|leading|highest_insert|most_unfrozen|half_frozen|fully_frozen|quorum(K),"
+                " adjust=at_stable|at_once|leading, stable=maximum|lag(D); separate several "
+                "by commas."
+            ),
         ),
     ] = "",
     schema: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help='Payload columns: "src:string,len:int32"; "p:string" if not said, with '
-            "--files those of the first file.",
+            help=(
+                'Payload columns, such as "src:string,len:int32". Default: "p:string", with '
+                "--files the columns of the first file."
+            ),
         ),
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Check after every line that the output can still follow."),
+        typer.Option(
+            "--check", help=("After every line, check that the output can still follow its inputs.")
+        ),
     ] = False,
     files: Annotated[
-        bool, typer.Option("--files", help="The arguments are recorded streams, an input each.")
+        bool, typer.Option("--files", help="The arguments are recorded streams, one input each.")
     ] = False,
     order: Annotated[
-        Order, typer.Option(help="With --files: whose frame comes next.")
+        Order, typer.Option(help="With --files: which input's frame comes next.")
     ] = Order.ROUND_ROBIN,
     out: Annotated[
         Path | None,
@@ -130,7 +137,7 @@ _RULE = re.compile(r"\s*(insert|adjust|stable)\s*=\s*([a-z_]+)\s*(?:\(\s*([0-9]{
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that `insert=quorum(2),adjust=at_once,stable=lag(5)` names, each part at will."""
+    """The policy written as `insert=quorum(2),adjust=at_once,stable=lag(5)`; parts are optional."""
     from gapless.merge.policy import Policy, lag, quorum
     from gapless.protocol.errors import Misuse
 
@@ -159,11 +166,11 @@ def parse_policy(text: str) -> Policy:
 
 
 _NO_WIDTH = ("int", "integer", "long", "bigint")
-"""What people write for whole numbers, and Arrow has no type for."""
+"""Common names of integer types that Arrow does not have."""
 
 
 def parse_schema(text: str) -> StreamSchema:
-    """The schema that `src:string,len:int32` names."""
+    """The schema written as `src:string,len:int32`."""
     from gapless.protocol.errors import SchemaError
     from gapless.protocol.schema import StreamSchema
 
@@ -179,7 +186,7 @@ def parse_schema(text: str) -> StreamSchema:
         return StreamSchema(columns)
     except SchemaError as e:
         wide = any(kind in _NO_WIDTH for kind in columns.values())
-        hint = "; an integer's type says its bits: int32 or int64" if wide else ""
+        hint = "; write the size of an integer: int32 or int64" if wide else ""
         raise typer.BadParameter(f"--schema: {e}{hint}") from None
 
 
@@ -204,7 +211,7 @@ class _Session:
     # -- scripts ------------------------------------------------------------------------------
 
     def merge_scripts(self, sources: list[Path], schema: StreamSchema | None) -> bool:
-        """Parses all, then plays all; whether a problem was found."""
+        """Parses all scripts, then plays them; returns whether a problem was found."""
         from gapless.merge.script import SEPARATOR, parse_scripts
         from gapless.protocol.text import DEFAULT_SCHEMA
 
@@ -251,7 +258,7 @@ class _Session:
         order: Order,
         out: Path | None,
     ) -> bool:
-        """Merges recordings; whether a problem was found."""
+        """Merges recordings; returns whether a problem was found."""
         from contextlib import ExitStack
 
         from gapless.commands.recorded import Recorder, Recording, interleave
@@ -324,7 +331,7 @@ class _Session:
     def _note(
         self, place: str, number: int, name: str, heard: Heard, document: dict[str, Any]
     ) -> None:
-        """Tells a person what went wrong at a place, and writes it into the document."""
+        """Prints what went wrong at a place, and adds it to the document."""
         from gapless.merge.compatible import RULES_EXPLAINED
 
         if heard.skipped:
@@ -367,7 +374,7 @@ class _Session:
 
 
 def _refuse_overwriting(out: Path, paths: list[Path]) -> None:
-    """An input is read, mapped, while the output is written: it must not be the same file."""
+    """Inputs are memory-mapped while the output is written: it must not be one of them."""
     from gapless.protocol.errors import Misuse
 
     for path in paths:
@@ -402,7 +409,7 @@ def _text(frames: tuple[Frame, ...]) -> str:
 
 
 def _state(merge: LMerge) -> dict[str, Any]:
-    """What a merger says of itself at the end."""
+    """A merger's statistics at the end."""
     stats = merge.stats
     return {
         "case": merge.case,

@@ -1,4 +1,4 @@
-"""Options that several commands take, and amounts as people write them: `10k`, `5s`."""
+"""Options shared by several commands, and parsers of amounts such as `10k` and `5s`."""
 
 from __future__ import annotations
 
@@ -12,36 +12,40 @@ import typer
 # -- of what becomes a journal --------------------------------------------------------------------
 
 JournalOut = Annotated[
-    str, typer.Option("--out", metavar="JOURNAL", help="The journal; made where there is none.")
+    str, typer.Option("--out", metavar="JOURNAL", help="The journal; created if it does not exist.")
 ]
 TimeColumn = Annotated[
-    str | None, typer.Option("--time", metavar="COLUMN", help="The column that says when.")
+    str | None, typer.Option("--time", metavar="COLUMN", help="The column with each row's time.")
 ]
 KeyColumns = Annotated[
     list[str] | None,
-    typer.Option(
-        "--key", metavar="COLUMN", help="Rows alike in it share a partition; may be repeated."
-    ),
+    typer.Option("--key", metavar="COLUMN", help="Partition by this column; may be repeated."),
 ]
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", metavar="FILE", help="TOML or JSON: each column's Arrow type."),
 ]
 Encoding = Annotated[
-    str, typer.Option(metavar="NAME", help="Of lines: utf-8, latin-1, windows-1252, and so on.")
+    str,
+    typer.Option(metavar="NAME", help="Encoding of text: utf-8, latin-1, windows-1252, and so on."),
 ]
 Ahead = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="How far beyond all others a row may be, as 2d; a day, if not said; none: all go in.",
+        help=(
+            "Reject rows that are further ahead of all others than this, such as 2d; "
+            "none: reject none. Default: a day."
+        ),
     ),
 ]
-End = Annotated[bool, typer.Option("--end", help="Then say that nothing follows, for good.")]
+End = Annotated[
+    bool, typer.Option("--end", help="Then promise that nothing follows; cannot be undone.")
+]
 
 
 class DurabilityChoice(StrEnum):
-    """What `--durability` takes."""
+    """Values of `--durability`."""
 
     PROCESS = "process"
     MACHINE = "machine"
@@ -50,7 +54,7 @@ class DurabilityChoice(StrEnum):
 # -- of a job that runs ---------------------------------------------------------------------------
 
 QueryPath = Annotated[
-    Path, typer.Argument(metavar="QUERY.py", help="A python file that defines `query`.")
+    Path, typer.Argument(metavar="QUERY.py", help="A Python file that defines `query`.")
 ]
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
 Address = Annotated[
@@ -58,14 +62,17 @@ Address = Annotated[
     typer.Option(
         "--address",
         metavar="HOST:PORT",
-        help="The Ray cluster in which it runs; auto: that one of yours on this machine.",
+        help=("The job's Ray cluster; auto: search your clusters on this machine."),
     ),
 ]
 AssumeEquivalent = Annotated[
     bool,
     typer.Option(
         "--assume-equivalent",
-        help="Your word that plans which are written differently give the same: nobody can know.",
+        help=(
+            "Your promise that differently written plans give the same answer; it cannot "
+            "be checked."
+        ),
     ),
 ]
 
@@ -79,7 +86,7 @@ _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def count(option: str, text: str) -> int:
-    """The number that `5M`, `1.5k` or `200` says."""
+    """The number written as `5M`, `1.5k` or `200`."""
     from gapless.protocol.errors import Misuse
 
     form = _COUNT.fullmatch(text)
@@ -90,7 +97,7 @@ def count(option: str, text: str) -> int:
 
 
 def size_of(option: str, text: str) -> int:
-    """The bytes that `500MB`, `1.5GiB` or `4096` says."""
+    """The bytes written as `500MB`, `1.5GiB` or `4096`."""
     from gapless.protocol.errors import Misuse
 
     form = _SIZE.fullmatch(text)
@@ -102,14 +109,12 @@ def size_of(option: str, text: str) -> int:
 
 
 def duration(text: str) -> str | int:
-    """A duration as the commands take it: `5s`, or a whole number, which is in the unit of the
-    journal's time.
-    """
+    """A duration as commands take it: `5s`, or a whole number in the unit of the journal's time."""
     return int(text) if text.isascii() and text.isdecimal() else text
 
 
 def ms(option: str, text: str) -> int:
-    """The milliseconds that `5s` or `250ms` says."""
+    """The milliseconds written as `5s` or `250ms`."""
     from gapless.engine.durations import ticks
 
     return ticks(text, "ms", option)

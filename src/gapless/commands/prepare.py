@@ -1,4 +1,4 @@
-"""`gapless prepare`: files, or a directory that grows, into a journal, on a Spark of its own."""
+"""`gapless prepare`: writes files, or a growing directory, into a journal with Spark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STAGES, STAGES_IN_ORDER = 2, 6
 
 
 class FormatChoice(StrEnum):
-    """What `--format` takes."""
+    """Values of `--format`."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -54,7 +54,7 @@ class FormatChoice(StrEnum):
 
 
 class UnitChoice(StrEnum):
-    """What `--time-unit` takes."""
+    """Values of `--time-unit`."""
 
     S = "s"
     MS = "ms"
@@ -73,69 +73,71 @@ def prepare(
     time_column: TimeColumn = None,
     key: KeyColumns = None,
     lateness: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How late rows may come, as 5s or 250ms.")
+        str | None, typer.Option(metavar="TIME", help="How late rows may be, such as 5s or 250ms.")
     ] = None,
     ahead: Ahead = None,
-    partitions: Annotated[int | None, typer.Option(help="Of a new journal, 1 to 1024.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(help="Partitions of a new journal, 1 to 1024.")
+    ] = None,
     schema: SchemaFile = None,
     rules: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="TOML: what to drop, to default and to reject."),
+        typer.Option(metavar="FILE", help="TOML file of rules that drop, default or reject."),
     ] = None,
     format_: Annotated[
         FormatChoice | None,
-        typer.Option("--format", help="What the files are, if their names do not say."),
+        typer.Option("--format", help="Format of the files. Default: by their names."),
     ] = None,
     encoding: Encoding = "utf-8",
     time_unit: Annotated[
-        UnitChoice | None, typer.Option(help="Of a time column of integers; ms, if not said.")
+        UnitChoice | None, typer.Option(help="Unit of an integer time column. Default: ms.")
     ] = None,
     keep_order: Annotated[
         bool,
         typer.Option("--keep-order", help="Keep the order of arrival instead of sorting by time."),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Continue with the files that a directory gets.")
+        bool, typer.Option("--follow", help="Keep preparing new files of a directory.")
     ] = False,
     once: Annotated[
         bool,
-        typer.Option("--once", help="With --follow: stop when all is in that is there now."),
+        typer.Option("--once", help="With --follow: stop once the present files are in."),
     ] = False,
     trigger: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="With --follow: how often to look, 1s if not said."),
+        typer.Option(metavar="TIME", help="With --follow: polling interval. Default: 1s."),
     ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="With --follow: where Spark notes what is done; in the journal, if not said.",
+            help="With --follow: where Spark records progress. Default: in the journal.",
         ),
     ] = None,
     durability: Annotated[
-        DurabilityChoice, typer.Option(help="What the rows survive once they are in.")
+        DurabilityChoice, typer.Option(help="What the written rows survive.")
     ] = DurabilityChoice.PROCESS,
     end: End = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Even if the journal has these files already.")
+        bool, typer.Option("--again", help="Prepare files that the journal already has once more.")
     ] = False,
     spark_master: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="A Spark cluster; without one, Spark runs here."),
+        typer.Option(metavar="URL", help="A Spark cluster. Default: run Spark here."),
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option(help="Of the Spark that runs here; all, if not said.")
-    ] = None,
+    cores: Annotated[int | None, typer.Option(help="Cores of a local Spark. Default: all.")] = None,
     driver_memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Of Spark's driver, which is all of a local one.")
+        str,
+        typer.Option(
+            metavar="SIZE", help="Memory of Spark's driver, which is all that a local Spark uses."
+        ),
     ] = "2g",
     as_json: AsJson = False,
 ) -> None:
-    """Prepare files with Spark: cleaned and in order, in a journal.
+    """Write files into a journal with Spark: cleaned and in order.
 
-    All of it is in the journal, or nothing; the same files again change nothing. Rows that do not
-    fit, and those that are late, go to the journal's reject files. With --follow, Ctrl-C and
-    SIGTERM end it cleanly.
+    All rows are written, or none; the same files again change nothing. Bad rows and late rows go to
+    the journal's reject files. With --follow, Ctrl-C and SIGTERM end it cleanly.
     """
     from gapless.protocol.errors import Misuse
     from gapless.spark_sources.job import planned

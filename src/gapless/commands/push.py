@@ -1,4 +1,4 @@
-"""`gapless push`: a recorded stream, lines of text notation, or a changelog, pushed to a sidecar as
+"""`gapless push`: pushes a recorded stream, lines of text notation, or a changelog to a sidecar as
 one copy.
 """
 
@@ -25,21 +25,24 @@ if TYPE_CHECKING:
     from gapless.protocol.schema import StreamSchema
 
 TOKEN_VARIABLE = "GAPLESS_TOKEN"  # the name of a variable
-"""Where the token is, so that it stands in no list of processes."""
+"""The token is read from the environment, so that no list of processes shows it."""
 FLUSH_S = 60.0
-"""How long the sidecars may take to have all."""
+"""How long to wait until the sidecars have everything."""
 
 Sidecars = Annotated[
     str,
-    typer.Option("--sidecar", metavar="HOST:PORT", help="Several with commas between them."),
+    typer.Option(
+        "--sidecar", metavar="HOST:PORT", help="One sidecar, or several separated by commas."
+    ),
 ]
 Ca = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Who signs the sidecar's certificate: TLS.")
+    Path | None,
+    typer.Option(metavar="FILE", help="CA that signs the sidecar's certificate; turns on TLS."),
 ]
 
 
 class ChangelogForm(StrEnum):
-    """What `--changelog` takes."""
+    """Values of `--changelog`."""
 
     FLINK = "flink"
     DEBEZIUM = "debezium"
@@ -56,47 +59,61 @@ def push(
             "input; with --changelog .jsonl, .csv, .parquet, .arrow or -.",
         ),
     ],
-    stream: Annotated[str, typer.Option(metavar="NAME", help="To which stream.")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="Whose copy it is.")],
+    stream: Annotated[str, typer.Option(metavar="NAME", help="The stream.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The name of this producer.")],
     sidecar: Sidecars = "127.0.0.1:7070",
     schema: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="As src:string,len:int32: each line has elements such as ins((A,7),6,20). "
-            "Of a changelog: the columns of its rows.",
+            help=(
+                "Columns, such as src:string,len:int32, of text lines with elements like "
+                "ins((A,7),6,20), or of a changelog's rows."
+            ),
         ),
     ] = None,
     key: Annotated[
-        bool, typer.Option("--key", help="At no time two events with one start and payload.")
+        bool,
+        typer.Option(
+            "--key", help=("Promise: no two events with the same start and payload at one time.")
+        ),
     ] = False,
     insert_only: Annotated[
-        bool, typer.Option("--insert-only", help="No event is ever adjusted.")
+        bool, typer.Option("--insert-only", help="Promise: no event is ever adjusted.")
     ] = False,
     changelog: Annotated[
         ChangelogForm | None,
-        typer.Option(help="FILE is a changelog: rows that come and go."),
+        typer.Option(help="FILE is a changelog of this kind."),
     ] = None,
-    by: Annotated[
-        str, typer.Option(metavar="A,B", help="Changelog: the columns by which rows are known.")
-    ] = "",
+    by: Annotated[str, typer.Option(metavar="A,B", help="Changelog: the key columns.")] = "",
     op: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Changelog: the column of kinds.")
+        str, typer.Option(metavar="COLUMN", help="Changelog: the column with the kind of change.")
     ] = "op",
     time: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Changelog: when it happened; ts, of Debezium ts_ms."),
+        typer.Option(
+            metavar="COLUMN",
+            help=(
+                "Changelog: the column with the time of the change. Default: ts, for Debezium"
+                " ts_ms."
+            ),
+        ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Changelog: the ends, where it has whole lifetimes."),
+        typer.Option(
+            metavar="COLUMN", help="Changelog: the column with ends, if it has whole lifetimes."
+        ),
     ] = None,
     lateness: Annotated[
-        int, typer.Option(metavar="N", help="Changelog: how late changes may be, in its times.")
+        int,
+        typer.Option(
+            metavar="N", help=("Changelog: how late changes may be, in the unit of its times.")
+        ),
     ] = 0,
     ignore_absent: Annotated[
         bool,
-        typer.Option("--ignore-absent", help="Changelog: deletes of unknown keys say nothing."),
+        typer.Option("--ignore-absent", help="Changelog: ignore deletes of unknown keys."),
     ] = False,
     format_: Annotated[
         str | None,
@@ -106,10 +123,10 @@ def push(
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
-    """Push one copy of a stream, or of a changelog, to a sidecar.
+    """Push one copy of a stream or changelog to a sidecar.
 
-    It leaves once all is durable there. A changelog's watermark is its largest time so far, less
-    the lateness. A token, where one is asked for, is read from GAPLESS_TOKEN.
+    Returns once everything is durable there. A changelog's watermark is its largest time so far
+    minus the lateness. If the sidecar requires a token, it is read from GAPLESS_TOKEN.
     """
     from gapless.client import Credentials
     from gapless.commands.merge import parse_schema
@@ -132,7 +149,7 @@ def push(
             raise typer.Exit(ExitCode.PROBLEM)
         return
     if by or time or until or lateness or ignore_absent or format_ or op != "op":
-        raise Misuse("--by, --op, --time, --until, --lateness and --format are of a --changelog")
+        raise Misuse("--by, --op, --time, --until, --lateness and --format need --changelog")
     if schema is None:
         made, frames_of_file = _recorded(file)
     else:
@@ -144,7 +161,7 @@ def push(
 
 @dataclass(frozen=True)
 class Target:
-    """Where it goes, and as what."""
+    """The sidecar, the stream and the name of the producer."""
 
     sidecar: str
     stream: str
@@ -156,7 +173,7 @@ class Target:
 
 
 def _push(target: Target, schema: StreamSchema, frames: Iterable[Frame]) -> tuple[int, int]:
-    """Pushes all; how many frames and rows that were."""
+    """Pushes everything; returns how many frames and rows."""
     from gapless.client import Producer
     from gapless.protocol.elements import INF
 
@@ -177,7 +194,7 @@ def _push(target: Target, schema: StreamSchema, frames: Iterable[Frame]) -> tupl
             producer.stable(INF)
         if not producer.flush(FLUSH_S):
             raise Misuse(
-                f"{target.sidecar} has not taken in all within {FLUSH_S:g} s: does it run?"
+                f"{target.sidecar} did not accept everything within {FLUSH_S:g} s: does it run?"
             )
     return pushed, rows
 
@@ -195,7 +212,7 @@ def _tell(
 
 
 def _shown(log: ChangelogFile, name: str) -> Iterator[Frame]:
-    """The frames of a changelog, and how far it is, if a person watches."""
+    """The frames of a changelog, with progress on a terminal."""
     with percent_bar(f"push {name}") as show:
         for frame in log.frames():
             yield frame
@@ -205,7 +222,9 @@ def _shown(log: ChangelogFile, name: str) -> Iterator[Frame]:
 def _recorded(file: Path) -> tuple[StreamSchema, Iterator[Frame]]:
     from gapless.commands.recorded import Recording
 
-    recording = Recording(file, hint="text? give --schema; rows that come and go? --changelog")
+    recording = Recording(
+        file, hint=("if it is text, add --schema; if it is a changelog, add --changelog")
+    )
 
     def frames() -> Iterator[Frame]:
         with percent_bar(f"push {file.name}") as show:
@@ -217,7 +236,7 @@ def _recorded(file: Path) -> tuple[StreamSchema, Iterator[Frame]]:
 
 
 def _text(file: Path, schema: StreamSchema) -> Iterator[Frame]:
-    """Frames of the elements of each line, as they come."""
+    """A frame of the elements of each line, in order."""
     from gapless.protocol.frame import frames_of
     from gapless.protocol.text import parse
 

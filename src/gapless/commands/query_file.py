@@ -1,13 +1,13 @@
-"""Query files: a python file that says what `gapless run` and `gapless cutover` are to run.
+"""Query files: Python files that define what `gapless run` and `gapless cutover` run.
 
     talkers.py      query = flows.window(...).group_by("src").aggregate(...)
-                    plans = [query, gl.Plan(query, ...)]        if it likes: replicas take turns
+                    plans = [query, gl.Plan(query, ...)]        optional: replicas take them in turn
 
-The file is imported under its own name, as `import talkers` would, so that the functions in it have
-names that other processes find: "talkers:rate". It is shipped with the job for them. Its folder is
-on Python's path, as with `python talkers.py`; what lies beside it is not shipped.
+The file is imported under its own name, as `import talkers` would, so that its functions have names
+that other processes can import: "talkers:rate". The job ships the file to them. Its folder is on
+Python's path, as with `python talkers.py`; other files in the folder are not shipped.
 
-Whatever is wrong with the file is an error that names it and the line.
+Errors name the file and the line.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _imported(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as e:
         where = e.filename or str(path)
-        raise Misuse(f"{where}, line {e.lineno}: this is no python: {e.msg}") from None
+        raise Misuse(f"{where}, line {e.lineno}: invalid Python: {e.msg}") from None
     except (Exception, SystemExit) as e:  # noqa: BLE001  # whatever a user's file may raise
         said = str(e) if isinstance(e, GaplessError) else f"{type(e).__name__}: {e}"
         raise Misuse(f"{path}, line {_line(e, path)}: {said}") from None

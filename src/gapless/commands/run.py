@@ -1,10 +1,10 @@
-"""`gapless run`: a query file becomes a job that runs, in the foreground.
+"""`gapless run`: runs a query file as a job, in the foreground.
 
-    no --address    a Ray of its own, for as long as the command: Ctrl-C answers what is there and
-                    ends both; a second one does not wait for that
-    --address       a job in a cluster of others: Ctrl-C leaves it running, `gapless stop` ends it
+    no --address    a Ray cluster of its own that lives as long as the command: Ctrl-C processes the
+                    present input and ends both; a second Ctrl-C does not wait for that
+    --address       a job in an existing cluster: Ctrl-C leaves it running, `gapless stop` ends it
 
-Where the start fails, or is interrupted, nothing of it is left: no process, and no directory.
+If the start fails or is interrupted, no process and no directory is left.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class OnDivergence(StrEnum):
-    """What `--on-divergence` takes."""
+    """Values of `--on-divergence`."""
 
     REPORT = "report"
     STOP = "stop"
@@ -45,97 +45,122 @@ def run(
     journal: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PATH", help="The source's journal; of several sources SOURCE=PATH, each."
+            metavar="PATH",
+            help=("The source's journal. With several sources, repeat it as SOURCE=PATH."),
         ),
     ] = None,
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="The job's directory, which all nodes see."),
+        typer.Option("--dir", metavar="DIR", help="The job's directory; all nodes must see it."),
     ] = None,
-    replicas: Annotated[int, typer.Option(help="Of each shard.")] = 3,
-    mergers: Annotated[int, typer.Option(help="Of each shard, 1 or 2.")] = 1,
-    shards: Annotated[int, typer.Option(help="Parts of the job, by the journals' partitions.")] = 1,
+    replicas: Annotated[int, typer.Option(help="Replicas of each shard.")] = 3,
+    mergers: Annotated[int, typer.Option(help="Mergers of each shard, 1 or 2.")] = 1,
+    shards: Annotated[
+        int, typer.Option(help="Splits the job by the partitions of its journals.")
+    ] = 1,
     name: Annotated[
-        str | None, typer.Option(help="What the job is called; as its directory, if not said.")
+        str | None, typer.Option(help="The job's name. Default: the name of its directory.")
     ] = None,
     address: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="A Ray cluster that is there; auto: the one of this machine. Without it this "
-            "command starts a small one, which ends with it.",
+            help=(
+                "An existing Ray cluster; auto: the one on this machine. Default: start a "
+                "small one that ends with this command."
+            ),
         ),
     ] = None,
-    checkpoint_s: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10,
+    checkpoint_s: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 10,
     retain: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Output that is older may go, as 24h; all is kept."),
+        typer.Option(
+            metavar="TIME", help="How long to keep output, such as 24h. Default: forever."
+        ),
     ] = None,
     retain_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Of each output, as 10GB; all is kept.")
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help=("How much to keep of each output, such as 10GB. Default: everything."),
+        ),
     ] = None,
     memory_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Of the state of one replica, as 2GB.")
+        str | None, typer.Option(metavar="SIZE", help="Limit of one replica's state, such as 2GB.")
     ] = None,
     on_divergence: Annotated[
         OnDivergence,
-        typer.Option(help="Where replicas disagree: tell, stop the job, or replace the odd one."),
+        typer.Option(
+            help=(
+                "If replicas disagree: report it, stop the job, or replace the one in the minority."
+            )
+        ),
     ] = OnDivergence.REPORT,
     spares: Annotated[
         int,
         typer.Option(
-            help="Processes of each node that wait to become a life; with 0 none waits to be the "
-            "root, either."
+            help=(
+                "Idle processes on each node, ready to replace one that dies. With 0 the root"
+                " has no standby either."
+            )
         ),
     ] = 2,
     timing: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="TOML: waits by name, as `hang_ms = 3000`; docs/run.md has all of them.",
+            help=(
+                "TOML file of timeouts and intervals, such as `hang_ms = 3000`; docs/run.md "
+                "lists all."
+            ),
         ),
     ] = None,
     assume_equivalent: AssumeEquivalent = False,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Run a job again from its directory, and nothing else."),
+        typer.Option(metavar="DIR", help="Run a job again from its directory alone."),
     ] = None,
     takeover: Annotated[
         bool,
         typer.Option(
             "--takeover",
-            help="With --resume: where the job runs, it ends there, and runs here.",
+            help=("With --resume: if the job runs elsewhere, end it there first."),
         ),
     ] = False,
     until_drained: Annotated[
-        bool, typer.Option("--until-drained", help="End once the input that is there is answered.")
+        bool, typer.Option("--until-drained", help="End once the present input is processed.")
     ] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="With --address: return once the job answers.")
+        bool, typer.Option("--detach", help="With --address: return once the job is up.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a query as a job, with several replicas, and show how it is.
+    """Run a query as a job with several replicas, and show its state.
 
-    Without --address the job runs on a Ray of its own, and Ctrl-C ends both once the input that is
-    there is answered; a second one ends them at once. With --address Ctrl-C leaves the job running.
-    Exits with 1 where replicas disagreed or the job ended by itself.
+    Without --address the job runs on a Ray cluster of its own. Ctrl-C processes the present input
+    and then ends both; a second Ctrl-C ends them at once. With --address Ctrl-C leaves the job
+    running. Exits with 1 if replicas disagreed or the job ended by itself.
     """
     from gapless.commands.attending import Seen, attend
     from gapless.protocol.errors import Misuse
 
     if detach and address is None:
         raise Misuse(
-            "--detach: the Ray that this command starts ends with it: start one that stays (`ray "
-            "start --head`), and say --address auto"
+            "--detach: this command's own Ray cluster would end with it. Start one that "
+            "stays (`ray start --head`) and use --address auto"
         )
     if detach and until_drained:
-        raise Misuse("--detach and --until-drained: it either waits or it does not")
+        raise Misuse(
+            "--detach and --until-drained exclude each other: one returns at once, the other waits"
+        )
     if takeover and resume is None:
-        raise Misuse("--takeover: of a job that is there: say --resume DIR")
+        raise Misuse("--takeover needs --resume DIR, the directory of the job to take over")
     if resume is not None:
         if query is not None or journal or directory is not None:
-            raise Misuse("--resume DIR: the directory says it all: no query, --journal or --dir")
+            raise Misuse(
+                "--resume DIR: the directory has everything; leave out the query, --journal "
+                "and --dir"
+            )
         job = _resumed(resume, address, takeover, _waits(timing))
     else:
         if query is None or not journal or directory is None:
@@ -199,7 +224,7 @@ def _resumed(directory: Path, address: str | None, takeover: bool, timing: Any) 
 
 
 def _waits(file: Path | None) -> dict[str, Any] | None:
-    """What a file of waits says."""
+    """The values of a `--timing` file."""
     from gapless.protocol.errors import Misuse
 
     if file is None:
@@ -210,28 +235,28 @@ def _waits(file: Path | None) -> dict[str, Any] | None:
     except OSError as e:
         raise Misuse(f"--timing: {file} cannot be read: {e.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise Misuse(f"--timing: {file} is no TOML: {e}; write `hang_ms = 3000`") from None
+        raise Misuse(f"--timing: {file} is not TOML: {e}; write `hang_ms = 3000`") from None
 
 
 def _journals(given: list[str]) -> str | dict[str, str]:
-    """One path, or by source."""
+    """One path, or paths by source."""
     from gapless.protocol.errors import Misuse
 
     if len(given) == 1 and ("=" not in given[0] or Path(given[0]).exists()):
         return given[0]
     parted = [text.partition("=") for text in given]
     if any(not sep for _, sep, _ in parted):
-        raise Misuse("--journal: of several sources, write SOURCE=PATH for each")
+        raise Misuse("--journal: with several sources, write SOURCE=PATH for each")
     paths = {source: path for source, _, path in parted}
     if len(paths) < len(parted):
-        raise Misuse("--journal: one source has one journal")
+        raise Misuse("--journal: give only one journal for each source")
     return paths
 
 
 @contextmanager
 def _new_directory(directory: Path) -> Iterator[None]:
-    """The job's directory; where the job does not come up, what was made of it goes again."""
-    from gapless.failover.job.directory import NAME
+    """The job's directory; removed again if the job does not come up."""
+    from gapless.failover.job import NAME
     from gapless.protocol.errors import Misuse
 
     try:
@@ -254,7 +279,7 @@ def _new_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """While inside, SIGTERM is Ctrl-C, also where Ray, as it starts, makes something else of it."""
+    """Inside, SIGTERM acts like Ctrl-C, even if Ray installs its own handler as it starts."""
     try:
         yield
     except SystemExit:  # what Ray makes of it
@@ -267,13 +292,13 @@ def _interruptible() -> Iterator[None]:
 
 
 def _tell(job: Job, as_json: bool) -> None:
-    """Says where it is."""
+    """Prints where the job runs."""
     from gapless.actors import cluster
 
     at = cluster.address()
     lines = (
         f"{job.name} runs in {job.dir}, on the Ray cluster at {at}",
-        f"look at it from elsewhere: gapless status {job.name} --address {at}",
+        f"from another shell: gapless status {job.name} --address {at}",
     )
     for line in lines:
         if as_json:
@@ -283,7 +308,7 @@ def _tell(job: Job, as_json: bool) -> None:
 
 
 def _print(job: Job, seen: Seen, as_json: bool) -> None:
-    """Says how it ended, or that it goes on."""
+    """Prints how the job ended, or that it continues."""
     from gapless.commands.job_views import described, summary
 
     unit = job.schema.time_unit
@@ -295,4 +320,4 @@ def _print(job: Job, seen: Seen, as_json: bool) -> None:
         return
     typer.echo(summary(seen.view, unit))
     because = f": {seen.view.state.ended_because}" if seen.view.state.ended_because else ""
-    typer.echo(f"{job.name} has stopped{because}; what it has put out is in {job.dir}")
+    typer.echo(f"{job.name} has stopped{because}; its output is in {job.dir}")

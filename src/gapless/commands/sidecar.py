@@ -1,6 +1,6 @@
-"""`gapless sidecar`: merges copies of streams that any program pushes, and serves what comes.
+"""`gapless sidecar`: merges copies of streams that programs push, and serves the result.
 
-It is a command by itself; `remove` beside it asks one that runs.
+Without a subcommand it runs a sidecar; `remove` asks a running one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LISTEN = "127.0.0.1:7070"
 CONFIG_VARIABLE = "GAPLESS_SIDECAR_CONFIG"
-"""The environment's word for --config."""
+"""The environment variable for --config."""
 
 
 sidecar = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
@@ -33,50 +33,55 @@ sidecar = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 def serve(  # each setting is a flag, and the two that have a type of their own
     context: typer.Context,
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="gRPC. [127.0.0.1:7070]")
+        str | None, typer.Option(metavar="HOST:PORT", help="gRPC address. [127.0.0.1:7070]")
     ] = None,
     http: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help='Metrics and health; "" for none. [127.0.0.1:7071]'),
+        typer.Option(
+            metavar="HOST:PORT", help='Address of metrics and health; "" for none. [127.0.0.1:7071]'
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings, tokens and streams, as TOML.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where all is kept. [gapless-sidecar]")
+        str | None, typer.Option(metavar="DIR", help="Data directory. [gapless-sidecar]")
     ] = None,
-    reflection: Annotated[
-        bool | None, typer.Option(help="Tell anybody what calls there are. [yes]")
-    ] = None,
+    reflection: Annotated[bool | None, typer.Option(help="Serve gRPC reflection. [yes]")] = None,
     insecure: Annotated[
         bool | None,
         typer.Option(
-            "--insecure/--secure", help="Listen beyond this machine without TLS, or to anybody."
+            "--insecure/--secure",
+            help="Allow other machines without TLS, or without authentication.",
         ),
     ] = None,
     tls_certificate: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     tls_key: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     tls_client_ca: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Clients show a certificate signed by it.")
+        str | None,
+        typer.Option(metavar="FILE", help="Require client certificates signed by this CA."),
     ] = None,
     retain_s: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="Of stream time, of each output. [all]")
+        int | None,
+        typer.Option(metavar="SECONDS", help="How much stream time to keep of each output. [all]"),
     ] = None,
     retain_bytes: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="Of each output. [all]")
+        int | None, typer.Option(metavar="BYTES", help="How much to keep of each output. [all]")
     ] = None,
     peer: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="One with the same streams, to catch up from."),
+        typer.Option(
+            metavar="HOST:PORT", help="Another sidecar with the same streams, to catch up from."
+        ),
     ] = None,
     peer_ca: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     peer_token_file: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     peer_certificate: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Shown to a peer that asks for one.")
+        str | None, typer.Option(metavar="FILE", help="Client certificate for the peer.")
     ] = None,
     peer_key: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     drain_s: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="To close streams in at the end. [10]")
+        int | None, typer.Option(metavar="SECONDS", help="Time to close streams at the end. [10]")
     ] = None,
     limit: Annotated[
         list[str] | None,
@@ -85,21 +90,21 @@ def serve(  # each setting is a flag, and the two that have a type of their own
         ),
     ] = None,
     show_config: Annotated[
-        bool, typer.Option("--show-config", help="Print each setting, and where it is from.")
+        bool, typer.Option("--show-config", help="Print each setting and its origin.")
     ] = False,
     conformance: Annotated[
         bool,
         typer.Option(
             "--conformance",
-            help="Keep nothing: examine a client that pushes, by the rules of docs/sidecar.md.",
+            help=("Store nothing: check a pushing client against the rules of docs/sidecar.md."),
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Merge copies of streams, and serve each as one without a gap.
+    """Merge copies of streams, and serve each as one without gaps.
 
-    A setting counts by flag, else by environment (GAPLESS_SIDECAR_LISTEN, ...), else by --config.
-    SIGTERM makes all durable and ends. docs/sidecar.md is the manual.
+    Settings come from flags, then the environment (GAPLESS_SIDECAR_LISTEN, ...), then --config.
+    SIGTERM makes everything durable and exits. The manual is docs/sidecar.md.
     """
     if context.invoked_subcommand is not None:
         return
@@ -137,19 +142,19 @@ def serve(  # each setting is a flag, and the two that have a type of their own
 @sidecar.command()
 def remove(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="Its name.")],
-    producer: Annotated[
-        str, typer.Option(metavar="NAME", help="Of it only what this producer has said.")
-    ] = "",
+    producer: Annotated[str, typer.Option(metavar="NAME", help="Remove only this producer.")] = "",
     at: Annotated[str, typer.Option("--sidecar", metavar="HOST:PORT", help="Which one.")] = LISTEN,
     ca: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who signs its certificate: TLS.")
+        Path | None,
+        typer.Option(metavar="FILE", help="CA that signs its certificate; turns on TLS."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a stream with all that it holds, or one producer of it.
+    """Remove a stream with all its data, or one of its producers.
 
-    A producer that is removed is sent away, what it said counts no more, and its name begins anew
-    with any incarnation. A token with admin, where one is asked for, is read from GAPLESS_TOKEN.
+    A removed producer is disconnected and its copy no longer counts; its name may start again with
+    any incarnation. If the sidecar requires a token with the admin right, it is read from
+    GAPLESS_TOKEN.
     """
     from gapless.client import Credentials
     from gapless.sidecar import gapless_pb2 as pb
@@ -170,13 +175,13 @@ def remove(
 
 
 def _examine(listen: str, *, as_json: bool) -> None:
-    """Plays a sidecar for one client; exit code 1 where that breaks a rule."""
+    """Plays a sidecar for one client; exits with 1 if the client breaks a rule."""
     from gapless.sidecar.conformance import workload
     from gapless.sidecar.conformance.peer import Peer, Verdict
     from gapless.sidecar.options import is_loopback
 
     if not is_loopback(listen):
-        raise Misuse(f"{listen}: an examination listens on this machine only")
+        raise Misuse(f"{listen}: --conformance listens on this machine only")
 
     def passed(scenario: str) -> None:
         if not as_json:

@@ -1,4 +1,4 @@
-"""`gapless status`: how a job is, or which jobs run."""
+"""`gapless status`: the state of a job, or a list of running jobs."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from gapless.actors.views import JobView
 
 WATCH_S = 1.0
-"""Between two looks with --watch: lives report a few times a second."""
+"""Refresh interval of --watch: processes report a few times a second."""
 
 
 def status(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The job; without it, all are listed.")
+        str | None, typer.Argument(metavar="NAME", help="The job. Default: list all.")
     ] = None,
     address: Address = "auto",
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C or the job's end.")
+        bool, typer.Option("--watch", help="Keep showing it until Ctrl-C or the job's end.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say how a job is, or which jobs run.
+    """Show the state of a job, or list running jobs.
 
-    Replicas, mergers, how far they are, who leads, how the last rejoins went, alarms. Exits with 1
-    where something that should run does not.
+    Shows replicas, mergers, their progress, the leader, recent rejoins and alarms. Exits with 1 if
+    something that should run does not.
     """
     from gapless.protocol.errors import Misuse
 
     if watch and (name is None or as_json):
-        raise Misuse("--watch shows one job to a person: give its name, and no --json")
+        raise Misuse("--watch needs the name of a job, and cannot be combined with --json")
     whole = _list(address, as_json) if name is None else _show(name, address, watch, as_json)
     raise typer.Exit(ExitCode.DONE if whole else ExitCode.PROBLEM)
 
 
 def _show(name: str, address: str, watch: bool, as_json: bool) -> bool:
-    """Shows one job; whether all of it runs."""
+    """Shows one job; returns whether all of it runs."""
     from gapless.actors.handle import attach
     from gapless.commands.job_views import described, is_whole
 
@@ -66,7 +66,7 @@ def _print(view: JobView, unit: str) -> None:
 
 
 def _watch(job: Any, view: JobView, unit: str) -> JobView:
-    """Shows it until the job has ended, or nobody wants to see more; returns the last look."""
+    """Shows the job until it has ended or the user interrupts; returns the last view."""
     from rich.console import Group
     from rich.live import Live
 
@@ -84,12 +84,12 @@ def _watch(job: Any, view: JobView, unit: str) -> JobView:
     except GaplessError:  # a root that is on its way out answers as it likes
         if job.is_running:
             raise
-        typer.echo(f"{view.name} has stopped; what it has put out is in {view.job_dir}")
+        typer.echo(f"{view.name} has stopped; its output is in {view.job_dir}")
         return view
 
 
 def _list(address: str, as_json: bool) -> bool:
-    """Lists all jobs, of all reachable clusters if it is open which; whether all of each runs."""
+    """Lists the jobs of one cluster or of all that are found; returns whether all of each runs."""
     from gapless.actors import cluster
     from gapless.actors.handle import AUTO
     from gapless.actors.whereabouts import at_hand, is_gone, jobs_at
@@ -101,8 +101,8 @@ def _list(address: str, as_json: bool) -> bool:
         found = {at: jobs for at, jobs in jobs_at(at_hand()).items() if not is_gone(jobs)}
         if not found:
             raise Misuse(
-                "no job runs on this machine, nor does a Ray cluster: name that of another machine "
-                "with --address HOST:PORT, or start a job (`gapless run`)"
+                "no Ray cluster and no job runs on this machine: give another machine's "
+                "cluster with --address HOST:PORT, or start a job (`gapless run`)"
             )
         for at, jobs in found.items():
             if isinstance(jobs, list) and jobs:
@@ -129,7 +129,7 @@ def _list(address: str, as_json: bool) -> bool:
 
 
 def _looked_at(address: str) -> list[tuple[str, str, JobView | str]]:
-    """The jobs of one cluster: where, name, and view, or why it has none."""
+    """The jobs of one cluster: address, name, and view or the reason why there is none."""
     from gapless.actors import cluster
     from gapless.actors.handle import attach
     from gapless.actors.hosts import named

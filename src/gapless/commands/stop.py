@@ -1,4 +1,4 @@
-"""`gapless stop`: the end of a job, from anywhere."""
+"""`gapless stop`: ends a job, from any shell."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from gapless.commands.options import Address, JobName
 from gapless.commands.terminal import AsJson, print_json, spinner
 
 DRAIN_S = 30 * 24 * 3600.0
-"""How long a drain may take: as long as there is input, which somebody watches, or interrupts."""
+"""Limit of a drain: it takes as long as there is input, while somebody watches or interrupts."""
 
 
 def stop(
     name: JobName,
     now: Annotated[
-        bool, typer.Option("--now", help="Do not wait until the input that is there is answered.")
+        bool, typer.Option("--now", help="Do not wait until the present input is processed.")
     ] = False,
     address: Address = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """End a job, for good, once its input is answered.
+    """End a job for good, once its present input is processed.
 
-    All that is there now is answered, and durable, before it ends; with --now it is not waited for.
-    Returns when it has ended. Ctrl-C only ends the waiting; the job goes on to its end.
+    The job ends when the results of its present input are durable; with --now, at once. Returns
+    when it has ended. Ctrl-C only ends the waiting: the job still ends.
     """
     from gapless.actors.handle import attach
 
     job, began = attach(name, address=address), time.perf_counter()
-    with spinner(f"{name}: {'stopping' if now else 'answering what is there'}"):
+    with spinner(f"{name}: {'stopping' if now else 'processing its present input'}"):
         job.stop(drain=not now, timeout_s=DRAIN_S)
     document = {
         "job": name,
@@ -41,4 +41,4 @@ def stop(
     if as_json:
         print_json(document)
     else:
-        typer.echo(f"{name} has stopped; what it has put out is in {job.dir}")
+        typer.echo(f"{name} has stopped; its output is in {job.dir}")

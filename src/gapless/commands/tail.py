@@ -1,4 +1,4 @@
-"""`gapless tail`: what comes out of a sidecar's stream, for a person at a shell."""
+"""`gapless tail`: prints a sidecar's stream."""
 
 from __future__ import annotations
 
@@ -17,59 +17,62 @@ if TYPE_CHECKING:
     from gapless.commands.changelog_lines import ChangeLines
 
 ROWS_SHOWN_MAX = 1_000
-"""Of a table, to a person; --json has all."""
+"""Rows of a table shown without --json."""
 
 
 def tail(
     stream: Annotated[str, typer.Argument(metavar="STREAM")],
     sidecar: Sidecars = "127.0.0.1:7070",
     table: Annotated[
-        bool, typer.Option("--table", help="Show the current answer, and end.")
+        bool, typer.Option("--table", help="Print the current table, and exit.")
     ] = False,
     final: Annotated[
-        bool, typer.Option("--final", help="Each event once, when nothing about it can change.")
+        bool, typer.Option("--final", help="Print each event once, when it can no longer change.")
     ] = False,
     start: Annotated[
-        str, typer.Option(metavar="WHERE", help="now, earliest, a time, or a token.")
+        str,
+        typer.Option(metavar="WHERE", help="Where to start: now, earliest, a time, or a token."),
     ] = "now",
     columns: Annotated[
-        str, typer.Option(metavar="A,B", help="Of the payload; all by default.")
+        str, typer.Option(metavar="A,B", help="Payload columns. Default: all.")
     ] = "",
     where: Annotated[
-        str, typer.Option(metavar="FILTER", help='As: n > 100 and src in ("A", "B")')
+        str, typer.Option(metavar="FILTER", help='Such as: n > 100 and src in ("A", "B")')
     ] = "",
     frames: Annotated[
-        int, typer.Option(metavar="N", min=0, help="End after so many frames; 0: never.")
+        int, typer.Option(metavar="N", min=0, help="Exit after this many frames; 0: never.")
     ] = 0,
     changelog: Annotated[
         ChangelogForm | None,
-        typer.Option(help="As a changelog: each change once, in order, when it is final."),
+        typer.Option(help=("Print a changelog: each change once, in order, when it is final.")),
     ] = None,
     by: Annotated[
         str,
-        typer.Option(metavar="A,B", help="Changelog: a key, so that updates are told as such."),
+        typer.Option(
+            metavar="A,B", help=("Changelog: key columns, so that updates are printed as updates.")
+        ),
     ] = "",
     eager: Annotated[
         bool,
-        typer.Option("--eager", help="Changelog: whole lifetimes at once, and their revisions."),
+        typer.Option("--eager", help="Changelog: print whole lifetimes at once, and revise them."),
     ] = False,
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what comes out of a sidecar's stream, or its table.
+    """Print a sidecar's stream, or its current table.
 
-    Inserts, adjusts and stable times are a line each, as they become durable. With --changelog each
-    change is; as JSON it is a line that push --changelog reads. A token, where one is asked for, is
-    read from GAPLESS_TOKEN. Several sidecars are merged.
+    Prints a line for each insert, adjust and stable as it becomes durable; with --changelog, for
+    each change, and with --json in the form that push --changelog reads. If the sidecar requires a
+    token, it is read from GAPLESS_TOKEN. Several sidecars are merged.
     """
     from gapless.client import Consumer, Credentials
 
     shown = Credentials(token=os.environ.get(TOKEN_VARIABLE), ca=ca)
     chosen = [name.strip() for name in columns.split(",") if name.strip()]
     if changelog is None and (by or eager):
-        raise Misuse("--by and --eager are of a --changelog")
+        raise Misuse("--by and --eager need --changelog")
     if changelog is not None and (table or final):
-        raise Misuse("--changelog tells every change: leave out --table and --final")
+        raise Misuse("--changelog prints every change: leave out --table and --final")
     if table:
         _print_table(stream, sidecar, chosen, where, shown, as_json=as_json)
         return
@@ -106,8 +109,8 @@ def _print_changes(
         if consumer.is_reset:
             if as_json and number > 1:
                 raise JobError(
-                    f"the stream was told anew from {format_time(consumer.since)} on, which a "
-                    "changelog cannot say: begin again with an empty table"
+                    f"the stream was reset from {format_time(consumer.since)} on, which a "
+                    "changelog cannot express: start over with an empty table"
                 )
             lines.reset()
             if not as_json:

@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
     COULD_NOT_RUN = 2
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def output() -> Console:
