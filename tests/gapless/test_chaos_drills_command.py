@@ -143,16 +143,16 @@ def test_what_this_machine_cannot_have_is_listed_as_not_here(gapless: Gapless) -
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run"], "name scenarios, or say --all"),
-        (["run", "kill-root", "--all"], "name scenarios, or say --all"),
+        (["run"], "name scenarios (see `gapless chaos list`), or use --all"),
+        (["run", "kill-root", "--all"], "name scenarios (see `gapless chaos list`), or use --all"),
         (["run", "kill-everyone"], "there is no scenario 'kill-everyone', and no such file"),
         (["run", "kill-root", "kill-everyone"], "there is no scenario 'kill-everyone'"),
         (["run", "kill-root", "kill-root"], "two scenarios are called kill-root"),
         (["run", "mine.toml", "below/mine.toml"], "two scenarios are called mine"),
         (["run", "bad.toml"], "kill merger: at = -1: from 0"),
         (["run", "kill-root", "--broken", "nothing"], "there is no broken build 'nothing'"),
-        (["run", "kill-root", "--out", "full"], "there is something already"),
-        (["run", "kill-root", "--out", "mine.toml"], "there is something already"),
+        (["run", "kill-root", "--out", "full"], "it is not empty"),
+        (["run", "kill-root", "--out", "mine.toml"], "it is not empty"),
         (["run", "kill-root", "--seed", "-1"], "--seed"),
         (["run", "kill-root", "--minutes", "3"], "--minutes"),
         (["soak", "--scenario", "kill-root"], "has no [random] faults, so it does not last"),
@@ -310,7 +310,7 @@ def test_an_interrupt_ends_the_run_and_what_was_played_is_kept(
     monkeypatch.setattr("gapless.chaos.drill.drill_process.run_apart", run_apart)
     outcome = gapless("chaos", "run", "kill-root", "kill-merger", "kill-node", "--out", "there")
     assert outcome.code == 2
-    assert "interrupted: everything that it had started was ended" in outcome.err
+    assert "interrupted: everything it started has been ended" in outcome.err
     index = json.loads((here / "there" / "index.json").read_text())
     assert [run["folder"] for run in index["runs"]] == ["kill-root"]
 

@@ -242,7 +242,7 @@ def test_nothing_runs_on_where_it_is_ended_in_the_midst(
             demo.wait(WAIT_S)
         if number != signal.SIGKILL:
             assert demo.returncode == 2
-            assert "interrupted: everything that it had started was ended" in rest
+            assert "interrupted: everything it started has been ended" in rest
             assert running_in(folder) == []
             assert list(folder.iterdir()) == []
         nobody_is_left(folder)

@@ -550,4 +550,4 @@ def marked(process: psutil.Process, mark: str) -> bool:
 
 
 def test_help_says_how_long_it_takes(gapless: Gapless) -> None:
-    assert "about a quarter of a minute" in " ".join(gapless("doctor", "--help").out.split())
+    assert "about 15 seconds" in " ".join(gapless("doctor", "--help").out.split())

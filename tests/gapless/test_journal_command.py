@@ -398,7 +398,7 @@ def test_a_reader_is_forgotten_without_another_rule(
 def test_a_trim_of_nothing_is_wrong_usage(gapless: Gapless, path: Path) -> None:
     outcome = gapless("journal", "trim", path)
     assert outcome.code == 2
-    assert "say what is to go" in outcome.err
+    assert "give a rule: --before" in outcome.err
 
 
 @pytest.mark.parametrize(

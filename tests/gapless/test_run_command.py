@@ -122,7 +122,7 @@ def test_a_directory_with_a_job_is_to_be_resumed(
     ("text", "said"),
     [
         (None, "cannot be read"),
-        ("hang_ms: 3", "is no TOML"),
+        ("hang_ms: 3", "is not TOML"),
         ("hang = 3000", "there is no hang; there are heartbeat_ms"),
         ("hang_ms = '3s'", "a number of milliseconds"),
         ("hang_ms = 150", "less than 3 times heartbeat_ms 100"),
@@ -189,7 +189,7 @@ def test_a_file_that_a_refused_cutover_has_shipped_goes_again(tmp_path: Path) ->
         (["run", "q.py", "--journal", "a=1", "--journal", "a=2", "--dir", "d"], "one journal"),
         (["run", "q.py", "--journal", "j", "--dir", "d", "--memory-limit", "2X"], "2GB"),
         (["run", "q.py", "--journal", "j", "--dir", "d", "--takeover"], "--resume DIR"),
-        (["status", "--watch"], "--watch shows one job"),
+        (["status", "--watch"], "--watch needs the name of a job"),
     ],
 )
 def test_what_does_not_go_together_is_said(
@@ -221,7 +221,7 @@ def test_a_status_without_jobs_or_clusters_says_so_and_what_to_do(
     monkeypatch.setattr("gapless.actors.whereabouts.at_hand", list)
     outcome = gapless("status")
     assert outcome.code == 2
-    assert "no job runs on this machine, nor does a Ray cluster" in outcome.err
+    assert "no Ray cluster and no job runs on this machine" in outcome.err
     assert "gapless run" in outcome.err
 
 

@@ -237,7 +237,7 @@ def dhcp(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Address leases, renewed or released: their ends are known only later.
+    """Address leases, whose ends are known only later.
 
     Columns: ts, mac, ip, event (lease, renew or release), expires.
 

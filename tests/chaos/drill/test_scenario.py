@@ -148,8 +148,8 @@ NUMBERS = ("nan", "inf", "-inf", "-1")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("about = [", ["is no TOML"]),
-        ("a = " + "[" * 50_000, ["is no TOML"]),
+        ("about = [", ["is not TOML"]),
+        ("a = " + "[" * 50_000, ["is not TOML"]),
         ('name = "other"\n' + KILL, ["no 'name'", "called as its file is"]),
         ("repeat = 3\n" + KILL, ["there is no 'repeat'", "replicas", "on_divergence"]),
         ("[holds]\nloss = 0\n" + KILL, ["holds: there is no 'loss'", "pause_ms, whole_s, alarm"]),
@@ -303,7 +303,7 @@ def test_a_name_that_is_no_scenario_and_no_file_is_refused_with_all_names() -> N
     [
         (b"about = \xff", "utf-8"),
         (b"#" * (BYTES_MAX + 1), f"more than {BYTES_MAX} bytes"),
-        (b"about", "is no TOML"),
+        (b"about", "is not TOML"),
     ],
 )
 def test_a_file_that_is_none_is_refused(data: bytes, said: str, tmp_path: Path) -> None:

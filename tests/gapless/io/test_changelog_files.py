@@ -176,7 +176,7 @@ def test_a_form_that_makes_no_sense_is_refused(form: dict[str, Any]) -> None:
     [
         (("log.jsonl", "--changelog", "flink"), "lines do not say their types"),
         (("gone.jsonl", "--changelog", "flink"), "there is no file"),
-        (("log.jsonl", "--by", "id", "--schema", "id:string"), "are of a --changelog"),
+        (("log.jsonl", "--by", "id", "--schema", "id:string"), "need --changelog"),
         (("log.jsonl", "--changelog", "flink", "--by", "x", "--schema", "id:string"), "key 'x'"),
         (("log.jsonl", "--changelog", "kafka"), "kafka"),
     ],
@@ -199,7 +199,7 @@ def test_a_push_that_makes_no_sense_is_one_sentence_and_exit_2(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--eager",), "are of a --changelog"),
+        (("--eager",), "need --changelog"),
         (("--changelog", "flink", "--table"), "leave out --table"),
         (("--changelog", "debezium", "--eager"), "debezium has no form"),
         (("--changelog", "flink", "--eager", "--by", "id"), "leave out --by"),
