@@ -256,7 +256,7 @@ def _journals(given: list[str]) -> str | dict[str, str]:
 @contextmanager
 def _new_directory(directory: Path) -> Iterator[None]:
     """The job's directory; removed again if the job does not come up."""
-    from gapless.failover.job import NAME
+    from gapless.failover.job.directory import NAME
     from gapless.protocol.errors import Misuse
 
     try:
