@@ -6,7 +6,7 @@
 
 Where imports leave bytecode, and where pip has made it, there is nothing to do. Else it is made
 once, explicitly, as pip makes it whatever that variable says. It names the content of its source,
-not its time: whoever edits a source never meets the bytecode of another.
+not its time: an edited source never meets the bytecode of another.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Source(_Node):
     name: str
     schema: StreamSchema
     time: str
-    """The column that says when."""
+    """The column of event times."""
     lateness: Lateness
 
     def __post_init__(self) -> None:

@@ -88,7 +88,7 @@ def embedded(
     driver_memory: str = DRIVER_MEMORY,
     master: str | None = None,
 ) -> Iterator[SparkSession]:
-    """A Spark for this process: here, on so many cores (all, if not said), or a cluster's.
+    """A Spark for this process: here, on so many cores (all by default), or a cluster's.
 
     When it ends, also by an exception, no process and no file of it is left.
     """

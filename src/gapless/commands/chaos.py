@@ -45,7 +45,7 @@ def sim(
     seeds: Annotated[
         int | None,
         typer.Option(
-            min=1, max=SEEDS_MAX, help=f"How many seeds, from --seed or 0 on; {SEEDS} if not said."
+            min=1, max=SEEDS_MAX, help=f"How many seeds, from --seed or 0 on; {SEEDS} by default."
         ),
     ] = None,
     seed: Annotated[

@@ -119,7 +119,7 @@ def prepare(
     ] = DurabilityChoice.PROCESS,
     end: End = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Prepare files that the journal already has once more.")
+        bool, typer.Option("--again", help="Prepare files that the journal already has again.")
     ] = False,
     spark_master: Annotated[
         str | None,

@@ -71,7 +71,7 @@ class Destination:
         overwrite: bool = False,
     ) -> None:
         """`streams` are how files are called in a folder: `flows.parquet`, or, with several files
-        each, `flows-00000.parquet` and so on. `format_` is for folders (Parquet, if not said) and
+        each, `flows-00000.parquet` and so on. `format_` is for folders (Parquet by default) and
         for standard output.
         """
         if not 1 <= files <= FILES_MAX:
