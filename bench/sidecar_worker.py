@@ -5,7 +5,7 @@
 Frame i of a feed has the rows i*R to (i+1)*R, each an event that starts at its number; so its
 reader knows what is missing and what came twice. A feed with a pace has frame i due at `begin +
 i / frames_per_s`, on the clock that all processes of a machine share, and a latency is counted from
-there: who pushes late is no excuse. Each prints one JSON document at its end.
+there: a late push counts. Each prints one JSON document at its end.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.values import from_values
 
 CLOSED_GROUPS_MAX = 1 << 20
-"""Groups that are closed further than all rows: who closes a million and lets time stand still has
-a group for each row, and the source's own stable serves better."""
+"""Groups that are closed further than all rows: a source that closes a million and lets time stand
+still has a group for each row, and the source's own stable serves better."""
 
 
 class _Groups:

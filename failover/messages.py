@@ -184,7 +184,7 @@ class SnapshotRequest:
     """A joining replica asks a live one for all that it is."""
 
     life: Life
-    """Who asks, and gets the answer."""
+    """The asker, which gets the answer."""
     plan: str
     """The asker's plan: a snapshot fits no other."""
 
@@ -194,7 +194,7 @@ class SnapshotReply:
     """The answer: a checkpoint that was never on a disk, or why there is none."""
 
     life: Life
-    """Who answers."""
+    """The one that answers."""
     checkpoint: Checkpoint | None
     reason: str = ""
     """Why there is none."""

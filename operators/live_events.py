@@ -199,7 +199,7 @@ class LiveEvents:
     # -- snapshots ----------------------------------------------------------------------------
 
     def snapshot(self, payload_places: Ids, group_places: Ids) -> State:
-        """The events; who calls has written payloads and groups, and says where each stands."""
+        """The events; the caller has written payloads and groups, and says where each stands."""
         ids = (self.vs.values < INF).nonzero()[0]
         return {
             "events": numbers(

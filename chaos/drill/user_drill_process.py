@@ -124,7 +124,7 @@ def main(folder: Path) -> int:
     packed, report = pickle.loads(given)  # noqa: S301  # the process that has started us wrote it
     try:
         return play(report, lambda say: _drill(packed, folder, say))
-    finally:  # also where the one who has started us is gone
+    finally:  # also where our starter is gone
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -43,7 +43,7 @@ class SimulatedDisk:
         self._used = 0
         self._rooms: dict[str, int] = {}
         self.before_write: Callable[[], None] | None = None
-        """What happens before the next write of any kind: who writes may stop there."""
+        """What happens before the next write of any kind: the writer may stop there."""
         self.reads = 0
         """How often something was read or mapped."""
 

@@ -1,8 +1,8 @@
 """Bounds that no simulation draws, each with what tries it instead, or why nothing has to.
 
 The simulator draws what a job of a few hundred rows can come to (`limits.py`). What else bears the
-name of a bound is listed here: a test refuses one that is in neither list, so that who adds a bound
-says what comes to it.
+name of a bound is listed here: a test refuses one that is in neither list, so that a change that
+adds a bound says what comes to it.
 """
 
 from __future__ import annotations

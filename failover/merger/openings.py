@@ -153,7 +153,7 @@ class Openings:
 
     @property
     def subscribers(self) -> set[str]:
-        """Who waits."""
+        """The subscribers that wait."""
         return {*self._waiting, *self._scanned, *self._tables}
 
     def validate(self) -> None:

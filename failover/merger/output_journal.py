@@ -8,8 +8,8 @@ r"""A merger's output on its disk: written by one life after another, read by th
              peer(since) -->  the whole output from a base on, for the other merger
 
 This is the pump's part: the merger asks for these things by effects and decides nothing here. It
-stands on the journal (journal/writer.py): who opens it for writing fences off who was, and what a
-reader sees is durable and lies before every cut. Offsets are numbers of rows.
+stands on the journal (journal/writer.py): opening it for writing fences off the former writer, and
+what a reader sees is durable and lies before every cut. Offsets are numbers of rows.
 """
 
 from __future__ import annotations

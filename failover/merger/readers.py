@@ -8,8 +8,8 @@
     Open(since) --> openings.py --> ReadTable --> TableRead --> Opened, in parts
 
 A subscriber never pushes back: it asks, is answered or waits, and asks again when it has heard
-nothing for a while. So nothing is kept of those who do not wait, an answer that comes for nobody is
-dropped, and what is asked again while it is being read is not read again.
+nothing for a while. So nothing is kept of subscribers that do not wait, an answer that comes for
+nobody is dropped, and what is asked again while it is being read is not read again.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Fleet:
         return now < self._expects_until and slot.name in self._expected
 
     def _spawn(self, slot: Slot, start: Start, now: int) -> Known | None:
-        """Starts a life, if there is a node for it; who calls puts it into the slot."""
+        """Starts a life, if there is a node for it; the caller puts it into the slot."""
         node = self._place(slot)
         if node is None:
             return None
@@ -121,7 +121,7 @@ class Fleet:
             self._leaving[life] = now + self.timing.kill_ms
 
     def _kill_overdue(self, now: int) -> None:
-        """Ends those who were asked to go, and have not gone."""
+        """Ends the lives that were asked to go, and have not gone."""
         for life in [life for life, at in self._leaving.items() if now >= at]:
             del self._leaving[life]
             self._forget(life, now + self.timing.kill_ms)

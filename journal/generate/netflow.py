@@ -148,7 +148,7 @@ class Netflow(Events):
             block += 1
 
     def _destinations(self, src: Ints, rank: Ints) -> Ints:
-        """Who sends most is not who gets most, and nobody sends to itself."""
+        """The host that sends most is not the one that gets most, and nobody sends to itself."""
         dst = (rank + self.hosts // 2) % self.hosts
         return np.where(dst == src, (dst + 1) % self.hosts, dst)
 

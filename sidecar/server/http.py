@@ -1,7 +1,7 @@
 """The HTTP side: /metrics, /healthz and /readyz, for those who watch processes.
 
     GET /healthz    200 as long as the loop turns: who restarts processes asks this
-    GET /readyz     200 where the data path is whole, else 503 and why: who sends traffic asks this
+    GET /readyz     200 where the data path is whole, else 503 and why: load balancers ask this
     GET /metrics    the numbers (metrics.py)
 
 Each connection asks once and is closed. There is nothing here that changes anything.

@@ -216,7 +216,7 @@ def test_a_token_from_before_is_told_that_its_rows_are_gone() -> None:
     with pytest.raises(Trimmed):
         reader.read(Token("m0.0", 1, 5, 5))
     assert reader.read(Token("m0.0", 1, output.first, output.first)) is not None
-    table, rows = reader.table(92)  # and who begins anew gets the table
+    table, rows = reader.table(92)  # and a subscriber that begins anew gets the table
     assert (rows, table.stable) == (95, 95)
 
 
