@@ -17,7 +17,7 @@ from gapless.failover.lifecycles import Lifecycle
 ROOT = Path(__file__).parents[2]
 DOC = ROOT / "docs" / "high-availability.md"
 DRAWN = re.compile(
-    r"^\*\*The life of ([^*]+)\*\* \(`(failover/[\w/]+\.py)`\)[^\n]*\n\n((?: {4}.*\n)+)",
+    r"^\*\*States of ([^*]+)\*\* \(`(failover/[\w/]+\.py)`\)[^\n]*\n\n((?: {4}.*\n)+)",
     re.MULTILINE,
 )
 """A line that names the thing and the module of its table, and the diagram behind it."""
@@ -98,7 +98,7 @@ def test_the_docs_draw_every_life_cycle_as_its_table_has_it_and_no_other() -> No
 def test_a_drawing_that_is_not_the_table_is_seen() -> None:
     what, (module, life) = next(iter(TABLES.items()))
     lines = [f"    {line}\n" for line in life.diagram().splitlines()]
-    head, truth = f"**The life of {what}** (`{module}`):\n\n", {what: (module, life.diagram())}
+    head, truth = f"**States of {what}** (`{module}`):\n\n", {what: (module, life.diagram())}
     assert drawn(head + "".join(lines)) == truth
     assert drawn(head + "".join(lines[:-1])) != truth
     assert drawn(head + "".join(lines[::-1])) != truth
