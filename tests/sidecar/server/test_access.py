@@ -26,7 +26,7 @@ from tests.sidecar.helpers import (
     sidecar,
 )
 
-TLS = Path(__file__).parent / "tls"
+TLS = Path(__file__).parents[1] / "tls"
 
 
 def grant(name: str, **rights: object) -> Grant:

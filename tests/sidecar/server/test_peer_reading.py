@@ -14,7 +14,7 @@ from gapless.sidecar.server.peer_reading import Peer
 from gapless.sidecar.server.tls import Certificates
 from tests.sidecar.helpers import SCHEMA, frame_of, read_until, sidecar, table_of
 
-TLS = Path(__file__).parent / "tls"
+TLS = Path(__file__).parents[1] / "tls"
 BEFORE = "ins((A,7),6,20) stable(10)"
 BETWEEN = "ins((B,8),12,20) stable(20)"
 AFTER = "ins((C,9),22,30) stable(25)"
