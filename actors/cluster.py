@@ -122,7 +122,7 @@ def _connect(address: str | None, settings: dict[str, Any]) -> bool:
 def show_token(address: str, timeout_s: float) -> None:
     """From now on this process shows the user's token, as by Ray's own "auto", if the cluster at an
     address is one of this machine's: no other machine gets it. Raises `OSError` where nobody
-    listens there, `ValueError` where that is no address.
+    listens there, `ValueError` where that is not an address.
     """
     host, _, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:

@@ -164,7 +164,7 @@ def resume(
     job_dir = path_of("dir", dir).resolve()
     check_environment(runtime_env)
     if not job_dir.is_dir():
-        raise Misuse(f"{job_dir}: no job is here: it is no directory")
+        raise Misuse(f"{job_dir}: no job is here: it is not a directory")
     job = jobs.Job(LocalDisk(job_dir), token())
     waits = timing_of(timing, job.record.settings.timing or RAY_TIMING)
     if job.desired().state == "stopped":

@@ -57,7 +57,7 @@ def journals_of(plan: Plan, journal: Journals) -> tuple[dict[str, str], dict[str
     if missing := sorted(wanted.keys() - given.keys()):
         raise Misuse(f"journal: none is given for source {missing[0]!r}")
     if unknown := sorted(given.keys() - wanted.keys()):
-        raise Misuse(f"journal: {unknown[0]!r} is no source of the query: {', '.join(wanted)}")
+        raise Misuse(f"journal: {unknown[0]!r} is not a source of the query: {', '.join(wanted)}")
     paths, layouts = {}, {}
     for name, path in given.items():
         where = path.resolve()

@@ -27,8 +27,8 @@ def named_plans(
     given: Any = plans
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
         raise Misuse(
-            f"plans: a {type(given).__name__} is no list of queries or plans, and no mapping from "
-            "names to them"
+            f"plans: a {type(given).__name__} is neither a list of queries or plans nor "
+            "a mapping from names to them"
         )
     if isinstance(plans, Mapping):
         named = dict(plans)

@@ -71,7 +71,9 @@ def _count(value: Duration, unit: str, what: str) -> int:
         raise Misuse(f"{what} {value!r}: {_WRITTEN}")
     count = ns / _NS[unit]
     if count.denominator != 1:
-        raise Misuse(f"{what} {_shown(value)}: it is no whole number of {unit}, the stream's unit")
+        raise Misuse(
+            f"{what} {_shown(value)}: it is not a whole number of {unit}, the stream's unit"
+        )
     return count.numerator
 
 

@@ -48,7 +48,7 @@ def type_of(what: str, computed: Computed, payload: pa.Schema) -> pa.DataType:
     """The type of what is computed; an unknown column is told with the nearest name."""
     if not isinstance(computed, Expr | UserFunction):
         raise ExpressionError(
-            f"{what}: {computed!r} is no expression; write it with gl.col(...) and gl.lit(...), "
+            f"{what}: {computed!r} is not an expression; write it with gl.col(...), gl.lit(...) "
             "or gl.function(...)"
         )
     for column in sorted(computed.columns):

@@ -81,7 +81,7 @@ def function(call: Callable[..., Any], *columns: str, returns: pa.DataType | str
         raise Misuse(f"function: name the columns that {name_of(call)} is called with")
     for column in columns:
         if not isinstance(column, str):
-            raise Misuse(f"function {name_of(call)}: {column!r} is no column's name")
+            raise Misuse(f"function {name_of(call)}: {column!r} is not a column's name")
     try:
         t = type_of_text(returns) if isinstance(returns, str) else returns
     except SchemaError as e:

@@ -280,7 +280,7 @@ class Intake:
 
 
 def _no_item(where: str, given: object) -> str:
-    """What is wrong with something that is no item."""
+    """What is wrong with something that is not an item."""
     said = f"{where}: its input gives {type(given).__name__}"
     if isinstance(given, Frame):
         return (

@@ -89,7 +89,7 @@ class Source(_Node):
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
-            raise Misuse(f"source: {self.name!r} is no name")
+            raise Misuse(f"source: {self.name!r} is not a name")
         what = f"source {self.name}: time"
         check_column(what, self.time, self.schema.names)
         t = self.schema.payload.field(self.time).type
@@ -209,7 +209,7 @@ class Aggregate(_Node):
         for name, function in self.aggregates:
             if not isinstance(function, AggregateFunction):
                 raise Misuse(
-                    f"aggregate {name}: {function!r} is no aggregate function; write it as in "
+                    f"aggregate {name}: {function!r} is not an aggregate function; write it as in "
                     "n=gl.count() or total=gl.sum('len')"
                 )
             for column in function.columns:
@@ -239,8 +239,8 @@ class Join(_Node):
         if self.where is not None:
             if not isinstance(self.where, Expr):
                 raise ExpressionError(
-                    f"join where: {self.where!r} is no expression; a function goes into where() "
-                    "above the join"
+                    f"join where: {self.where!r} is not an expression; a function goes into "
+                    "where() above the join"
                 )
             check_condition("join where", self.where, schema.payload)
         self._is(schema, self.left, self.right)

@@ -357,7 +357,7 @@ def race(first: Query, *others: Query) -> Query:
 
 def _root(what: str, query: Query) -> Node:
     if not isinstance(query, Query):
-        raise Misuse(f"{what}: {query!r} is no query")
+        raise Misuse(f"{what}: {query!r} is not a query")
     return query.root
 
 

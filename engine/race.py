@@ -122,7 +122,7 @@ class Race(Operator):
             )
         document = unpack(rows.column(0)[0].as_py())
         if not isinstance(document, dict):
-            raise DecodeError(f"snapshot.{_DOCUMENT}", "is no dict", "a merger's document")
+            raise DecodeError(f"snapshot.{_DOCUMENT}", "is not a dict", "a merger's document")
         tables = {name: batch for name, batch in state.items() if name != _DOCUMENT}
         merge = LMerge.restore(self.schema, Snapshot(document, tables))
         if {*merge.inputs, *merge.detached} != set(range(self.inputs)):

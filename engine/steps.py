@@ -86,7 +86,7 @@ def connect(
         for port, origin in enumerate(step.inputs):
             if origin not in consumers:
                 raise Misuse(
-                    f"step {number}, {nodes[number].name}: reads {origin!r}, which is no source "
+                    f"step {number}, {nodes[number].name}: reads {origin!r}, which is not a source "
                     "and no earlier step"
                 )
             consumers[origin].append((nodes[number], port))

@@ -110,10 +110,12 @@ def opened(disk: Disk) -> Layout:
     try:
         layout = layout_of(disk)
     except OSError as e:  # it is a file, its name is too long, it may not be read
-        raise Misuse(f"{disk} is no journal that can be read: {e}") from None
+        raise Misuse(f"{disk} is not a journal that can be read: {e}") from None
     if layout is None:
         _refuse_without(disk)
-        raise Misuse(f"{disk} is no journal: it has no file {NAME!r}; `gapless prepare` makes one")
+        raise Misuse(
+            f"{disk} is not a journal: it has no file {NAME!r}; `gapless prepare` makes one"
+        )
     return layout
 
 

@@ -153,7 +153,7 @@ def _check_type(name: str, t: pa.DataType) -> None:
             _check_type(f"{name}.{field.name}", field.type)
     elif types.is_dictionary(t):
         if types.is_struct(t.value_type) or types.is_dictionary(t.value_type):
-            raise SchemaError(f"key column {name!r}: {t} is no key; decode the dictionary")
+            raise SchemaError(f"key column {name!r}: {t} is not a key; decode the dictionary")
         _check_type(name, t.value_type)
     elif not (_is_ticks(t) or types.is_floating(t) or types.is_decimal(t) or _is_bytes(t)):
         raise _no_key(f"key column {name!r}", t)

@@ -51,7 +51,9 @@ def register(disk: Disk, name: str, position: Mapping[int, int], now_ms: int) ->
     for partition, offset in position.items():
         is_whole = type(partition) is int and type(offset) is int
         if not is_whole or not 0 <= partition < PARTITIONS_MAX or not 0 <= offset <= INF:
-            raise Misuse(f"reader {name}: row {offset!r} of partition {partition!r} is no position")
+            raise Misuse(
+                f"reader {name}: row {offset!r} of partition {partition!r} is not a position"
+            )
     if not position:
         raise Misuse(f"reader {name}: a position of no partition")
     document: Document = {

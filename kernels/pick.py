@@ -21,7 +21,7 @@ if KERNEL == "native":
 
 
 def _width_bytes(t: pa.DataType) -> int:
-    """Bytes of a value of type `t`; 0 where it is no whole number of them, or not a fixed one."""
+    """Bytes of a value of type `t`; 0 where that is no whole number, or not a fixed one."""
     if not (pa.types.is_primitive(t) or pa.types.is_decimal(t)):
         return 0
     return 0 if t.bit_width % 8 else int(t.bit_width) // 8

@@ -6,7 +6,7 @@
     ins((A,slow),5,6)     late, still legal  ins((A,slow),5,9)    adj((A,up),1,9,5)
 
 Of rows with one key and one time the one with the largest payload, in the order of `order.py`, is
-there, and the others are no events. So the table depends on nothing but the rows: replicas agree.
+there, and the others are not events. So the table depends on nothing but the rows: replicas agree.
 
 A row that comes at ts changes only what is there at ts or later: it takes over from its
 predecessor. As no row comes below the input's stable, that stable is the output's. What the next

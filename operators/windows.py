@@ -17,7 +17,7 @@ contradict the text's own example; floors are right. Ids count from origin 0, ne
 row seen: replicas must agree. At stable t every window below floor(t / s) is complete (a stable is
 exclusive; "equaling" in figure 6-4 skips windows).
 
-Operators that are no aggregates see windows as lifetimes: a row lives as long as it is in the
+Operators that are not aggregates see windows as lifetimes: a row lives as long as it is in the
 window that the last answer was about, or, without a slide, in the window that ends now.
 
     Hopping(r, s)        [(floor(ts/s)+1)s, (floor((ts+r)/s)+1)s)      For(d)      [ts, ts+d)

@@ -25,7 +25,7 @@ def column_name(what: str, given: Any) -> str:
         raise Misuse(
             f"{what}: a {type(given).__name__}: write the columns one by one: {shown:.100}"
         )
-    raise Misuse(f"{what}: {given!r:.100} is no column: write its name, as in 'src'")
+    raise Misuse(f"{what}: {given!r:.100} is not a column: write its name, as in 'src'")
 
 
 def column_names(what: str, given: Iterable[Any]) -> tuple[str, ...]:

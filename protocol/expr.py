@@ -460,7 +460,7 @@ def lit(value: Any, type: pa.DataType | str | None = None) -> Expr:  # noqa: A00
 def call(function: str, *args: Any, **options: Any) -> Expr:
     """Any deterministic scalar function of `pyarrow.compute`, with its options by name.
 
-    Arguments that are no expressions are literals. Arithmetic is checked, as with the operators:
+    Arguments that are not expressions are literals. Arithmetic is checked, as with the operators:
     `call("abs", x)` is Arrow's `abs_checked`, which fails where integers would wrap in silence.
     """
     if function in _WRAPS:

@@ -110,7 +110,7 @@ def build_options(function: str, arity_given: int, options: dict[str, Any]) -> A
         required = known["options_required"]
     else:
         raise ExpressionError(
-            f"{function!r} is no deterministic scalar function of pyarrow.compute"
+            f"{function!r} is not a deterministic scalar function of pyarrow.compute"
         )
     if arity_given != arity if arity is not ... else not arity_given:
         wanted = "one or more" if arity is ... else arity

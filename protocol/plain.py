@@ -73,7 +73,7 @@ def value_to_plain(value: Any) -> Document:
         return {"decimal": str(value)}
     if value is None or isinstance(value, PLAIN):
         return value
-    raise Misuse(f"{value!r} is no payload value")
+    raise Misuse(f"{value!r} is not a payload value")
 
 
 def value_from_plain(plain: Document) -> Any:

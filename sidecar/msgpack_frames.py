@@ -115,7 +115,7 @@ def _times(document: dict[str, Any], name: str, missing: int | None) -> Times:
         _check_kinds(listed, pa.int64())
         times = pa.array(listed, pa.int64())
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-        raise DecodeError(name, f"is no list of 64 bit integers: {e}") from None
+        raise DecodeError(name, f"is not a list of 64 bit integers: {e}") from None
     if missing is None:
         if times.null_count:
             raise DecodeError(name, "has nil", "integers")
@@ -213,7 +213,7 @@ def _read(value: Any, t: pa.DataType) -> Any:
         return Decimal(value)
     if pa.types.is_struct(t):
         if not isinstance(value, list) or len(value) != t.num_fields:
-            raise ValueError(f"{value!r:.40} is no list of {t.num_fields} values")
+            raise ValueError(f"{value!r:.40} is not a list of {t.num_fields} values")
         return tuple(_read(v, field.type) for v, field in zip(value, t, strict=True))
     if pa.types.is_list(t):
         if not isinstance(value, list):
@@ -221,7 +221,7 @@ def _read(value: Any, t: pa.DataType) -> Any:
         return tuple(_read(v, t.value_type) for v in value)
     if pa.types.is_interval(t):
         if not isinstance(value, list) or list(map(type, value)) != [int] * 3:
-            raise ValueError(f"{value!r:.40} is no list of months, days and nanoseconds")
+            raise ValueError(f"{value!r:.40} is not a list of months, days and nanoseconds")
         return pa.MonthDayNano(value)
     return value
 

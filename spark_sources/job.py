@@ -145,7 +145,7 @@ def planned(
     if found is not None and found.has_rows:
         layout = _layout_again(found, payload, time, key, partitions, lateness, time_unit)
     elif time is None:
-        raise Misuse(f"{out} is no journal yet: --time says which column has the time of a row")
+        raise Misuse(f"{out} is not a journal yet: --time says which column has the time of a row")
     else:
         layout = _layout(
             payload,
@@ -218,8 +218,8 @@ def _is_new(journal: str, layout: Layout) -> bool:
         others = [name for name in others if name != CHECKPOINT and not name.startswith("layout.")]
         if others:
             raise Misuse(
-                f"{journal} is no journal, and not empty (it has {min(others)!r}): name a new or "
-                "an empty directory"
+                f"{journal} is not a journal, and not empty (it has {min(others)!r}): name a "
+                "new or an empty directory"
             )
         _try_out(folder)
         return True

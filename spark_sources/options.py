@@ -158,7 +158,7 @@ class WriteOptions:
     def _new_layout(self, schema: StructType) -> Layout:
         if self.time is None:
             raise Misuse(
-                f"{self.path} is no journal yet: say time=, the column with the time of each row "
+                f"{self.path} is not a journal yet: say time=, the column with each row's time "
                 "(and key=, partitions=, lateness=), and it is made"
             )
         payload = payload_of(schema) if self.columns is None else self.columns
@@ -208,7 +208,7 @@ def ticks(duration: str, unit: str, what: str = "lateness") -> int:
     per_second = PER_SECOND[unit]
     count, rest = divmod(number * per_second * _SECONDS.get(said, 1), PER_SECOND.get(said, 1))
     if rest:
-        raise Misuse(f"{what} {duration!r} is no whole number of {unit}, the journal's unit")
+        raise Misuse(f"{what} {duration!r} is not a whole number of {unit}, the journal's unit")
     return count
 
 
@@ -273,7 +273,7 @@ def _integer(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Misuse(f"{name}={text!r} is no whole number") from None
+        raise Misuse(f"{name}={text!r} is not a whole number") from None
 
 
 def _one_of(given: Mapping[str, Any], name: str, values: tuple[str, ...]) -> str:

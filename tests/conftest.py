@@ -191,7 +191,7 @@ def pytest_configure() -> None:
     sys.meta_path.insert(0, _GuardingFinder())
     sys.addaudithook(_audit)
     time.sleep = _guarded_sleep
-    # No deadline: two busy cores are slower than one person's laptop, and that is no fault.
+    # No deadline: two busy cores are slower than one person's laptop, and that is not a fault.
     hypothesis.settings.register_profile(
         "gate", derandomize=True, deadline=None, max_examples=EXAMPLES_PER_RUN
     )

@@ -297,7 +297,7 @@ def parsed(name: str, text: str) -> Scenario:
     except tomllib.TOMLDecodeError as e:
         raise Misuse(f"scenario {name} is not TOML: {e}") from None
     except RecursionError:
-        raise Misuse(f"scenario {name} is no TOML that we read: nested too deep") from None
+        raise Misuse(f"scenario {name} is not TOML that we read: nested too deep") from None
     if "name" in document:
         raise Misuse(f"scenario {name}: there is no 'name': it is called as its file is")
     faults = document.pop("faults", [])

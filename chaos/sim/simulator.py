@@ -485,7 +485,7 @@ class Simulation:
         self._cause = BY_TIME
 
     def note(self, what: Any) -> None:
-        """Something for the trace that is no event."""
+        """Something for the trace that is not an event."""
         self.steps.append((self.now, "", what, self._cause))
 
     def say(self, fact: Fact) -> None:

@@ -92,7 +92,7 @@ class Desired:
         failover/supervisor/cutover.py.
         """
         if type(change) not in (Scale, Switch, Stop):
-            raise Misuse(f"{change!r:.100} is no change: Scale, Switch or Stop")
+            raise Misuse(f"{change!r:.100} is not a change: Scale, Switch or Stop")
         if self.state == "draining" and change == Stop():
             return replace(self, state="stopped")  # people who wait in vain for the end of a drain
         if self.state != "running":

@@ -138,7 +138,7 @@ class Backfill:
         """Whatever that journal says, it is no output of ours."""
         self._after("bad content")
         self.number = None
-        return [Alarm(f"{self._peer} is no peer of ours: {reason}"), ClosePeer(self._peer)]
+        return [Alarm(f"{self._peer} is not a peer of ours: {reason}"), ClosePeer(self._peer)]
 
     def _after(self, cause: str) -> None:
         self.state = BACKFILL.after(self.state, cause)

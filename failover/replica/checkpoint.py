@@ -323,7 +323,7 @@ def _read_positions(fields: Fields) -> dict[str, Position]:
         column = fields.take_list(what, list, SOURCES_MAX)
         for numbers in column:
             if not all(type(n) is int and 0 <= n <= most for n in numbers):
-                raise DecodeError(f"head.{what}", "is no list of numbers", f"0 to {most}")
+                raise DecodeError(f"head.{what}", "is not a list of numbers", f"0 to {most}")
         columns.append(column)
     if not len(set(sources)) == len(sources) == len(columns[0]) == len(columns[1]):
         raise DecodeError("head.sources", f"{len(sources)} of them", "a position each")

@@ -67,7 +67,7 @@ class Subscriber:
         """`mergers`: by shard the slots of its mergers; all of them are read. `case`: what merges
         two of them. `insert_only`: no event of the output is ever adjusted (see finals.py), so that
         it is final earlier. `start`: a time t begins with every event with `ve >= t`, of `final`
-        too: it is no token, and nothing was given before.
+        too: it is not a token, and nothing was given before.
         """
         _check(mergers, deliver, start)
         self.name = name

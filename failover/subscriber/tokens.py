@@ -42,7 +42,7 @@ def decode(text: str) -> dict[str, Token]:
     if type(text) is not str:
         raise TokenError(f"a token is a text, not {type(text).__name__}")
     if not text.startswith(PREFIX):
-        raise TokenError(f"{text[:40]!r} is no token of this version: {ADVICE}")
+        raise TokenError(f"{text[:40]!r} is not a token of this version: {ADVICE}")
     if len(text) > CHARS_MAX:
         raise TokenError(f"a token of {len(text)} characters, {CHARS_MAX} are the most: {ADVICE}")
     return _tokens(_document(text[len(PREFIX) :]))

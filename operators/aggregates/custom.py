@@ -61,7 +61,7 @@ class Custom(AggregateFunction):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise Misuse(f"aggregate: {self.function!r} is no function")
+            raise Misuse(f"aggregate: {self.function!r} is not a function")
         if not isinstance(self.returns, pa.DataType):
             raise Misuse(f"aggregate: returns={self.returns!r}: an Arrow type")
         check_type("returns", self.returns)

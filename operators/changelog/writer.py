@@ -22,7 +22,7 @@ where the table was in normal form, and else the same at every instant. A progra
 back exactly, or every revision at once, takes timed changes: `Changes.of_frame`.
 
 With a key, a row that goes and one of its key that comes at that time are an update. Where two rows
-of a key are there at once it is no key: `BadData`, and the writer is not to be used any more.
+of a key are there at once it is not a key: `BadData`, and the writer is not to be used any more.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from gapless.protocol.text_fields import read
 
 
 class JsonLines(LineFormat):
-    """An object a line. Keys that are no columns are left out."""
+    """An object a line. Keys that are not columns are left out."""
 
     def __init__(self, schema: pa.Schema, encoding: str = UTF8) -> None:
         self._read = pa.schema([field.with_type(read_type(field.type)) for field in schema])

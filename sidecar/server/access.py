@@ -177,7 +177,8 @@ def parse_grant(document: Mapping[str, object]) -> Grant:
     known = {"name", "sha256", "certificate", "push", "subscribe", "admin", "producers", "streams"}
     unknown = set(document) - known
     if unknown:
-        raise Misuse(f"token: {min(unknown)!r} is no setting; there are {', '.join(sorted(known))}")
+        there = ", ".join(sorted(known))
+        raise Misuse(f"token: {min(unknown)!r} is not a setting; there are {there}")
     name, digest = document.get("name", ""), document.get("sha256", "")
     certificate = document.get("certificate", "")
     admin = document.get("admin", False)

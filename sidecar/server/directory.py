@@ -55,7 +55,7 @@ class Directory:
             self._lock = self.disk.lock(
                 LOCK, f"a sidecar, process {os.getpid()} of {os.uname().nodename}"
             )
-        except FileExistsError:  # what stands in the way is no directory
+        except FileExistsError:  # what stands in the way is not a directory
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
 
     def unlock(self) -> None:

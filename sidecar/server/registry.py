@@ -98,7 +98,7 @@ class Registry:
             return stream
         self.check_open()
         if not is_name(name, NAME_CHARS_MAX):
-            raise Refusal("INVALID_ARGUMENT", f"{name!r:.70} is no name of a stream")
+            raise Refusal("INVALID_ARGUMENT", f"{name!r:.70} is not a name of a stream")
         if name not in self._names:
             raise Refusal(
                 "NOT_FOUND",

@@ -221,7 +221,7 @@ def _check_known(given: Mapping[str, Any], known: Mapping[str, Any], where: str)
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise Misuse(
-            f"{where} says {unknown[0]!r}, which is no setting: {', '.join(sorted(known))}"
+            f"{where} says {unknown[0]!r}, which is not a setting: {', '.join(sorted(known))}"
         )
 
 
@@ -254,7 +254,7 @@ def _stream(table: Mapping[str, Any]) -> Definition:
     """A stream that is there from the start. Raises `Misuse`."""
     unknown = sorted(set(table) - {"name", "columns", "time_unit", "key", "insert_only"})
     if unknown:
-        raise Misuse(f"stream: {unknown[0]!r} is no setting of a stream")
+        raise Misuse(f"stream: {unknown[0]!r} is not a setting of a stream")
     name, columns = table.get("name"), table.get("columns")
     if not isinstance(name, str) or not isinstance(columns, dict):
         raise Misuse('stream: name = "...", and columns = { src = "string", n = "int64" }')

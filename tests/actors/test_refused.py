@@ -79,7 +79,7 @@ def test_a_journal_that_is_missing_or_does_not_fit_is_refused_before_anything_ru
         pass
     with pytest.raises((gl.JournalError, gl.Misuse, gl.SchemaError), match="src"):
         gl.launch(talkers(), journal=tmp_path / "other", dir=tmp_path / "job")
-    with pytest.raises(gl.Misuse, match="is no source of the query"):
+    with pytest.raises(gl.Misuse, match="is not a source of the query"):
         gl.launch(talkers(), journal={"flows": journal, "x": journal}, dir=tmp_path / "job")
     with pytest.raises(gl.Misuse, match="replicas 0"):
         gl.launch(talkers(), journal=journal, dir=tmp_path / "job", replicas=0)

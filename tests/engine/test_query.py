@@ -303,7 +303,7 @@ def test_a_column_may_be_written_as_itself_wherever_its_name_may_be() -> None:
             lambda q: q.group_by(["k", "v"]),
             "group_by: a list: write .* one by one: 'k', 'v'",
         ),
-        (lambda q: q.group_by(7), "group_by: 7 is no column: write its name"),
+        (lambda q: q.group_by(7), "group_by: 7 is not a column: write its name"),
         (lambda q: q.latest_by(["k"]), "latest_by: a list: write the columns one by one"),
         (
             lambda q: q.select(col("k") + 1),
@@ -313,7 +313,7 @@ def test_a_column_may_be_written_as_itself_wherever_its_name_may_be() -> None:
         (lambda q: q.join(q, on=col("k") == col("v")), "join on .*columns that are to be equal"),
         (lambda q: q.join(q, on=[7]), r"join on 7: a column, or a pair"),
         (lambda q: q.aggregate(n=calls.sum_(col("v") * 2)), "sum: .* is computed"),
-        (lambda q: q.aggregate(n=calls.max_(NO_COLUMN)), "max: 7 is no column"),
+        (lambda q: q.aggregate(n=calls.max_(NO_COLUMN)), "max: 7 is not a column"),
         (lambda q: q.aggregate(n=calls.count(NO_COLUMNS)), "count: a list"),
     ],
 )

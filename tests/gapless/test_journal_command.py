@@ -124,12 +124,12 @@ def test_what_is_no_journal_could_not_be_looked_at(
     )
     outcome = gapless("journal", command, tmp_path, *more)
     assert outcome.code == 2
-    assert "is no journal" in outcome.err
+    assert "is not a journal" in outcome.err
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / ("x" * 300)):
         outcome = gapless("journal", command, path, *more)
         assert outcome.code == 2
-        assert "is no journal that can be read" in outcome.err
+        assert "is not a journal that can be read" in outcome.err
 
 
 # -- verify ---------------------------------------------------------------------------------------

@@ -281,7 +281,7 @@ def test_a_journal_is_opened_with_the_layout_that_it_has(disk: Disk) -> None:
     writer(disk).close()
     with pytest.raises(Misuse, match="is there, and has partitions 3, not 4; lateness 5, not 9"):
         writer(disk, shape=layout(4, 9))
-    with pytest.raises(Misuse, match="is no journal"):
+    with pytest.raises(Misuse, match="is not a journal"):
         Reader(memory())
 
 

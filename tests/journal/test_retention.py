@@ -582,7 +582,7 @@ def test_a_writer_that_takes_over_in_the_middle_of_a_trim_changes_nothing() -> N
 
 @pytest.mark.parametrize("position", [{"0": 1}, {0: 1.0}, {0: None}, {0: -1}])
 def test_a_position_that_would_not_read_is_refused(position: Any) -> None:
-    with pytest.raises(Misuse, match="is no position"):
+    with pytest.raises(Misuse, match="is not a position"):
         register(memory(), "r", position, 7)
 
 

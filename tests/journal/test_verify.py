@@ -85,7 +85,7 @@ def test_nothing_is_said_of_a_journal_that_is_well(seed: int) -> None:
 
 
 def test_what_is_no_journal_is_the_callers_mistake() -> None:
-    with pytest.raises(Misuse, match="is no journal"):
+    with pytest.raises(Misuse, match="is not a journal"):
         Verifier(memory())
 
 

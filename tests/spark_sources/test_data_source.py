@@ -147,7 +147,7 @@ def test_what_is_wrong_is_in_what_spark_says(spark: SparkSession, path: Path) ->
             write(frame, path, **options)
     with pytest.raises(Exception, match=r"Misuse: .*give another path"):
         given.write.format("gapless").mode("overwrite").save(str(path))
-    with pytest.raises(Exception, match=r"Misuse: .* is no journal"):
+    with pytest.raises(Exception, match=r"Misuse: .* is not a journal"):
         read(spark, path / "other")
     assert len(set(segments_of(path))) == 2, "nothing is left of what was refused"
     assert same(read(spark, path), given)

@@ -170,7 +170,7 @@ def test_a_time_is_ticks_or_iso_and_never_before_what_was_said() -> None:
         ({"path": "j", "sort": "true", "by_partition": "sorted"}, "rows in any order"),
         ({"path": "j", "sort": "yes"}, "sort"),
         ({"path": "j", "latness": "5s"}, "option 'latness' is none of ahead, batch, by_partition"),
-        ({"path": "j", "partitions": "many"}, "partitions='many' is no whole number"),
+        ({"path": "j", "partitions": "many"}, "partitions='many' is not a whole number"),
         ({"path": "j", "query": "q"}, "give both, or none"),
         ({"path": "j", "durability": "disk"}, "process or machine"),
         ({"path": "j", "ends": "soon"}, "false or true"),

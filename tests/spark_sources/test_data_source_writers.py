@@ -324,7 +324,7 @@ def test_rows_with_other_columns_are_refused(path: Path) -> None:
 def test_a_journal_that_is_not_there_is_made_only_of_what_was_said(path: Path) -> None:
     rows = table(0, 1, t=pa.array([0], pa.int64()).cast(pa.timestamp("us")))
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({}, "is no journal yet: say time="),
+        ({}, "is not a journal yet: say time="),
         ({"time": "when"}, "'when' is none of the columns"),
         ({"time": "t", "time_unit": "ms"}, r"is timestamp\[us\]: it is to be"),
         ({"time": "ts", "partitions": 2}, "2 partitions need key="),

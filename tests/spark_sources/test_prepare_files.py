@@ -135,7 +135,7 @@ def test_csv_headers_name_the_columns(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"time": "at"}, "--time 'at' is none of the columns ts, src"),
-        ({"time": None}, "is no journal yet: --time"),
+        ({"time": None}, "is not a journal yet: --time"),
         ({"time": "src"}, "time 'src' is int32"),
         ({"time_unit": "us"}, "--time-unit us is for integers"),
         ({"key": "dst"}, "key column 'dst' is not there"),

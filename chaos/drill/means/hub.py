@@ -45,7 +45,7 @@ class Hub:
     # -- packets ------------------------------------------------------------------------------
 
     def packet(self, host: int, packet: memoryview, now_s: float) -> None:
-        """Takes what a host has sent. What is no IPv4 from it to another host is noise."""
+        """Takes what a host has sent. What is not an IPv4 from it to another host is noise."""
         size = len(packet)
         if size < _HEAD_BYTES or packet[0] >> 4 != 4 or packet[15] != host:
             return

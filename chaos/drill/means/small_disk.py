@@ -115,7 +115,7 @@ def _checked(at: Path) -> Path:
         raise Misuse(f"no small disk at {at}: make {at.parent} first")
     at = at.parent.resolve() / at.name
     if at.is_symlink() or (at.exists() and not at.is_dir()):
-        raise Misuse(f"no small disk at {at}: that is no directory")
+        raise Misuse(f"no small disk at {at}: that is not a directory")
     if at.exists() and any(at.iterdir()):
         raise Misuse(f"no small disk at {at}: there are files in it, which it would hide")
     return at

@@ -46,7 +46,8 @@ class Given:
             if was != BEGIN:
                 return f"an adjust to {event}: what is final never changes"
             if self._left[event] <= 0:
-                return f"{event} is given {'again' if self._known[event] else 'and is no event'}"
+                known = self._known[event]
+                return f"{event} is given {'again' if known else 'and is not an event'}"
             self._left[event] -= 1
             if self._one_shard and not self._is_settled(event, frame.stable):
                 return f"{event} is given before it is settled"

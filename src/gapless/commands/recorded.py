@@ -55,7 +55,7 @@ class Recording:
         hint: str = "a script? leave out --files",
     ) -> None:
         """Opens the file and reads its schema, which must be `schema` if that is given. `hint`:
-        what to do with a file that is no recording.
+        what to do with a file that is not a recording.
         """
         self.path = path
         self.bytes_total = 0

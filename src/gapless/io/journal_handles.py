@@ -227,7 +227,7 @@ def _layout(
     elif found is not None:
         said = Layout(found.schema, time, key, partitions, ticks(lateness, "ms", "lateness"))
     else:
-        raise Misuse(f"{disk} is no journal yet: a schema makes it one")
+        raise Misuse(f"{disk} is not a journal yet: a schema makes it one")
     if found is not None and said != found:
         raise Misuse(f"{disk} is there, and has {'; '.join(found.differences(said))}")
     return said

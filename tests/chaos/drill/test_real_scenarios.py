@@ -1,6 +1,6 @@
 """Three real scenarios, as `gapless chaos run` plays them; `make chaos` plays all.
 
-Other tests run beside them, which is no fault of the job: how long the output pauses is for
+Other tests run beside them, which is not a fault of the job: how long the output pauses is for
 `make chaos` to judge, which has the machine to itself. Everything else must hold here, too.
 """
 

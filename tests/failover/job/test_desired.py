@@ -31,7 +31,7 @@ def test_what_cannot_run_is_not_desired(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("change", [None, 42, "stop", Desired(1, ("plan",))])
 def test_what_is_no_change_changes_nothing(change: Any) -> None:
-    with pytest.raises(Misuse, match="is no change"):
+    with pytest.raises(Misuse, match="is not a change"):
         Desired(3, ("plan",)).changed(change)
 
 

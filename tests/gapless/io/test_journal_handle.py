@@ -229,7 +229,7 @@ def test_what_is_said_of_a_journal_has_to_be_so(
 def test_where_there_is_no_journal_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(gl.Misuse, match="a schema makes it one"):
         gl.JournalWriter(tmp_path / "j")
-    with pytest.raises(gl.Misuse, match="is no journal"):
+    with pytest.raises(gl.Misuse, match="is not a journal"):
         gl.JournalReader(tmp_path / "j")
     (tmp_path / "file").write_text("")
     with pytest.raises(gl.Misuse, match="cannot be opened"):

@@ -50,7 +50,7 @@ def test_a_program_that_is_not_at_its_end_is_unknown() -> None:
         ([A, resumed(1, deliver="final"), A], "<A, .1,5.> is given again"),
         ([A, resumed(1, deliver="final"), C], "<B, .3,9.> was not given"),
         ([A, C], "<B, .3,9.> was not given"),
-        ([emitted("ins(A,1,4) stable(6)")], "<A, .1,4.> is given and is no event"),
+        ([emitted("ins(A,1,4) stable(6)")], "<A, .1,4.> is given and is not an event"),
         ([emitted("ins(A,1,5) ins(B,3,9) stable(6)")], "<B, .3,9.> is given before"),
         ([emitted("ins(A,1,5)")], "before it is settled"),
         ([A, emitted("adj(A,1,5,6)")], "an adjust"),
@@ -85,7 +85,7 @@ def test_after_a_cutover_it_is_the_other_table() -> None:
     hear(checker, BEGINS, A)
     small.expected = table("ins(A,1,5) ins(D,8,10)")
     hear(checker, emitted("ins(D,8,10) stable(inf)", 2))
-    with catches("given and is no event"):
+    with catches("given and is not an event"):
         hear(checker, C)
 
 
