@@ -310,7 +310,7 @@ def test_a_column_may_be_written_as_itself_wherever_its_name_may_be() -> None:
             r"select: give \(k \+ 1\) a name, as in select",
         ),
         (lambda q: q.top_k(1, by="v", within=col("k") + 1), "top_k within: .* is computed"),
-        (lambda q: q.join(q, on=col("k") == col("v")), "join on .*columns that are to be equal"),
+        (lambda q: q.join(q, on=col("k") == col("v")), "join on .*: name the columns to compare"),
         (lambda q: q.join(q, on=[7]), r"join on 7: a column, or a pair"),
         (lambda q: q.aggregate(n=calls.sum_(col("v") * 2)), "sum: .* is computed"),
         (lambda q: q.aggregate(n=calls.max_(NO_COLUMN)), "max: 7 is not a column"),

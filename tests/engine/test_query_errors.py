@@ -109,7 +109,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         "two columns would be called 'src'",
     ),
     "nothing selected": (Q.select, Misuse, "select: names at least one column"),
-    "nothing mapped": (Q.map, Misuse, "map: names at least one column"),
+    "nothing mapped": (Q.map, Misuse, "map: name at least one column"),
     "a column without a type": (
         lambda: Q.map(x=lit(None)),
         SchemaError,
@@ -183,7 +183,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
     "an empty group": (
         Q.group_by,
         Misuse,
-        r"group_by: name the columns; one group of all rows is query.aggregate\(...\)",
+        r"group_by: name the columns; for one group of all rows use query.aggregate\(...\)",
     ),
     "a group of the unknown": (lambda: Q.group_by("scr"), SchemaError, "did you mean 'src'"),
     "a group column twice": (lambda: Q.group_by("src", "src"), SchemaError, "comes twice"),
