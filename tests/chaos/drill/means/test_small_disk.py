@@ -113,7 +113,7 @@ def test_a_place_that_is_not_empty_is_refused(janitor: Janitor, tmp_path: Path) 
     (tmp_path / "file").write_text("mine")
     with pytest.raises(Misuse, match="files in it"):
         SmallDisk(tmp_path, 1, janitor)
-    with pytest.raises(Misuse, match="no directory"):
+    with pytest.raises(Misuse, match="not a directory"):
         SmallDisk(tmp_path / "file", 1, janitor)
     with pytest.raises(Misuse, match=f"make {tmp_path}/missing first"):
         SmallDisk(tmp_path / "missing" / "disk", 1, janitor)
