@@ -33,6 +33,11 @@ if TYPE_CHECKING:  # Ray takes a second to import, and a reader of a directory n
 
 POLL_MS = 100
 """Between two looks into the journals of a job that is not stopped, where nobody is asked."""
+FLOWING_MS = 3_000
+"""For so long after an answer a merger that has nothing to say yet is asked again at once. The
+machine repeats a question less and less often, which is for mergers that do not answer: an output
+that stands still for half a second would reach the program after one and a half. Of an output that
+has nothing for longer, an empty answer each fifth of a second would cost too much."""
 LATER_MS = 86_400_000
 """Past every wait of a machine: what it would ask again some time it asks now."""
 
@@ -59,6 +64,7 @@ class Feed:
         self._stored: StoredMergers | None = None
         self._newest: dict[str, Message] = {}  # questions, by merger
         self._unasked: set[str] = set()
+        self._told_at: dict[str, int] = {}  # when a merger had something to say, by slot
         self._is_scheduled = False  # a look into the directory
         self._was_stopped = False  # before the last look
         self._emits = 0
@@ -149,6 +155,11 @@ class Feed:
             self._unasked.discard(slot)
 
     def _answered(self, slot: str, messages: list[Message]) -> None:
+        now = now_ms()
+        if messages:
+            self._told_at[slot] = now
+        elif slot in self._told_at and now - self._told_at[slot] < FLOWING_MS:
+            self._unasked.add(slot)  # it waits there for nothing else: the answer comes at once
         for message in messages:
             if self.pump.ended is None:
                 self.pump.happens(message)

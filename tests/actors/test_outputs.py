@@ -13,23 +13,26 @@ import pytest
 
 import gapless as gl
 from gapless.actors import feed as feed_module
+from gapless.actors import pump as pump_module
 from gapless.actors.feed import Feed
 from gapless.actors.outputs import Output
 from gapless.actors.reading import subscriber_of
 from gapless.actors.setup import RAY_TIMING
 from gapless.actors.subscribing import Subscription
 from gapless.engine.plan import Plan
+from gapless.failover.effects import Start, Tick
 from gapless.failover.job.desired import Desired
 from gapless.failover.job.directory import Job
 from gapless.failover.job.files import JobRecord, desired_path, encode_desired
 from gapless.failover.merger import output_journal as output_module
 from gapless.failover.merger.output_journal import OutputJournal
-from gapless.failover.messages import Life
+from gapless.failover.messages import Delivery, Fetch, Life, Message, Token
+from gapless.failover.subscriber.machine import Subscriber
 from gapless.failover.subscriber.tokens import decode, encode
 from gapless.failover.table import Received
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reader import Reader
-from gapless.protocol.elements import INF
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Misuse, Trimmed
 from gapless.protocol.text import DEFAULT_SCHEMA, format
@@ -265,6 +268,53 @@ def test_a_subscription_of_a_job_that_stops_goes_on_in_its_directory(tmp_path: P
         got += [format(each.elements()) for each in subscription]
     assert got[0] == SAID[0]
     assert got[-1].endswith("stable(inf)")
+
+
+class Asked:
+    """The mergers of a job, as a feed asks them: what is asked is noted, and answered by a test."""
+
+    def __init__(self) -> None:
+        self.questions: list[Message] = []
+
+    def begin(self, *_: object) -> None:
+        """Nobody is called."""
+
+    def ask(self, slot: str, question: Message) -> bool:
+        assert slot == "m0.0"
+        self.questions.append(question)
+        return True
+
+
+def test_a_merger_that_has_nothing_yet_is_asked_again_at_once_while_its_output_flows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0]
+    for module in (feed_module, pump_module):
+        monkeypatch.setattr(module, "now_ms", lambda: clock[0])
+    mergers = Asked()
+    machine = Subscriber("s-test", {"0": ("m0.0",)}, DEFAULT_SCHEMA, start="earliest")
+    feed = Feed(machine, ("m0.0",), DEFAULT_SCHEMA, tmp_path, mergers)  # type: ignore[arg-type]  # a fake
+    feed.pump.happens(Start())
+    feed._answered("m0.0", [])
+    assert len(mergers.questions) == 1, "nothing flows yet: the machine repeats what it asked"
+    [question] = mergers.questions
+    assert isinstance(question, Fetch)
+    said = frame(SAID[0])
+    token = Token("m0.0", 1, len(said), said.stable or BEGIN)
+    feed._answered("m0.0", [Delivery(0, said, token)])
+    waits = mergers.questions[-1]
+    assert isinstance(waits, Fetch)
+    assert waits.token == token
+    for clock[0] in range(200, feed_module.FLOWING_MS, 200):
+        asked = len(mergers.questions)
+        feed._answered("m0.0", [])
+        assert mergers.questions[asked:] == [waits]
+    clock[0] = feed_module.FLOWING_MS
+    asked = len(mergers.questions)
+    feed._answered("m0.0", [])
+    assert mergers.questions[asked:] == []
+    feed.pump.happens(Tick())
+    assert mergers.questions[asked:] == [waits]
 
 
 # -- table and status -----------------------------------------------------------------------------
