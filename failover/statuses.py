@@ -95,6 +95,8 @@ class ReplicaStatus:
     """Why it has read nothing for longer than `hang_ms`: which bound it is at, and who has to move;
     empty where it reads.
     """
+    parts_left: int = 0
+    """Of the tails that its sessions began with, the parts that it has not sent."""
 
 
 class InputStatus(NamedTuple):

@@ -482,6 +482,7 @@ class Replica(Sending):
             self._rejoin.phases,
             self.executor.set_aside,
             waits_for=self._waits_for(now),
+            parts_left=self._parts_left,
         )
         return Send(SUPERVISOR, status)
 

@@ -48,7 +48,7 @@ KEPT_ROWS_MAX = 1 << 21
 than so many rows wait: else a tail that is folded faster than it is sent would be begun for ever.
 Twice what may wait for an awaited merger, so these always keep theirs."""
 
-PARTS_CREDITS = 2
+PARTS_CREDITS = 4
 """Parts of a tail on the way: so much is merged before the next frame of the leading input."""
 RUN_ROWS_MAX = 65_536
 """Of frames that go as one over a link that lags: what a frame costs is nothing to them then."""
@@ -228,6 +228,11 @@ class Sending:
                     return True
                 is_open = True
         return not is_open
+
+    @property
+    def _parts_left(self) -> int:
+        """Of the tails that its sessions began with, the parts that were not sent."""
+        return sum(len(link.parts) for link in self.links.values())
 
     @property
     def _all_acked(self) -> bool:

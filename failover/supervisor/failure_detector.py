@@ -5,7 +5,7 @@
                   that repeats that it is busy busy_ms: its heart beats beside its work, and
                   where that is silent for hang_max_ms the process is stopped
     behind        the best of its shard moves on, and it has not advanced for lag_ms, or as long as
-                  its steps have taken lately
+                  its steps have taken lately; while parts of its tail go out it need not advance
     unattached    no merger has it as an input for lag_ms, though they have others
     diverges      it is alone against a majority (divergence.py); nothing makes up for that
 
@@ -100,8 +100,11 @@ def progress(known: Known, status: ReplicaStatus, shard: Shard, now: int) -> Non
         if known.advanced_at:
             known.steps.heard(now - known.advanced_at)
         known.stable, known.advanced_at = status.stable, now
+    sends, known.parts_left = status.parts_left < known.parts_left, status.parts_left
     if known.suspicion == BEHIND:
         return
+    if sends:
+        known.mark_at = now  # a large tail takes long, and its pending rows have a bound
     if advances or known.stable >= min(known.mark, status.held_at):
         known.mark, known.mark_at = shard.best, now
 

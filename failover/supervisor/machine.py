@@ -253,8 +253,9 @@ class Supervisor(Tending):
             leader = self._leader(shard)
             life = taker(running, leader)
             is_large = self._checkpoints.nbytes(kind) > snapshots.MESSAGE_BYTES_MAX
-            may_wait = shard.awaits(plan) and self._checkpoints.may_wait(kind, now)
-            if may_wait and (life == leader or is_large):
+            spares = shard.awaits(plan) if not is_large else shard.has_newcomer(plan)
+            is_spared = spares and (is_large or life == leader)
+            if is_spared and self._checkpoints.may_wait(kind, now):
                 continue
             if life is not None:
                 order = TakeCheckpoint(self.term, self._checkpoints.ask(kind, now))

@@ -76,6 +76,8 @@ class Known:
     mark: int = BEGIN
     """Where the best of its shard was when this one last advanced: by now it should be there."""
     mark_at: int = 0
+    parts_left: int = 0
+    """Of a replica: how much of its tail it has still to send."""
     attached_at: int = 0
     """When a merger last said that it is one of its inputs."""
     busy: str = ""
@@ -309,6 +311,13 @@ class Shard:
         lives = [known for slot in self.replicas.values() for known in slot.lives()]
         is_joining = any(k.plan == plan and k.state in ("starting", "joining") for k in lives)
         return is_joining or any(not list(slot.lives()) for slot in self.replicas.values())
+
+    def has_newcomer(self, plan: str) -> bool:
+        """Whether it awaits a replica of this plan, or one runs that was of no use yet: it sends
+        its tail, or catches up.
+        """
+        lives = [known for slot in self.replicas.values() for known in slot.lives()]
+        return self.awaits(plan) or any(k.plan == plan and k.qualified_ms < 0 for k in lives)
 
     def leader(self) -> Known | None:
         """The replica whose stable is the farthest."""

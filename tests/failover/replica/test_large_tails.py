@@ -200,7 +200,10 @@ def test_what_one_read_causes_is_put_out_as_far_as_the_tail_has_room_and_the_res
 # -- in parts ---------------------------------------------------------------------------------
 
 
-def test_a_tail_larger_than_a_message_goes_in_parts_and_its_stable_comes_last() -> None:
+def test_a_tail_larger_than_a_message_goes_in_parts_and_its_stable_comes_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sending, "PARTS_CREDITS", 2)
     machine = started(mergers=MERGERS)
     machine.on(ack(machine, 0), 0)
     with small():
@@ -214,7 +217,7 @@ def test_a_tail_larger_than_a_message_goes_in_parts_and_its_stable_comes_last() 
         assert (len(first.tail), first.tail.stable, first.parts) == (3, None, 4)
         told = [machine.on(ack(machine, i), T.reattach_ms) for i in range(3)]
         parts = [message.frame for effects in told for message in sent(effects, Data)]
-        assert [len(sent(effects, Data)) for effects in told] == [sending.PARTS_CREDITS, 1, 1]
+        assert [len(sent(effects, Data)) for effects in told] == [2, 1, 1]
         assert [len(part) for part in parts] == [3, 3, 3, 3]
         assert [part.stable for part in parts] == [None, None, None, 4]
         assert machine.links[FIRST].told == 4
@@ -227,7 +230,6 @@ def test_a_tail_larger_than_a_message_goes_in_parts_and_its_stable_comes_last() 
 
 def read_behind_a_tail(machine: Replica) -> list[bool]:
     """Whether it reads on behind reads of ten rows each, while its merger takes in no part."""
-    asked = []
     with small():
         for i in range(5):
             machine.on(keys(3 * i, 3, i), i)
@@ -236,15 +238,18 @@ def read_behind_a_tail(machine: Replica) -> list[bool]:
         assert session is not None
         machine.on(Refused(session, 1, "none"), T.reattach_ms)
         machine.on(ack(machine, 0), T.reattach_ms)
-        for i in range(5, 10):
-            asked.append(reads(machine.on(keys(10 * i, 10, i), T.reattach_ms + i)))
-            assert machine.links[FIRST].parts
+        more = [keys(10 * i, 10, i) for i in range(5, 10)]
+        asked = [reads(machine.on(event, T.reattach_ms + 5)) for event in more]
+        left = len(machine.links[FIRST].parts)
+        [status] = sent(machine.on(Tick(), T.heartbeat_ms), ReplicaStatus)
+        assert status.parts_left == left > 0
         machine.validate()
         return asked
 
 
 def attached(monkeypatch: pytest.MonkeyPatch, rows_max: int) -> Replica:
     monkeypatch.setattr(replica_module, "TAIL_ROWS_MAX", rows_max)
+    monkeypatch.setattr(sending, "PARTS_CREDITS", 2)
     machine = started()
     machine.on(ack(machine, 0), 0)
     return machine

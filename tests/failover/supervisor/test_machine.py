@@ -302,23 +302,28 @@ def test_who_leads_takes_no_checkpoint_while_another_is_on_its_way_but_not_for_e
     assert SPARED_MAX * wait <= late - wait <= (SPARED_MAX + 1) * wait
 
 
-def who_is_asked(nbytes: int, until: int, *, dies: bool) -> list[int]:
-    """When one of three replicas is asked for a checkpoint, the newest of which is that large."""
+def who_is_asked(nbytes: int, until: int, *, dies: bool, returns: bool = False) -> list[int]:
+    """When one of three replicas is asked for a checkpoint, the newest of which is that large.
+    One of them dies; what `returns` in its place runs, and no merger lets it act yet.
+    """
     known = (CheckpointInfo("0-p-0-1", 0, "p", 50, nbytes),)
     supervisor = Supervisor(1, Desired(3, ("p",)), known, ("n1",), TIMING)
     merger, *lives = [e.life for e in supervisor.on(Start(), 0) if isinstance(e, Spawn)]
-    asked = []
+    asked, late = [], None
     for now in range(1, until, TIMING.heartbeat_ms):
-        inputs = tuple(InputStatus(life, 100, True) for life in lives)
+        inputs = tuple(InputStatus(life, 100, life != late) for life in lives)
         effects = supervisor.on(
             MergerStatus(merger, 1, 90 + now, 80 + now, inputs, None, 0, False), now
         )
-        for i, life in enumerate(lives[:2] if dies and now > 1 else lives):
+        for i, life in enumerate(lives[:2] if dies and now > 1 and late is None else lives):
             status = ReplicaStatus(life, "p", 0, 100 + now + i, 2**20, 0, False, False, INF)
             effects += supervisor.on(status, now)
         if dies and now == 1 + TIMING.heartbeat_ms:
             effects += supervisor.on(Died(lives[2], "crashed"), now)
         effects += supervisor.on(Tick(), now)
+        spawned = [e.life for e in effects if isinstance(e, Spawn)]
+        if returns and spawned and late is None:
+            [late] = lives[2:] = spawned
         for send in effects:
             if isinstance(send, Send) and isinstance(send.message, TakeCheckpoint):
                 asked.append(now)
@@ -344,8 +349,39 @@ def test_nobody_takes_a_large_checkpoint_while_another_is_on_its_way_but_not_for
     until = (SPARED_MAX + 4) * wait
     small, *_ = who_is_asked(MESSAGE_BYTES_MAX, until, dies=True)
     large, *_ = who_is_asked(MESSAGE_BYTES_MAX + 1, until, dies=True)
+    catching_up, *_ = who_is_asked(MESSAGE_BYTES_MAX + 1, until, dies=True, returns=True)
     assert small < 2 * wait
-    assert SPARED_MAX * wait <= large - wait <= (SPARED_MAX + 1) * wait
+    for late in (large, catching_up):
+        assert SPARED_MAX * wait <= late - wait <= (SPARED_MAX + 1) * wait
+
+
+def states_of_one_behind(parts_left: list[int]) -> list[str]:
+    """Of a replica that stands still while others advance, each time that it tells its parts."""
+    supervisor = Supervisor(1, Desired(3, ("p",)), (), ("n1",), TIMING)
+    merger, *lives = [e.life for e in supervisor.on(Start(), 0) if isinstance(e, Spawn)]
+    seen = []
+    for number, left in enumerate(parts_left):
+        now = 1 + number * TIMING.heartbeat_ms
+        inputs = tuple(InputStatus(life, 100, life != lives[2]) for life in lives)
+        told = MergerStatus(merger, 1, 90 + now, 80 + now, inputs, None, 0, False)
+        supervisor.on(told, now)
+        for i, life in enumerate(lives):
+            stable, parts = (50, left) if i == 2 else (100 + now, 0)
+            status = ReplicaStatus(
+                life, "p", 0, stable, 2**20, 0, False, False, INF, parts_left=parts
+            )
+            supervisor.on(status, now)
+        supervisor.on(Tick(), now)
+        [shown] = [view.state for view in supervisor.state().slots if view.slot == lives[2].slot]
+        seen.append(shown)
+    return seen
+
+
+def test_a_replica_that_sends_a_large_tail_is_not_taken_for_one_that_is_behind() -> None:
+    beats = 5 * TIMING.lag_ms // TIMING.heartbeat_ms
+    assert "suspected" not in states_of_one_behind(list(range(beats, 0, -1)))
+    for stands in ([7] * beats, [0] * beats):
+        assert states_of_one_behind(stands)[-1] == "suspected"
 
 
 SMALL, LARGE = (
