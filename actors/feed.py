@@ -159,7 +159,7 @@ class Feed:
         if messages:
             self._told_at[slot] = now
         elif slot in self._told_at and now - self._told_at[slot] < FLOWING_MS:
-            self._unasked.add(slot)  # it waits there for nothing else: the answer comes at once
+            self._unasked.add(slot)  # what comes next is there at once, and lies in its mailbox
         for message in messages:
             if self.pump.ended is None:
                 self.pump.happens(message)

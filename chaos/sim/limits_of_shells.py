@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REACHED_BY: Mapping[str, str] = {
+    "actors.feed.FLOWING_MS": "actors/test_outputs.py::"
+    "test_a_merger_that_has_nothing_yet_is_asked_again_at_once_while_its_output_flows",
     "actors.code.CODE_BYTES_MAX": "actors/test_code.py::test_more_than_is_anybodys_code_is_refused",
     "actors.coming_up.FAILURES_MAX": "actors/test_coming_up.py::"
     "test_it_is_given_up_at_once_where_all_that_could_answer_fail",
