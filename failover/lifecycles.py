@@ -7,7 +7,7 @@
 
     state = LINK.after(state, "ack")
 
-A reader sees the whole life at once, and so do the docs: their diagrams are drawn from the same
+A reader sees the whole life at once; the diagrams of lifecycles.md are drawn from the same
 tables (`diagram`). What a table does not have cannot happen; where it does, that is our bug.
 """
 
@@ -42,7 +42,7 @@ class Lifecycle:
         return cause in self.table[state]
 
     def diagram(self) -> str:
-        """The table as lines `state -- cause --> state`, for the docs."""
+        """The table as lines `state -- cause --> state`, for lifecycles.md."""
         width = max(map(len, self.table))
         causes = max((len(c) for row in self.table.values() for c in row), default=0)
         lines = []

@@ -1,4 +1,4 @@
-"""Life cycles: each is drawn in the docs as it is, and has no state that nothing leads to."""
+"""Life cycles: each is drawn in lifecycles.md as it is, and has no state that nothing leads to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gapless import failover
 from gapless.failover.lifecycles import Lifecycle
 
 ROOT = Path(__file__).parents[2]
-DOC = ROOT / "docs" / "high-availability.md"
+DOC = ROOT / "failover" / "lifecycles.md"
 DRAWN = re.compile(
     r"^\*\*States of ([^*]+)\*\* \(`(failover/[\w/]+\.py)`\)[^\n]*\n\n((?: {4}.*\n)+)",
     re.MULTILINE,
