@@ -1,8 +1,8 @@
-"""The client of a sidecar: push one copy of a stream, read the one that comes of all copies.
+"""The client of a sidecar: push one copy of a stream, or read the merged stream.
 
     from gapless.client import Consumer, Producer, table
 
-Programs in other languages speak gRPC: protocol/gapless.proto, and docs/sidecar.md byte by byte.
+Programs in other languages use gRPC: protocol/gapless.proto, and docs/sidecar.md for every byte.
 """
 
 from gapless.sidecar.assembly import Delivered

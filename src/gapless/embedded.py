@@ -8,13 +8,13 @@
     gl.table(talkers, "flows.parquet")                        the newest answer, as an Arrow table
 
 An input is a path or a list of paths (Parquet, Arrow, CSV, JSON lines), the path of a journal, a
-pyarrow dataset, a table, a record batch, a reader, anything else that speaks Arrow's stream
-protocol, or an iterable of record batches and punctuations. A query with several sources is given a
-mapping from their names to inputs.
+pyarrow dataset, a table, a record batch, a reader, any other object with Arrow's stream protocol,
+or an iterable of record batches and punctuations. A query with several sources takes a mapping from
+their names to inputs.
 
-A journal is read to the end of what is there, and that is the end of the input, as of a file.
+A journal is read up to its present end, which is the end of the input, as with a file.
 
-Memory does not depend on how long an input is, except for what the query itself has to remember.
+Memory does not grow with the length of the input, only with what the query has to remember.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from gapless.protocol.tables import readable
 _NAME_A_FILE = "rejects=FILE keeps them"
 
 Inputs = Mapping[str, Any] | Any
-"""By source, or the input alone of a query that has one source."""
+"""Inputs by source, or one input for a query with one source."""
 
 
 class Execution(pure.Execution):
-    """The frames that a query puts out over its inputs; or all events, as a table or a file."""
+    """The output of a query: its frames, or all events as a table or a file."""
 
     def to_parquet(self, path: str | Path, **options: Any) -> int:
-        """Runs to the end and writes every event once, when it is final; how many they were.
+        """Runs to the end and writes every event once, when it is final; returns their number.
 
         `_vs`, `_ve` and the payload become columns; `options` are pyarrow's (`compression=`, ...).
-        Of a plan that revises its answers an event is held back until nothing about it can change
-        any more; what was held then comes in order of time. Nothing may have been read before, and
-        where anything goes wrong there is no file. Rows that are set aside go to a file beside it,
-        `PATH.rejects.jsonl`, unless the query was given one.
+        If the plan revises its answers, events are held back until they can no longer change, and
+        then written in order of time. No frame may have been read before. After an error there is
+        no file. Rows that are set aside go to `PATH.rejects.jsonl`, unless `rejects=` names another
+        file.
         """
         from gapless.io.parquet_sink import ParquetSink
 
@@ -73,14 +73,16 @@ class Execution(pure.Execution):
             return sink.rows
 
     def to_arrow(self) -> pa.Table:
-        """Runs to the end: every event once, when it is final, as `to_parquet` writes them.
+        """Runs to the end and returns every event once, as `to_parquet` writes them.
 
-        All of it is in memory. Nothing may have been read before.
+        The whole result is in memory. No frame may have been read before.
         """
         return self._table("to_arrow")
 
     def to_pandas(self) -> Any:
-        """The same as a pandas DataFrame: times as timestamps, NaT where an event never ends."""
+        """Like `to_arrow`, as a pandas DataFrame: times are timestamps, NaT if an event never
+        ends.
+        """
         return readable(self._table("to_pandas"), self.schema.time_unit).to_pandas()
 
     def _table(self, what: str) -> pa.Table:
@@ -92,7 +94,7 @@ class Execution(pure.Execution):
         return pa.Table.from_batches(batches, schema=pa.schema(fields, arrow.metadata))
 
     def _final(self) -> Iterator[Frame]:
-        """Frames of events that are as they will stay."""
+        """Frames of final events."""
         cleanse = None if self.plan.insert_only else Cleanse(self.schema)
         for frame in self:
             yield frame if cleanse is None else cleanse.push(0, frame).frame
@@ -100,7 +102,7 @@ class Execution(pure.Execution):
     def _check_new(self, what: str) -> None:
         if self.begun:
             raise Misuse(
-                f"{what}: frames have been read already, or it is closed; execute the query anew"
+                f"{what}: frames have been read already, or it is closed; execute the query again"
             )
 
 
@@ -114,14 +116,14 @@ def execute(
     encoding: str = UTF8,
     rejects: str | Path | None = None,
 ) -> Execution:
-    """Runs a query over its inputs, as far as its frames are asked for.
+    """Runs a query over its inputs, as far as its frames are consumed.
 
-    `implementation`: how windowed aggregates are computed, "paned" (the default) or "wid", or which
-    one is computed how, as in `Plan`. `memory_limit`: bytes that the query's state may have, all
-    operators together; with more it stops with `MemoryLimit`. `frame_rows`: rows that go through
-    the plan at once; fewer answer sooner and cost more. `encoding`: of files of lines. `rejects`: a
-    file for the rows that `on_error("aside")` sets aside, lines of JSON, which this run makes;
-    without it they wait for `execution.aside.take()`, the first 100,000 of them.
+    `implementation`: how windowed aggregates are computed, "paned" (the default) or "wid", or a
+    choice for each, as in `Plan`. `memory_limit`: bytes of state of all operators together; beyond
+    it the query stops with `MemoryLimit`. `frame_rows`: rows that go through the plan at once;
+    fewer give earlier answers at a higher cost. `encoding`: of text files. `rejects`: a JSON lines
+    file to write the rows to that `on_error("aside")` sets aside; without it the first 100,000 wait
+    for `execution.aside.take()`.
     """
     plan = plan_of(query, implementation)
     named = pure.by_source(plan.query, inputs)
@@ -142,7 +144,7 @@ def execute(
 
 
 def _opened(given: Any, source: Source, frame_rows: int, encoding: str) -> Any:
-    """An input that is a path or a dataset, opened; any other as it is."""
+    """Opens an input that is a path or a dataset; returns any other unchanged."""
     if is_journal(given):
         return journal_rows(given, source, frame_rows)
     return batches_of(given, source, encoding) if is_file_input(given) else given
@@ -160,10 +162,10 @@ def table(
 ) -> pa.Table:
     """The answer at a time: the payloads of the events alive at `at`, in a fixed order.
 
-    `at` is an int in the stream's unit of time, a datetime (without a zone: UTC), a date, or an
-    Arrow scalar; no more is read than it takes to be sure. None is the newest answer: as of the
-    last instant at which anything is alive, after all input. (For windows with a slide that is the
-    last window with rows; for rows without an end, all of those.)
+    `at` is an int in the stream's time unit, a datetime (UTC if it has no zone), a date, or an
+    Arrow scalar; no more input is read than needed. None is the newest answer: that of the last
+    instant at which anything is alive, after all input. (With a slide that is the last window with
+    rows; with rows that never end, all of these.)
 
     Rows that are set aside go to the file `rejects`; without one they are counted, and a warning is
     logged.

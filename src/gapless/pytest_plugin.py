@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that put a query of yours through failures.
+"""The pytest plugin: fixtures that test a query of yours under failures.
 
     def test_talkers_survive(simulate):         seeded schedules of faults, in this process
         simulate(talkers, rows)
@@ -6,8 +6,9 @@
     def test_talkers_survive_on_ray(drill):     a real cluster on this machine, in half a minute
         drill(talkers, rows, faults=["kill replica", "kill merger"])
 
-pytest loads it wherever Gapless is installed, so it imports nothing until a fixture is used. What
-they take is what `gapless.testing.simulate` and `drill` take; docs/testing.md has the options.
+pytest loads it wherever Gapless is installed, so it imports nothing until a fixture is used. The
+fixtures take the arguments of `gapless.testing.simulate` and `drill`; docs/testing.md has the
+options.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from gapless.chaos.sim.simulation import Simulated
 
 MARK = "gapless_ray"
-"""Of every test that uses `drill`: -m "not gapless_ray" leaves them out."""
+"""The marker of every test that uses `drill`: -m "not gapless_ray" skips them."""
 SEEDS = 50
-"""As `gapless.testing.simulate` has it; a test holds the two together."""
+"""The default of `gapless.testing.simulate`; a test compares the two."""
 _REPORTS_INI, _SEEDS_INI = "gapless_reports", "gapless_seeds"
 
 
@@ -37,33 +38,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--gapless-seeds",
         type=_count(1),
         metavar="N",
-        help=f"simulate: so many schedules of faults a call ({_SEEDS_INI} in the ini file; {SEEDS} "
-        "if neither is said)",
+        help=f"simulate: schedules of faults per call ({_SEEDS_INI} in the ini file; {SEEDS} "
+        "if neither is given)",
     )
     group.addoption(
         "--gapless-seed",
         type=_count(0),
         metavar="S",
-        help="simulate and drill: this seed alone, to play a failure again",
+        help="simulate and drill: run only this seed, to replay a failure",
     )
     group.addoption(
         "--gapless-faults",
         type=_count(0),
         metavar="K",
-        help="simulate, with --gapless-seed: only the first K of its faults",
+        help="simulate, with --gapless-seed: inject only the first K of its faults",
     )
     group.addoption(
         "--gapless-reports",
         metavar="DIR",
-        help=f"drill: where reports go, a folder a test ({_REPORTS_INI} in the ini file; the "
-        "test's tmp_path if neither is said)",
+        help=f"drill: the folder of the reports ({_REPORTS_INI} in the ini file; the "
+        "test's tmp_path if neither is given)",
     )
-    parser.addini(_SEEDS_INI, "simulate: so many schedules of faults a call")
-    parser.addini(_REPORTS_INI, "drill: where reports go", type="paths")
+    parser.addini(_SEEDS_INI, "simulate: schedules of faults per call")
+    parser.addini(_REPORTS_INI, "drill: the folder of the reports", type="paths")
 
 
 def _count(least: int) -> Callable[[str], int]:
-    """What reads a whole number of an option."""
+    """A parser of an option's whole number."""
 
     def read(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least:
@@ -75,15 +76,15 @@ def _count(least: int) -> Callable[[str], int]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, so that --strict-markers knows it; and what cannot be is refused here."""
-    config.addinivalue_line("markers", f"{MARK}: plays on a Ray cluster of its own, half a minute")
+    """Registers the marker, for --strict-markers, and refuses impossible options."""
+    config.addinivalue_line("markers", f"{MARK}: runs on a Ray cluster of its own, half a minute")
     if config.getoption("gapless_faults") is not None and config.getoption("gapless_seed") is None:
-        raise pytest.UsageError("--gapless-faults goes with --gapless-seed: whose faults?")
+        raise pytest.UsageError("--gapless-faults needs --gapless-seed, the seed of the faults")
     _seeds(config)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks the tests that use our `drill`, and not another of that name."""
+    """Marks the tests that use this plugin's `drill`, not another fixture of that name."""
     info = getattr(item, "_fixtureinfo", None)
     found = () if info is None else info.name2fixturedefs.get("drill", ())
     if found and found[-1].func.__module__ == __name__:
@@ -95,7 +96,7 @@ def _seeds(config: pytest.Config) -> int:
 
 
 def seeds_said(said: int | None, written: str) -> int:
-    """How many seeds a call tries: said on the command line, or else written in the ini file."""
+    """How many seeds a call tries: from the command line, else from the ini file."""
     if said is not None:
         return said
     try:
@@ -176,20 +177,18 @@ def _folder(request: pytest.FixtureRequest) -> Path:
 
 
 def reports_said(said: str | None, written: Sequence[Path]) -> Path | None:
-    """Where reports go: said on the command line, or else written in the ini file; None where
-    nothing is said.
-    """
+    """The folder of reports: from the command line, else from the ini file, else None."""
     if said is not None:
         return Path(said)
     return written[0] if written else None
 
 
 def folder_in(root: Path, nodeid: str) -> Path:
-    """The folder of a test among those of others."""
+    """The name of a test's folder."""
     return root / re.sub(r"[^\w.-]+", "-", nodeid).strip("-")
 
 
 def _as_told(error: Exception, request: pytest.FixtureRequest, options: str) -> Exception:
-    """The same error, begun in the test itself, with the command that plays it again."""
+    """The same error, raised from the test itself, with the command that replays it."""
     error.add_note(f'or: pytest "{request.node.nodeid}" {options}')
     return error.with_traceback(None)

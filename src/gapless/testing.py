@@ -1,35 +1,35 @@
-"""Public test tools: put a query of yours through failures, in the simulator and on Ray.
+"""Public test tools: test a query of yours under failures, in the simulator and on Ray.
 
     from gapless.testing import drill, simulate
 
-    simulate(talkers, rows)         seeded schedules of faults, virtual time, a second or some
+    simulate(talkers, rows)         seeded schedules of faults, virtual time, a second or two
     drill(talkers, rows)            a Ray cluster on this machine, real faults, half a minute
 
-Both take a query and some rows, run a whole job of it (replicas, mergers, subscribers), break what
-can break, and hold the output against the answer: what one run of the query without any fault
-gives, or what you say with `expected`. Where it is another one they raise `SimulationFailed` or
-`DrillFailed`, with the faults that it takes, what led to it, and how to play it again. As fixtures
-of pytest they come by themselves (pytest_plugin.py). docs/testing.md is a tutorial.
+Both take a query and some rows, run it as a whole job (replicas, mergers, subscribers), inject
+faults, and compare the output with the answer: that of one run without faults, or `expected`. If
+they differ, they raise `SimulationFailed` or `DrillFailed` with the faults needed, the causes, and
+the command that replays it. In pytest they are fixtures (pytest_plugin.py). docs/testing.md is a
+tutorial.
 
-Two replicas of a query, or two plans for it, are supposed to say the same table. Where there are
-streams already, as frames, rehearse: they are merged in many orders, each crashes somewhere but
-one, and every step is checked.
+Two replicas or plans of a query must describe the same table. If you have their streams as frames,
+rehearse: the streams are merged in many orders, all but one crash somewhere, and every step is
+checked.
 
     for seed in range(100):
         rehearse([frames_of_plan_a, frames_of_plan_b], seed)
 
-A `TrialFailed` says what went wrong, after which step; the same seed plays it again. Where you have
-the table and no streams yet, `tell` makes as many as you like: late, disordered, revised, with
-duplicates, each legal by construction. Where you have an operator of your own, feed it those.
+A `TrialFailed` says what went wrong after which step; the same seed replays it. If you have a table
+but no streams, `tell` makes them: late, disordered, revised, with duplicates, each legal by
+construction. Feed them to an operator of your own, too.
 
     table = random_tdb(random.Random(1), schema, payloads)
     streams = [tell(table, random_telling(random.Random(seed)), seed) for seed in range(3)]
 
-What it takes to be right, from the small to the large:
+The tools, from small to large:
 
     Tdb                  the table that a stream describes; strict: it refuses an illegal stream
     compatible           the conditions under which an output can still follow its inputs
-    Teller, Trial        inputs that obey feedback; a merger, what comes out, and the checks
+    Teller, Trial        inputs that obey feedback; a merger, its output, and the checks
     rehearse             one trial of your streams
     run_seed             one trial of drawn streams, with crashes, late joins and feedback
     simulate             jobs of your query, and faults, in the simulator

@@ -341,7 +341,7 @@ def test_an_execution_that_gave_its_frames_away_leaves_a_written_file_alone(
     closed.close()
     assert next(empty).stable == gl.INF
     for execution in (closed, empty):
-        with pytest.raises(gl.Misuse, match="execute the query anew"):
+        with pytest.raises(gl.Misuse, match="execute the query again"):
             execution.to_parquet(path)
     assert path.read_bytes() == written
 
@@ -350,7 +350,7 @@ def test_only_a_file_is_replaced_by_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
-        with pytest.raises(gl.Misuse, match="is there and is no file: name another path"):
+        with pytest.raises(gl.Misuse, match="exists and is not a file: name another path"):
             gl.execute(talkers, []).to_parquet(tmp_path / name)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "pipe"]

@@ -175,7 +175,7 @@ def test_a_journal_of_frames_has_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_journal_is_no_file_among_others(journal: Path) -> None:
-    with pytest.raises(gl.Misuse, match="is a journal, and no file among others"):
+    with pytest.raises(gl.Misuse, match="is a journal, not a file"):
         gl.execute(latest, [journal, journal])
 
 

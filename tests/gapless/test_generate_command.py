@@ -225,7 +225,7 @@ def test_what_is_there_stays_unless_overwrite_is_said(gapless: Gapless, tmp_path
     path.write_text("mine")
     refused = gapless("generate", "netflow", path, "--events", "10")
     assert refused.code == 2
-    assert "is there: give --overwrite" in refused.err
+    assert "exists: use --overwrite" in refused.err
     assert path.read_text() == "mine"
     assert gapless("generate", "netflow", path, "--events", "10", "--overwrite").code == 0
     assert len(path.read_text().splitlines()) == 11
@@ -248,11 +248,11 @@ def test_files_of_a_longer_run_do_not_stay_among_those_of_a_shorter(
     [
         (["netflow", "x.txt"], "ends in none of .parquet, .csv"),
         (["netflow", "no/x.csv"], "there is no folder 'no': make it"),
-        (["netflow", "a.csv", "--format", "jsonl"], "called as a file of csv"),
+        (["netflow", "a.csv", "--format", "jsonl"], "has the name of a csv"),
         (["netflow", "-", "--format", "arrow"], "standard output takes jsonl or csv, not arrow"),
         (["netflow", "d", "--format", "xml"], "one of arrow, csv, jsonl, parquet"),
         (["netflow", "a.csv", "--files", "2"], "2 files are in a folder"),
-        (["netflow", "d", "--files", "10001"], "files 10001: it is from 1 to 10000"),
+        (["netflow", "d", "--files", "10001"], "files 10001: give 1 to 10000"),
         (["netflow", "-", "--json"], "--json prints to standard output"),
         (["nexmark", "a.csv"], "persons, auctions, bids are files of a folder"),
         (["netflow", "--events", "0"], "events 0: it is from 1"),

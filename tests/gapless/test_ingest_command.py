@@ -168,11 +168,11 @@ def test_a_journal_can_be_ended(gapless: Gapless, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["nowhere.csv"], "no file 'nowhere.csv'"),
-        (["FILE.jsonl"], "lines do not say their types: give --schema"),
+        (["FILE.jsonl"], "text has no types: give --schema"),
         (["FILE.jsonl", "--schema", "FILE.jsonl"], "its name is to end in .toml or .json"),
         (["FILE.jsonl", "--schema", "none.toml"], "--schema 'none.toml' does not read"),
         (["FILE.parquet", "--format", "xml"], "one of arrow, csv, jsonl, parquet"),
-        (["FILE.bin"], "say --format"),
+        (["FILE.bin"], "add --format"),
         (["FILE.bin", "--format", "parquet", "--time", "ts"], "file '.*FILE.bin'"),
         (["FILE.parquet", "--time", "when"], "time 'when' is none of"),
         (["FILE.parquet"], "holds frames"),
@@ -545,7 +545,7 @@ def test_an_input_that_is_closed_or_has_too_long_a_name_is_refused(
 ) -> None:
     with pytest.raises(gl.Misuse, match="cannot be looked at"):
         ingesting.kind_of("x" * 300, None)
-    with pytest.raises(gl.Misuse, match="'/' is no file: send"):
+    with pytest.raises(gl.Misuse, match="'/' is not a file: redirect"):
         ingesting.kind_of("/", None)
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(gl.Misuse, match="standard input is closed"):

@@ -155,7 +155,7 @@ def test_tests_on_ray_are_marked_and_those_with_a_fixture_of_their_own_are_not(r
     [
         (["--gapless-seeds=0"], "", "invalid whole number of 1 or more value: '0'"),
         (["--gapless-seed=-1"], "", "invalid whole number of 0 or more value: '-1'"),
-        (["--gapless-faults=2"], "", "--gapless-faults goes with --gapless-seed"),
+        (["--gapless-faults=2"], "", "--gapless-faults needs --gapless-seed"),
         ([], "gapless_seeds = many", "gapless_seeds = many: a whole number of 1 or more"),
     ],
 )

@@ -74,11 +74,11 @@ class Form:
         if not 0 <= self.lateness <= LATENESS_MAX:
             raise Misuse(f"--lateness {self.lateness}: 0 to {LATENESS_MAX}")
         if self.ignore_absent and not self.key:
-            raise Misuse("--ignore-absent is about keys: name the key's columns with --by")
+            raise Misuse("--ignore-absent needs a key: name its columns with --by")
         if self.name == OPEN_CLOSE and self.key:
-            raise Misuse("open-close has one event of a payload at a time: leave out --by")
+            raise Misuse("open-close takes no key: leave out --by")
         if self.until is not None and (self.key or self.name in (DEBEZIUM, OPEN_CLOSE)):
-            raise Misuse("--until is for flink or plus-minus, and without --by")
+            raise Misuse("--until works only with flink or plus-minus, without --by")
 
     def reader(self, schema: StreamSchema) -> ChangelogReader:
         """What makes frames of it."""
@@ -110,7 +110,7 @@ class ChangelogFile:
         kind = kind_of(path, format_)
         found = None if kind in TEXT_FORMATS else schema_of(path, kind)
         if found is None and schema is None:
-            raise Misuse("lines do not say their types: give --schema, as id:string,load:int32")
+            raise Misuse("text has no types: give --schema, such as id:string,load:int32")
         self._time = _time_column(form, found)
         payload = schema.payload if schema is not None else _payload(form, self._time, found)
         self.schema = StreamSchema(payload, _unit(form, self._time, payload, found))
@@ -166,7 +166,7 @@ def _time_column(form: Form, found: pa.Schema | None) -> str:
 def _payload(form: Form, time: str, found: pa.Schema | None) -> pa.Schema:
     """What a file itself says that its rows are."""
     if found is None:
-        raise Misuse("nothing says the columns of the rows: give --schema")
+        raise Misuse("the file does not define the columns: give --schema")
     if form.name != DEBEZIUM:
         return pa.schema([f for f in found if f.name not in (form.op, time, form.until)])
     if _AFTER not in found.names or not pa.types.is_struct(found.field(_AFTER).type):

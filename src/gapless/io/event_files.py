@@ -75,9 +75,9 @@ class Destination:
         for standard output.
         """
         if not 1 <= files <= FILES_MAX:
-            raise Misuse(f"files {files}: it is from 1 to {FILES_MAX}")
+            raise Misuse(f"files {files}: give 1 to {FILES_MAX}")
         if not out:
-            raise Misuse("the output has no name: say a file, a folder, or - for standard output")
+            raise Misuse("the output has no name: give a file, a folder, or - for standard output")
         if out == STDOUT and sys.stdout is None:
             raise Misuse("standard output is closed: name a file or a folder for the rows")
         self.files: list[WrittenFile] = []
@@ -151,7 +151,7 @@ class Destination:
             raise Misuse(f"there is no folder {str(path.parent)!r}: make it")
         if path.exists() and not (path.is_dir() if self.is_folder else path.is_file()):
             wanted = "folder" if self.is_folder else "file"
-            raise Misuse(f"{str(path)!r} is there and is no {wanted}: name another place")
+            raise Misuse(f"{str(path)!r} exists and is not a {wanted}; choose another place")
 
     def _claim(self, stream: str, files: int) -> list[Path]:
         """The files of a stream. What another run has left of it in the folder will go."""
@@ -163,7 +163,7 @@ class Destination:
             folder = self._path.iterdir() if self._path.is_dir() else ()
             there = {path for path in folder if _is_of(path, stream)}
         if there and not self._overwrite:
-            raise Misuse(f"{str(min(there))!r} is there: give --overwrite, or another place")
+            raise Misuse(f"{str(min(there))!r} exists: use --overwrite, or choose another place")
         self._stale |= there - set(paths)
         return paths
 
@@ -214,11 +214,11 @@ def _format(out: str, known: str | None, asked: str | None, stdout: bool, folder
     if folder:
         if Path(out).suffix and not Path(out).is_dir():
             raise Misuse(
-                f"{out!r} ends in none of {', '.join(FORMATS)}; a folder's name has no end"
+                f"{out!r} ends in none of {', '.join(FORMATS)}; a folder's name has no extension"
             )
         return asked or "parquet"
     if asked is not None and asked != known:
-        raise Misuse(f"{out!r} is called as a file of {known}, and --format says {asked}")
+        raise Misuse(f"{out!r} has the name of a {known}, and --format says {asked}")
     return str(known)
 
 

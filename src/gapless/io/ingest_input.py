@@ -166,7 +166,7 @@ def kind_of(path: str, asked: str | None) -> str:
         raise Misuse(f"--format {asked!r}: one of {', '.join(kinds)}")
     if path == STDIN:
         if sys.stdin is None:
-            raise Misuse("standard input is closed: name a file, or send it lines")
+            raise Misuse("standard input is closed: name a file, or pipe lines in")
         if asked is not None and asked not in TEXT_FORMATS:
             raise Misuse(f"standard input gives {' or '.join(TEXT_FORMATS)}, not {asked}")
         return asked or TEXT_FORMATS[0]
@@ -176,11 +176,11 @@ def kind_of(path: str, asked: str | None) -> str:
         raise Misuse(f"file {path[:50]!r} cannot be looked at: {e.strerror}") from None
     if not is_file:
         if Path(path).exists():
-            raise Misuse(f"{path!r} is no file: send what a pipe gives to standard input, with <")
+            raise Misuse(f"{path!r} is not a file: redirect a pipe to standard input with <")
         raise Misuse(f"there is no file {path!r}")
     kind = asked or FORMATS.get(Path(path).suffix.lower())
     if kind is None:
-        raise Misuse(f"{path!r} ends in none of {', '.join(FORMATS)}: say --format")
+        raise Misuse(f"{path!r} ends in none of {', '.join(FORMATS)}: add --format")
     return kind
 
 
@@ -392,9 +392,7 @@ def _arrow_reader(opened: Any) -> Any:
 def schema_of(path: str, kind: str) -> pa.Schema:
     """The columns that a file itself says it has. Raises `Misuse` where it says none."""
     if kind in TEXT_FORMATS:
-        raise Misuse(
-            f"lines do not say their types: give --schema FILE for the columns of {path!r}"
-        )
+        raise Misuse(f"text has no types: give --schema FILE for the columns of {path!r}")
     try:
         if kind == "parquet":
             from pyarrow import parquet

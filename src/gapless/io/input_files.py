@@ -99,7 +99,7 @@ def batches_of(given: Any, source: Source, encoding: str = UTF8) -> Iterator[Row
 
 def _no_file(path: Path) -> str:
     if is_journal(path):
-        return f"{str(path)!r} is a journal, and no file among others: give its path alone"
+        return f"{str(path)!r} is a journal, not a file: pass its path alone"
     return f"there is no file {str(path)!r}"
 
 

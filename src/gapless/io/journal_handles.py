@@ -60,10 +60,10 @@ _log = logging.getLogger("gapless.journal")
 
 
 class JournalWriter(Writer):
-    """Appends batches to a journal: opens it, or makes it where `schema` is given.
+    """Appends batches to a journal: opens it, or creates it if `schema` is given.
 
-    It is the journal's only writer: the one before gets `Fenced` at its next batch. A
-    context: left without an error it closes. Not for several threads at once.
+    It is the journal's only writer: the previous one gets `Fenced` at its next batch. Use it in a
+    `with`. Not for several threads at once.
     """
 
     def __init__(
@@ -82,15 +82,16 @@ class JournalWriter(Writer):
         accept_loss: bool = False,
         ahead: Duration | None = "a day",
     ) -> None:
-        """A journal that is there may be opened without `schema`; what is said of it has to be so.
+        """An existing journal may be opened without `schema`; arguments that are given must match
+        it.
 
-        `time` is the column that says when (a timestamp, or an int64 in `time_unit`, ms by
+        `time` is the column with each row's time (a timestamp, or an int64 in `time_unit`, ms by
         default); without it the journal holds frames. `key` are the columns that choose the
         partition. `durability` is what a batch survives once `append` returns: the "process" or the
-        "machine". `on_alarm` is told when the disk fills up (by default the log is).
-        `accept_loss` opens a journal whose last segment is damaged, and cuts it there. `ahead` is
-        how far beyond all others the time of a row may be before it is rejected as well (docs/
-        journal.md): "a day", which says nothing of integers; None takes all.
+        "machine". `on_alarm` is called when the disk fills up (by default it is logged).
+        `accept_loss` opens a journal whose last segment is damaged, and cuts it there. `ahead`:
+        rows further ahead of all others are rejected (docs/journal.md); "a day" does not apply to
+        integers, None rejects none.
         """
         self._process = os.getpid()
         self._appending = Lock()
@@ -119,15 +120,15 @@ class JournalWriter(Writer):
         origin: Origin | None = None,
         rejected: Sequence[Rejected] = (),
     ) -> Written:
-        """Adds one batch: all of it or, where this raises, nothing. It is never cut.
+        """Appends one batch: all of it or, if this raises, nothing. It is never divided.
 
-        `rows` are a record batch, a table, a data frame, a mapping from columns to their values;
-        of a journal of frames, a frame. Columns are found by name, others are left out, and types
-        of the same kind are cast. A row whose value does not fit, or without a time, or late, goes
-        to the reject file with the reason; `origin(i)` says there where row i is from.
+        `rows` is a record batch, a table, a data frame, or a mapping from columns to values; for a
+        journal of frames, a frame. Columns are found by name, other columns are ignored, and types
+        of the same kind are cast. A row whose value does not fit, that has no time, or is late goes
+        to the reject file with the reason; `origin(i)` gives the origin of row i there.
 
         With `synced=False` a machine-durable batch waits, unseen, for the next `sync`. `rejected`
-        are rows of the batch that somebody else has found bad: reason, origin, row.
+        are rows of the batch that the caller rejects: reason, origin, row.
         """
         self._check_usable()
         try:
@@ -135,7 +136,7 @@ class JournalWriter(Writer):
         except GaplessError:
             raise
         except BaseException:  # a signal, say, half-way: what is there is not counted
-            self._ended_by = "an append was interrupted; open the journal anew"
+            self._ended_by = "an append was interrupted: open the journal again"
             raise
 
     def _append_alone(
@@ -143,7 +144,10 @@ class JournalWriter(Writer):
     ) -> Written:
         """Unless another thread is appending."""
         if not self._appending.acquire(blocking=False):
-            raise Misuse("another thread is appending: a writer is for one at a time, take a lock")
+            raise Misuse(
+                "another thread is appending: use a writer from one thread at a time, or take"
+                " a lock"
+            )
         try:
             if isinstance(rows, Frame) or not self.layout.has_rows:
                 return super().append(rows, synced=synced, origin=origin, rejected=rejected)
@@ -160,7 +164,9 @@ class JournalWriter(Writer):
     def _check_usable(self) -> None:
         super()._check_usable()
         if os.getpid() != self._process:  # what one writes the other does not count
-            raise Misuse("this writer is of the process that was forked: open one here")
+            raise Misuse(
+                "this writer belongs to the parent process: open another one after the fork"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -227,7 +233,7 @@ def _layout(
     elif found is not None:
         said = Layout(found.schema, time, key, partitions, ticks(lateness, "ms", "lateness"))
     else:
-        raise Misuse(f"{disk} is not a journal yet: a schema makes it one")
+        raise Misuse(f"{disk} is not a journal: give a schema to create one")
     if found is not None and said != found:
         raise Misuse(f"{disk} is there, and has {'; '.join(found.differences(said))}")
     return said
@@ -252,7 +258,7 @@ def _on_disk(path: str | os.PathLike[str]) -> Iterator[LocalDisk]:
 
 
 class Stop(Protocol):
-    """What ends a follower from outside: a `threading.Event`, or what behaves like one."""
+    """Ends a follower from outside: a `threading.Event`, or an object like it."""
 
     def is_set(self) -> bool:
         """Whether it is to end."""
@@ -262,9 +268,10 @@ class Stop(Protocol):
 
 
 class JournalReader(Reader):
-    """Reads frames of a journal, from wherever it is told to; any number of readers may.
+    """Reads frames of a journal from any position; any number of readers may run.
 
-    Iterating gives what is there; `read` gives the next frame, or None where nothing is new.
+    Iterating gives the frames that exist now; `read` gives the next frame, or None if there is
+    nothing new.
     """
 
     def __init__(
@@ -296,9 +303,9 @@ class JournalReader(Reader):
             )
 
     def read(self) -> Frame | None:
-        """The next rows and what is promised after them; None where there is nothing new now.
+        """The next rows and the stable after them; None if there is nothing new.
 
-        Interrupted, its position is where it was; read on with another reader from there.
+        If it is interrupted, the position is unchanged: continue there with another reader.
         """
         if self._closed:
             raise Misuse("this reader was closed: open the journal anew, at its position")
@@ -316,15 +323,15 @@ class JournalReader(Reader):
             raise
 
     def __iter__(self) -> Iterator[Frame]:
-        """Frames to the end of what is there; more may be there later."""
+        """Frames up to the present end; more may come later."""
         while (frame := self.read()) is not None:
             yield frame
 
     def follow(self, stop: Stop | None = None) -> Iterator[Frame]:
-        """Frames to the end of what is there and on, as it grows.
+        """Frames up to the present end, and on as the journal grows.
 
-        Ends when the journal has ended, or once `stop` is set. While nothing comes it looks again
-        after 1 to 10 ms.
+        Ends when the journal has ended, or once `stop` is set. While nothing new comes it polls
+        every 1 to 10 ms.
         """
         stop = Event() if stop is None else stop
         wait_ms = POLL_MS_MIN
@@ -340,11 +347,11 @@ class JournalReader(Reader):
                 wait_ms = min(2 * wait_ms, POLL_MS_MAX)
 
     def skip_before(self, t: int | str | date | datetime) -> None:
-        """Rows before t are not needed any more: segments without others are passed over unread."""
+        """Rows before t are no longer needed: segments without later rows are skipped."""
         super().skip_before(instant(t, self.layout.schema.time_unit))
 
     def close(self) -> None:
-        """Lets go of the files; frames that were given stay as they are."""
+        """Closes the files; frames that were returned stay valid."""
         self._closed = True
         self._lanes.clear()
         self._growing = self._held = None

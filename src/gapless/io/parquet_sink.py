@@ -121,7 +121,7 @@ def _destination(path: str | Path) -> Path:
     except (OSError, TypeError, ValueError) as e:
         raise Misuse(f"to_parquet {path!r}: no file can have this name: {e}") from None
     if taken:
-        raise Misuse(f"to_parquet: {str(taken[0])!r} is there and is no file: name another path")
+        raise Misuse(f"to_parquet: {str(taken[0])!r} exists and is not a file: name another path")
     if not has_folder:
         raise Misuse(f"to_parquet {str(wanted)!r}: there is no folder {str(wanted.parent)!r}")
     return wanted

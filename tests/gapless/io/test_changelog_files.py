@@ -174,7 +174,7 @@ def test_a_form_that_makes_no_sense_is_refused(form: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("log.jsonl", "--changelog", "flink"), "lines do not say their types"),
+        (("log.jsonl", "--changelog", "flink"), "text has no types"),
         (("gone.jsonl", "--changelog", "flink"), "there is no file"),
         (("log.jsonl", "--by", "id", "--schema", "id:string"), "need --changelog"),
         (("log.jsonl", "--changelog", "flink", "--by", "x", "--schema", "id:string"), "key 'x'"),

@@ -640,7 +640,7 @@ def test_a_writer_is_of_the_process_that_opened_it(
     with monkeypatch.context() as patch:
         patch.setattr("os.getpid", lambda: -1)  # as in a fork
         for call in (lambda: writer.append(TABLE), writer.sync, writer.close):
-            with pytest.raises(gl.Misuse, match="of the process that was forked"):
+            with pytest.raises(gl.Misuse, match="belongs to the parent process"):
                 call()
     assert writer.append(TABLE).rows == 3
 
