@@ -227,7 +227,7 @@ def test_what_is_said_of_a_journal_has_to_be_so(
 
 
 def test_where_there_is_no_journal_that_is_said(tmp_path: Path) -> None:
-    with pytest.raises(gl.Misuse, match="a schema makes it one"):
+    with pytest.raises(gl.Misuse, match="give a schema to create one"):
         gl.JournalWriter(tmp_path / "j")
     with pytest.raises(gl.Misuse, match="is not a journal"):
         gl.JournalReader(tmp_path / "j")
