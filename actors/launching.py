@@ -60,9 +60,9 @@ from gapless.protocol.errors import JobError, Misuse
 _log = logging.getLogger("gapless.actors")
 
 READY_S = 90.0
-"""How long the root may take to begin; a process takes seconds to start, on a busy machine more."""
+"""How long the root may take to start: a process takes seconds, on a busy machine more."""
 LOOK_S = 0.05
-"""Between two looks whether it does."""
+"""Polling interval."""
 
 
 def launch(
@@ -87,22 +87,22 @@ def launch(
     timing: Timing | Mapping[str, int] | None = None,
     assume_equivalent: bool = False,
 ) -> Job:
-    """Runs a query so that its output goes on whatever dies, and returns once it answers.
+    """Runs a query as a job whose output survives failures; returns once the job answers.
 
-    `journal`: where its source's partitions lie, of several sources by name. `dir`: the job's
-    directory, which all nodes see; `name` is its last part by default. Each shard has `replicas`
-    replicas, which run `plans` in turn (the query's own plan by default), and 1 or 2 `mergers`.
-    `address`: a Ray cluster; without it the one that this process is connected to, or else a small
-    one of its own. `retain`, `retain_bytes`: how much of the output stays readable (all by
-    default). `on_divergence`: where replicas disagree "report" it, "stop", or replace the odd one
-    by "majority". `memory_limit`: bytes of state of one replica. `spares`: processes of each node
-    that wait to become a life; with 0 none waits to be the root, either. `code`: the file, or
-    folder, that defines the query's functions;
-    `runtime_env`: Ray's, of every process. `assume_equivalent`: your word that plans which are
-    written differently give the same. `timing`: waits by name, as {"hang_ms": 3000}; all of them
-    are in docs/run.md, and the job keeps them.
+    `journal`: the path of its source's journal; with several sources, a mapping by name. `dir`: the
+    job's directory, which all nodes must see; its last part is the default of `name`. Each shard
+    has `replicas` replicas, which run `plans` in turn (by default the query's own plan), and 1 or 2
+    `mergers`. `address`: a Ray cluster; by default the one this process is connected to, else a
+    small one of its own. `retain`, `retain_bytes`: how much of the output stays readable (by
+    default all). `on_divergence`: if replicas disagree, "report" it, "stop" the job, or replace the
+    minority by "majority". `memory_limit`: bytes of state of one replica. `spares`: idle processes
+    on each node, ready to replace one that dies; with 0 the root has no standby either. `code`: the
+    file or folder that defines the query's functions. `runtime_env`: Ray's, for every process.
+    `assume_equivalent`: your promise that differently written plans give the same answer. `timing`:
+    timeouts and intervals by name, such as {"hang_ms": 3000}; docs/run.md lists them, and the job
+    stores them.
 
-    Raises `Misuse`, `NotEquivalent` or `JournalError` before anything runs, `JobError` where it
+    Raises `Misuse`, `NotEquivalent` or `JournalError` before anything runs, `JobError` if the job
     does not come up.
     """
     job_dir = path_of("dir", dir).resolve()
@@ -156,15 +156,15 @@ def resume(
     timing: Timing | Mapping[str, int] | None = None,
     takeover: bool = False,
 ) -> Job:
-    """Runs a job again from its directory, after everything of it is gone. `timing` changes waits
-    for this time; without it they are those that the job was launched with.
+    """Runs a job again from its directory, after all its processes are gone.
 
-    Raises `Misuse` where it runs, or may run; with `takeover` it ends there, and runs here.
+    `timing` overrides the stored timing for this run. Raises `Misuse` if the job runs, or may run;
+    with `takeover` it is ended there and runs here.
     """
     job_dir = path_of("dir", dir).resolve()
     check_environment(runtime_env)
     if not job_dir.is_dir():
-        raise Misuse(f"{job_dir}: no job is here: it is not a directory")
+        raise Misuse(f"{job_dir}: there is no job: it is not a directory")
     job = jobs.Job(LocalDisk(job_dir), token())
     waits = timing_of(timing, job.record.settings.timing or RAY_TIMING)
     if job.desired().state == "stopped":
@@ -189,7 +189,7 @@ def _case(plans: Mapping[str, Plan]) -> Literal["r3", "r4"]:
 
 
 def _check_free(name: str) -> None:
-    """Raises `Misuse` where a job of that name runs in the cluster."""
+    """Raises `Misuse` if a job of that name runs in the cluster."""
     try:
         ray.get_actor(root_name(name), namespace=NAMESPACE)
     except ValueError:
@@ -198,7 +198,7 @@ def _check_free(name: str) -> None:
 
 
 def _check_gone(job: jobs.Job, job_dir: Path) -> None:
-    """Raises `Misuse` where the root of a job still runs, or may."""
+    """Raises `Misuse` if the root of a job still runs, or may run."""
     name, where = job.record.name, job.where()
     if where is None:  # none has ever begun, or it was of a release that did not say where
         return
@@ -220,7 +220,7 @@ def _check_gone(job: jobs.Job, job_dir: Path) -> None:
 
 
 def _check_memory(settings: Settings, desired: Desired) -> None:
-    """Raises `Misuse` where the replicas may want more memory than the cluster has."""
+    """Raises `Misuse` if the replicas may need more memory than the cluster has."""
     if settings.memory_limit is None:
         return
     wanted = settings.memory_limit * desired.replicas * desired.shards

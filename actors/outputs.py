@@ -1,14 +1,13 @@
-"""The output of a job as its directory has it, whether or not a cluster, or the job, is there.
+"""The output of a job, read from its directory; neither the job nor its cluster has to run.
 
     output = gl.output("jobs/talkers")
     for frame in output.subscribe(start=token): ...      to its end, or on as it grows
     output.table()                                       the last answer
     output.status()                                      whether it is stopped, how far it goes
 
-It reads the journals of the mergers and asks nobody, so it needs no Ray and runs no code of the
-job. Where the job is stopped nothing dies any more, so of each shard one journal is read: the one
-that the token is of, which continues at the very next row, or the one that goes farthest. Else all
-are merged, as `Job.subscribe` does, and followed.
+It reads the mergers' journals only, so it needs no Ray and runs no code of the job. If the job is
+stopped, one journal of each shard is read: the token's, which continues at the next row, or the
+longest. Otherwise all are merged and followed, as in `Job.subscribe`.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ from gapless.protocol.errors import GaplessError, Misuse
 from gapless.protocol.schema import StreamSchema
 
 TABLE_S = 60.0
-"""How long `table` waits for the output of a job that runs to get as far as was asked for."""
+"""How long `table` waits for the output of a running job to reach the requested time."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputOf:
-    """What one merger has left."""
+    """The output of one merger."""
 
     merger: str
     rows: int
@@ -52,17 +51,17 @@ class OutputOf:
 
 @dataclass(frozen=True, slots=True)
 class OutputStatus:
-    """What a job's directory says of its output."""
+    """The state of the output in a job's directory."""
 
     name: str
     job_dir: str
     state: State
-    """What is desired: whether anything runs only a cluster knows."""
+    """The desired state: only a cluster knows whether anything runs."""
     outputs: tuple[OutputOf, ...]
 
     @property
     def stable(self) -> int:
-        """All shards are durable up to here, each in one of its mergers' journals."""
+        """The time up to which every shard is durable in one of its mergers' journals."""
         shards: dict[str, int] = {}
         for each in self.outputs:
             shard = each.merger.partition(".")[0]
@@ -71,7 +70,7 @@ class OutputStatus:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing can follow: the input has ended, and all of it is answered."""
+        """Whether nothing can follow: the input has ended and is fully processed."""
         return self.stable == INF
 
 
@@ -79,7 +78,7 @@ class Output:
     """A job's output, read from its directory. See the module."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Raises `Misuse` where no job is there, `JobError` where it does not read."""
+        """Raises `Misuse` if there is no job, `JobError` if its directory cannot be read."""
         self.dir = Path(path)
         self._job_dir = JobDir(self.dir)
         self._record = self._job_dir.job.record
@@ -88,12 +87,14 @@ class Output:
 
     @property
     def schema(self) -> StreamSchema:
-        """Of the output. Raises `Misuse` where no merger has begun yet."""
+        """The schema of the output. Raises `Misuse` if no merger has started yet."""
         if self._known is None:
             layouts = [layout_of(self._job_dir.output(slot)) for slot in self._slots()]
             known = [layout.schema for layout in layouts if layout is not None]
             if not known:
-                raise Misuse(f"{self.dir}: job {self.name} has no output yet: no merger has begun")
+                raise Misuse(
+                    f"{self.dir}: job {self.name} has no output yet: no merger has started"
+                )
             self._known = known[0]
         return self._known
 
@@ -104,8 +105,8 @@ class Output:
         *,
         mergers: Sequence[int] | None = None,
     ) -> Subscription:
-        """As `Job.subscribe`, from the journals. Ends where the output does or, where the job was
-        stopped before, behind all that is there; else it goes on as they grow.
+        """Like `Job.subscribe`, from the journals. Ends with the output, or after everything
+        written by a job that was stopped before; else it continues as the journals grow.
         """
         desired = self._desired()
         at = start_at(start, self.schema.time_unit)
@@ -138,8 +139,8 @@ class Output:
         return True
 
     def table(self, at: Any = None) -> pa.Table:
-        """As `Job.table`: the answer at a time, as far as it is durable; by default the newest, of
-        an output that has ended the last one.
+        """Like `Job.table`: the durable answer at a time; by default the newest, or the last one
+        of an output that has ended.
         """
         if at is None:
             return self.last_table()
@@ -184,7 +185,7 @@ class Output:
 
 
 def output(path: str | os.PathLike[str]) -> Output:
-    """The output that a job has in its directory: read it whether or not the job, or a cluster, is
-    there. Raises `Misuse` where there is no job.
+    """The output in a job's directory; neither the job nor its cluster has to run. Raises
+    `Misuse` if there is no job.
     """
     return Output(path)

@@ -239,7 +239,7 @@ def test_a_merger_that_begins_later_is_waited_for(
 ) -> None:
     monkeypatch.setattr(feed_module, "POLL_MS", 1)
     job(tmp_path)
-    with pytest.raises(Misuse, match="no merger has begun"):
+    with pytest.raises(Misuse, match="no merger has started"):
         gl.output(tmp_path).schema  # noqa: B018  # it raises
     say(tmp_path, SAID, "m0.1")
     with gl.output(tmp_path).subscribe(start="earliest", mergers=[0]) as subscription:

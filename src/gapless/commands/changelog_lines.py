@@ -40,11 +40,11 @@ class ChangeLines:
         revisions of them.
         """
         if eager and key:
-            raise Misuse("--eager says whole lifetimes, and looks at no key: leave out --by")
+            raise Misuse("--eager prints whole lifetimes and uses no key: leave out --by")
         if eager and form not in ("flink", "plus-minus"):
-            raise Misuse(f"--eager says whole lifetimes, for which {form} has no form")
+            raise Misuse(f"--eager prints whole lifetimes, for which {form} has no form")
         if form == "open-close" and key:
-            raise Misuse("open-close knows no keys: leave out --by")
+            raise Misuse("open-close has no keys: leave out --by")
         self._form = form
         self._key = key
         self._eager = eager

@@ -77,9 +77,9 @@ def _folder(options: Options, stack: ExitStack) -> Path:
         options.keep.mkdir(parents=True, exist_ok=True)
         is_empty = not any(options.keep.iterdir())
     except OSError as e:
-        raise Misuse(f"--keep {options.keep}: {e.strerror}: name a directory to be made") from None
+        raise Misuse(f"--keep {options.keep}: {e.strerror}: name a new directory") from None
     if not is_empty:
-        raise Misuse(f"--keep {options.keep}: it is not empty: name a directory to be made")
+        raise Misuse(f"--keep {options.keep}: it is not empty: name a new directory")
     return options.keep.resolve()
 
 
@@ -319,10 +319,10 @@ class _Demo:
         from gapless.chaos.judge.history import Verdict
         from gapless.chaos.judge.judgement import judge
 
-        self._screen.say("the output is held against one batch run over the whole journal")
+        self._screen.say("the output is compared with one batch run over the whole journal")
         judgement = judge(self._folder / "job", [self._recording])
         self._problems += [str(f) for f in judgement.findings if f.verdict is Verdict.BROKEN]
         self._problems += [str(each) for each in judgement.compared if not each.is_right]
         if not judgement.settled_rows:
-            self._problems.append("there is no result that could be judged")
+            self._problems.append("there is no result to judge")
         return judgement

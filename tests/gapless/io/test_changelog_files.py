@@ -203,7 +203,7 @@ def test_a_push_that_makes_no_sense_is_one_sentence_and_exit_2(
         (("--changelog", "flink", "--table"), "leave out --table"),
         (("--changelog", "debezium", "--eager"), "debezium has no form"),
         (("--changelog", "flink", "--eager", "--by", "id"), "leave out --by"),
-        (("--changelog", "open-close", "--by", "id"), "knows no keys"),
+        (("--changelog", "open-close", "--by", "id"), "has no keys"),
     ],
 )
 def test_a_tail_that_makes_no_sense_is_one_sentence_and_exit_2(
