@@ -59,6 +59,7 @@ def report(plots: Path) -> Report:
     return measure(load("engine"), Context(True, plots, only=("throughput", "figures")))
 
 
+@pytest.mark.slow
 def test_every_row_has_a_figure(report: Report) -> None:
     for row in report.rows:
         assert math.isfinite(row.value)
@@ -66,11 +67,13 @@ def test_every_row_has_a_figure(report: Report) -> None:
         assert report.holds(row) is None
 
 
+@pytest.mark.slow
 def test_every_promised_figure_has_its_bar(report: Report) -> None:
     bars = {row.name: row.bar for row in report.rows}
     assert {name: bars[name] for name in BARS} == BARS
 
 
+@pytest.mark.slow
 def test_every_shape_of_a_figure_is_judged(report: Report) -> None:
     judged = [row.name for row in report.rows if row.bar is not None]
     for figure, rows in (("fig 6-10", 2), ("fig 6-15", 1), ("figs 7-6", 6), ("fig 8-8", 3)):
@@ -78,6 +81,7 @@ def test_every_shape_of_a_figure_is_judged(report: Report) -> None:
     assert sum(name.startswith("fig 8-11") for name in judged) == 3
 
 
+@pytest.mark.slow
 def test_what_does_not_depend_on_the_clock_holds_at_small_sizes_too(report: Report) -> None:
     exact = [row for row in report.rows if "memory" in row.name and row.bar is not None]
     assert len(exact) == 8
@@ -85,6 +89,7 @@ def test_what_does_not_depend_on_the_clock_holds_at_small_sizes_too(report: Repo
     assert [row.name for row in exact if row.holds is False and growing not in row.name] == []
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn(report: Report, plots: Path) -> None:
     assert report.rows
     assert {path.stem for path in plots.iterdir()} == {

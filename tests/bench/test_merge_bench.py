@@ -39,6 +39,7 @@ def report(plots: Path) -> Report:
     return measure(load("merge"), Context(quick=True, plot_dir=plots))
 
 
+@pytest.mark.slow
 def test_every_row_has_a_figure(report: Report) -> None:
     assert len(report.rows) >= 30
     for row in report.rows:
@@ -47,6 +48,7 @@ def test_every_row_has_a_figure(report: Report) -> None:
         assert report.holds(row) is None
 
 
+@pytest.mark.slow
 def test_every_promised_throughput_has_its_bar(report: Report) -> None:
     bars = {row.name: row.bar for row in report.rows if row.unit == "elements/s"}
     assert bars == {
@@ -60,12 +62,14 @@ def test_every_promised_throughput_has_its_bar(report: Report) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_does_not_depend_on_the_clock_holds_at_small_sizes_too(report: Report) -> None:
     exact = [row for row in report.rows if "adjusts" in row.name or "r3 state" in row.name]
     assert len(exact) >= 6
     assert [row.name for row in exact if row.holds is False and "r2 / r3" not in row.name] == []
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn(report: Report, plots: Path) -> None:
     assert report.rows
     assert {path.stem for path in plots.iterdir()} == {

@@ -13,6 +13,7 @@ from gapless.engine.query import Query, race, source
 from gapless.engine.words import node_text
 from gapless.operators.aggregates.calls import aggregate, count, max_, mean, sum_
 from gapless.protocol.expr import call, col
+from tests.effort import cases
 from tests.engine.queries import random_query, spread, twice
 
 FLOWS = source(
@@ -163,7 +164,7 @@ def test_a_wide_source_names_some_of_its_columns() -> None:
 
 
 def test_every_query_can_be_explained() -> None:
-    for seed in range(200):
+    for seed in range(cases(200)):
         q = random_query(seed)
         lines = q.explain().splitlines()
         assert lines[-1] == f"on error: {q.on_error_mode}"

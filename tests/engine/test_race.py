@@ -14,6 +14,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
 from gapless.protocol.variants import Order, Telling, random_tdb, random_telling, tell
+from tests.effort import cases
 from tests.operators import laws
 
 IN_ORDER = StreamProperties(insert_only=True, ordered=True)
@@ -82,7 +83,7 @@ def test_what_is_known_of_the_plans_chooses_the_case(case: str) -> None:
 
 @pytest.mark.parametrize("case", KNOWN)
 def test_the_table_is_the_one_that_all_tell_and_as_early_as_any_tells_it(case: str) -> None:
-    for seed in range(25):
+    for seed in range(cases(25)):
         rng, tdb, told = drawn(case, seed)
         for cut in (told, laws.recut(rng, told)):
             race, out, ahead = make(case), Tdb(DEFAULT_SCHEMA), BEGIN
@@ -97,7 +98,7 @@ def test_the_table_is_the_one_that_all_tell_and_as_early_as_any_tells_it(case: s
 
 @pytest.mark.parametrize("case", KNOWN)
 def test_a_restored_one_goes_on_the_same(case: str) -> None:
-    for seed in range(15):
+    for seed in range(cases(15)):
         rng, _, told = drawn(case, seed)
         at = rng.randrange(len(told))
         laws.holds_that_a_restored_one_goes_on_the_same(lambda: make(case), told, at)
@@ -105,7 +106,7 @@ def test_a_restored_one_goes_on_the_same(case: str) -> None:
 
 @pytest.mark.parametrize("case", KNOWN)
 def test_skipping_spares_only_what_is_not_wanted_and_looks_like_no_divergence(case: str) -> None:
-    for seed in range(25):
+    for seed in range(cases(25)):
         rng, tdb, told = drawn(case, seed)
         race = make(case)
         laws.holds_that_fast_forward_spares_only_what_ends_before(
@@ -116,7 +117,7 @@ def test_skipping_spares_only_what_is_not_wanted_and_looks_like_no_divergence(ca
 
 @pytest.mark.parametrize("case", KNOWN)
 def test_starting_late_gives_all_that_is_wanted(case: str) -> None:
-    for seed in range(10):
+    for seed in range(cases(10)):
         rng, tdb, _ = drawn(case, seed)
         order: Order = "by_start" if case != "r2" else "ties_shuffled"
         streams = [tell(tdb, Telling(order=order), i) for i in range(2)]

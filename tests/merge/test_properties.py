@@ -13,9 +13,10 @@ from gapless.chaos.trials import run_seed
 from gapless.merge.choose import CaseName
 from gapless.merge.policy import Policy, lag
 from gapless.protocol.elements import INF
+from tests.effort import cases
 from tests.merge.helpers import EVERY_POLICY, LONG, MERGERS, POLICY_NAMES, TRIALS, frame, policies
 
-SEEDS = 1_000 if LONG else TRIALS
+SEEDS = 1_000 if LONG else cases(TRIALS)
 """Runs of each case under the default policy."""
 SEEDS_PER_POLICY = 60 if LONG else 2
 

@@ -5,6 +5,7 @@ import random
 import numpy as np
 
 from gapless.operators.agenda import GROWTH, RUNS_MIN, Agenda
+from tests.effort import cases
 
 
 def entries(found: tuple[np.ndarray, np.ndarray]) -> list[tuple[int, int]]:
@@ -12,7 +13,7 @@ def entries(found: tuple[np.ndarray, np.ndarray]) -> list[tuple[int, int]]:
 
 
 def test_differential_what_is_due_is_what_a_sorted_list_says() -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng = random.Random(seed)
         agenda, listed, now = Agenda(), [], 0
         for n in range(rng.choice((3, 40))):

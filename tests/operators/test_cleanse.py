@@ -18,6 +18,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Freeze, Tdb, freeze
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
 from gapless.protocol.variants import random_tdb, random_telling, tell
+from tests.effort import cases
 
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",), ("D",)]
 
@@ -69,7 +70,7 @@ def test_the_example_of_the_header() -> None:
 
 
 def test_every_telling_of_a_table_comes_out_as_the_same_inserts_in_the_same_order() -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng, tdb = drawn(seed)
         streams = [inserts(clean(tell(tdb, random_telling(rng), i))) for i in range(3)]
         assert streams[0] == streams[1] == streams[2], f"seed {seed}"
@@ -77,7 +78,7 @@ def test_every_telling_of_a_table_comes_out_as_the_same_inserts_in_the_same_orde
 
 
 def test_inserts_alone_come_out_and_their_starts_never_fall() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         out = clean(tell(tdb, random_telling(rng), seed))
         assert not [e for e in out if not isinstance(e, Insert | Stable)]
@@ -89,7 +90,7 @@ def test_inserts_alone_come_out_and_their_starts_never_fall() -> None:
 
 
 def test_it_holds_no_longer_than_it_must_and_promises_all_it_can() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         cleanse = Cleanse(DEFAULT_SCHEMA)
         said, told = Tdb(DEFAULT_SCHEMA), Tdb(DEFAULT_SCHEMA)
@@ -104,7 +105,7 @@ def test_it_holds_no_longer_than_it_must_and_promises_all_it_can() -> None:
 
 
 def test_fast_forward_changes_nothing_that_ends_at_or_after_its_time() -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng, tdb = drawn(seed)
         cleanse = Cleanse(DEFAULT_SCHEMA)
         told, skipped = Tdb(DEFAULT_SCHEMA), BEGIN
@@ -127,7 +128,7 @@ def test_fast_forward_drops_what_is_held_and_final() -> None:
 
 
 def test_an_input_that_starts_at_t_tells_every_event_that_ends_at_or_after_it() -> None:
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng, tdb = drawn(seed)
         out = clean(tell(tdb, random_telling(rng, join_at=30), seed))
         wanted = tdb.since(30)
@@ -175,7 +176,7 @@ def test_state_goes_back_after_a_peak() -> None:
 
 
 def test_a_snapshot_at_any_frame_gives_the_same_output_from_then_on() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         frames = tell(tdb, random_telling(rng), seed)
         first, cut = Cleanse(DEFAULT_SCHEMA), rng.randint(0, len(frames))

@@ -13,6 +13,7 @@ from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators.instants import (
     Alive,
     by_instant,
@@ -48,7 +49,7 @@ def test_the_example_of_the_header() -> None:
 
 
 def test_any_telling_of_two_tables_gives_their_difference_at_each_instant_tightly() -> None:
-    for seed in range(80):
+    for seed in range(cases(80)):
         rng, tdbs = drawn(seed)
         wanted = by_instant(left_over, tdbs, DEFAULT_SCHEMA)
         for variant in range(2):
@@ -81,14 +82,14 @@ def test_an_adjust_changes_what_its_own_input_has_said() -> None:
 
 
 def test_a_snapshot_at_any_frame_gives_the_same_output_from_then_on() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdbs = drawn(seed)
         steps = told(tdbs, rng, seed)
         run_with_snapshot(lambda: Difference(DEFAULT_SCHEMA), steps, rng.randint(0, len(steps)))
 
 
 def test_fast_forward_asks_nothing_and_changes_nothing_that_ends_at_or_after_its_time() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdbs = drawn(seed)
         difference, out, skipped = Difference(DEFAULT_SCHEMA), Tdb(DEFAULT_SCHEMA), BEGIN
         for source, frame in told(tdbs, rng, seed):
@@ -136,7 +137,7 @@ def test_the_checks_of_this_file_catch_a_broken_one(broken: type[Difference]) ->
 
 
 def test_difference_with_itself_is_empty() -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, (tdb, _) = drawn(seed)
         out = run(Difference(DEFAULT_SCHEMA), told([tdb, tdb], rng, seed))
         assert out.counts() == Counter()

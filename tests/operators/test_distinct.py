@@ -15,6 +15,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators.instants import (
     Alive,
     by_instant,
@@ -47,7 +48,7 @@ def test_the_example_of_the_header() -> None:
 
 
 def test_any_telling_of_a_table_gives_the_set_at_each_instant_tightly() -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng, tdb = drawn(seed)
         wanted = by_instant(once_each, [tdb], DEFAULT_SCHEMA)
         for variant in range(2):
@@ -58,7 +59,7 @@ def test_any_telling_of_a_table_gives_the_set_at_each_instant_tightly() -> None:
 
 
 def test_payload_and_start_are_a_key_of_what_comes_out() -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tdb = drawn(seed)
         keys = [
             (e.payload, e.vs) for e in run(Distinct(DEFAULT_SCHEMA), told([tdb], rng, 0)).events
@@ -67,7 +68,7 @@ def test_payload_and_start_are_a_key_of_what_comes_out() -> None:
 
 
 def test_what_is_distinct_already_comes_out_as_it_went_in() -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tdb = drawn(seed)
         wanted = by_instant(once_each, [tdb], DEFAULT_SCHEMA)
         assert run(Distinct(DEFAULT_SCHEMA), told([wanted], rng, seed)) == wanted
@@ -89,7 +90,7 @@ def test_distinct_of_two_rows_is_the_same_before_and_after_a_join() -> None:
 
 
 def test_a_snapshot_at_any_frame_gives_the_same_output_from_then_on() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         steps = told([tdb], rng, seed)
         run_with_snapshot(lambda: Distinct(DEFAULT_SCHEMA), steps, rng.randint(0, len(steps)))

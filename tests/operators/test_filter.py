@@ -16,6 +16,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators import laws
 
 SCHEMA = StreamSchema({"src": "string", "len": "int32"})
@@ -54,7 +55,7 @@ def test_a_frame_that_passes_whole_is_passed_on_as_it_is() -> None:
 
 
 def test_whatever_the_order_and_the_cut_what_holds_comes_out() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         told = [(0, f) for f in laws.tellings(tdb, seed)]
         for cut in (told, laws.recut(rng, told)):
@@ -64,7 +65,7 @@ def test_whatever_the_order_and_the_cut_what_holds_comes_out() -> None:
 
 
 def test_skipping_and_starting_late_spare_only_what_is_not_wanted() -> None:
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng, tdb = drawn(seed)
         told = [(0, f) for f in laws.tellings(tdb, seed, inserts=True)]
         wanted = filtered(tdb)

@@ -27,6 +27,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import format
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators.instants import (
     Alive,
     Relation,
@@ -170,7 +171,7 @@ def test_first_and_last_go_by_the_starts_of_the_rows_alive() -> None:
         xs = [x for _, x in rows]
         return Counter([(xs[0], xs[-1], min(xs), sum(xs) / len(xs))] if rows else [])
 
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng, tdb, _ = drawn(seed)
         out = run(FreeAggregate(SCHEMA, (), functions, Aside()), told([tdb], rng, seed))
         wanted = by_instant(answer, [tdb], out.schema)
@@ -205,7 +206,7 @@ def test_what_was_said_of_an_open_row_is_revised_when_it_ends() -> None:
 
 
 def test_any_telling_of_a_table_gives_the_answers_at_each_instant_tightly() -> None:
-    for seed in range(50):
+    for seed in range(cases(50)):
         rng, tdb, group_by = drawn(seed)
         wanted = by_instant(relation(group_by), [tdb], aggregate(group_by).schema)
         for variant in range(2):
@@ -216,7 +217,7 @@ def test_any_telling_of_a_table_gives_the_answers_at_each_instant_tightly() -> N
 
 
 def test_work_that_is_cut_into_parts_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tdb, group_by = drawn(seed)
         monkeypatch.setattr(per_snapshot, "ENTRIES_MAX", rng.choice((1, 4, 15)))
         out = run(aggregate(group_by), told([tdb], rng, seed))
@@ -225,7 +226,7 @@ def test_work_that_is_cut_into_parts_gives_the_same(monkeypatch: pytest.MonkeyPa
 
 def test_answers_that_cannot_be_given_go_aside_the_same_ones_whatever_the_order() -> None:
     some = 0
-    for seed in range(25):
+    for seed in range(cases(25)):
         rng, tdb, group_by = drawn(seed)
         asides = []
         for variant in range(3):
@@ -249,7 +250,7 @@ def test_a_sum_beyond_int64_stops_a_query_that_says_so() -> None:
 
 
 def test_a_snapshot_at_any_frame_gives_the_same_output_from_then_on() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb, group_by = drawn(seed)
         steps, cut = told([tdb], rng, seed), rng.randint(0, 30)
         run_with_snapshot(lambda group_by=group_by: aggregate(group_by), steps, cut)  # type: ignore[misc]  # a default binds the loop's value
@@ -290,7 +291,7 @@ def test_an_end_of_all_rows_closes_every_group() -> None:
 
 
 def test_true_marks_change_no_table_and_let_all_of_their_group_out() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb, _ = drawn(seed)
         steps = told([tdb], rng, seed)
         operator, out = aggregate(), Tdb(aggregate().schema)
@@ -325,7 +326,7 @@ def test_rows_that_ended_long_ago_decide_where_an_answer_starts() -> None:
 
 def test_fast_forward_spares_only_what_is_not_wanted() -> None:
     spared = 0
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb, group_by = drawn(seed)
         operator, skipped = aggregate(group_by), BEGIN
         out = Tdb(operator.schema)

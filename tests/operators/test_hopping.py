@@ -26,6 +26,7 @@ from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import format, parse
+from tests.effort import cases
 
 SOURCE = StreamSchema({"src": "string", "len": "int32"})
 IMPLEMENTATIONS: list[Implementation] = ["paned", "wid"]
@@ -132,7 +133,7 @@ def test_a_row_counts_in_each_window_whose_extent_it_is_in(
 def test_any_order_and_cut_of_rows_gives_the_answers_of_a_scan(
     implementation: Implementation, early: int | None
 ) -> None:
-    for seed in range(80):
+    for seed in range(cases(80)):
         rng, window, rows = drawn(seed)
         operator = made(window, implementation, AGGREGATES, early=early)
         answers = run(operator, stream(rng, rows))
@@ -149,7 +150,7 @@ def test_cells_that_are_sparse_or_far_apart_make_no_difference(
         with monkeypatch.context() as patch:
             patch.setattr(cells, limit, 4)
             patch.setattr(cells, "DENSE_SHARE", 1)
-            for seed in range(40):
+            for seed in range(cases(40)):
                 rng, window, rows = drawn(seed)
                 operator = made(window, implementation, AGGREGATES)
                 assert run(operator, stream(rng, rows)) == scanned(window, rows), f"seed {seed}"
@@ -189,7 +190,7 @@ def test_early_answers_come_at_the_stable_that_brings_them_near() -> None:
 def test_a_restored_one_goes_on_as_the_old_one_would(
     implementation: Implementation, early: int | None
 ) -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, window, rows = drawn(seed)
         frames = stream(rng, rows)
         at = rng.randint(0, len(frames))
@@ -207,7 +208,7 @@ def test_a_restored_one_goes_on_as_the_old_one_would(
 def test_fast_forward_changes_no_answer_that_is_still_wanted(
     implementation: Implementation,
 ) -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng, window, rows = drawn(seed)
         operator = made(window, implementation, AGGREGATES)
         told = Tdb(operator.schema)
@@ -226,7 +227,7 @@ def test_fast_forward_changes_no_answer_that_is_still_wanted(
 def test_starting_reach_before_t_gives_every_answer_from_t_on(
     implementation: Implementation,
 ) -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng, window, rows = drawn(seed)
         t = rng.randint(-20, 40)
         operator = made(window, implementation, AGGREGATES)
@@ -290,7 +291,7 @@ def test_a_group_that_is_closed_is_answered_at_once_and_never_again(
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_marks_of_groups_never_change_the_answers(implementation: Implementation) -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng, window, rows = drawn(seed)
         operator = made(window, implementation, AGGREGATES)
         answers, left = Tdb(operator.schema), list(rows)
@@ -414,7 +415,7 @@ def test_time_that_jumps_over_too_many_windows_is_an_error_and_no_endless_loop(
 
 def test_rows_are_laid_out_only_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wid, "LAID_OUT_MAX", 7)
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, window, rows = drawn(seed)
         operator = made(window, "wid", AGGREGATES)
         assert run(operator, stream(rng, rows)) == scanned(window, rows)

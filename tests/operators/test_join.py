@@ -38,6 +38,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators import laws
 from tests.operators.join_oracle import Oracle
 
@@ -95,7 +96,7 @@ def check_each_push(case: Case, told: laws.Told) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 def test_oracle_each_push_gives_what_all_pairs_of_the_tables_say(how: str) -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         case = Case(seed, how=how)
         check_each_push(case, case.told)
         if seed % 4 == 0:
@@ -104,14 +105,14 @@ def test_oracle_each_push_gives_what_all_pairs_of_the_tables_say(how: str) -> No
 
 @pytest.mark.parametrize("how", HOWS)
 def test_oracle_the_same_of_inserts_with_ends_that_are_final(how: str) -> None:
-    for seed in range(30):
+    for seed in range(cases(30)):
         case = Case(seed, inserts=True, how=how)
         check_each_push(case, case.told)
 
 
 def test_oracle_several_columns_or_none_may_have_to_be_equal() -> None:
     both: Any
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng = random.Random(seed)
         both = [("k", "key"), ("a", "b")] if seed % 2 else []
         tables = [random_tdb(rng, s, ROWS, 8, 30, duplicates=True) for s in (LEFT, RIGHT)]
@@ -125,7 +126,7 @@ def test_oracle_several_columns_or_none_may_have_to_be_equal() -> None:
 
 def test_pairs_are_laid_out_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_side, "PAIRS_AT_ONCE_MAX", 2)
-    for seed in range(40):
+    for seed in range(cases(40)):
         case = Case(seed)
         check_each_push(case, case.told)
 
@@ -206,7 +207,7 @@ def test_a_join_whose_output_is_read_part_by_part_gives_the_same(
     monkeypatch.setattr(join_pairs, "ANSWER_ROWS_MAX", 2)
     monkeypatch.setattr(join_unmatched, "ANSWER_ROWS_MAX", 1)
     monkeypatch.setattr(join_side, "PAIRS_AT_ONCE_MAX", 3)
-    for seed in range(40):
+    for seed in range(cases(40)):
         case = Case(seed)
         check_each_push(case, case.told)
 
@@ -497,14 +498,14 @@ def test_fast_forward_drops_what_gives_nothing_that_is_wanted() -> None:
 
 
 def test_a_restored_join_goes_on_the_same() -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         case = Case(seed, inserts=seed % 3 == 1)
         at = case.rng.randrange(len(case.told) + 1)
         laws.holds_that_a_restored_one_goes_on_the_same(case.make, case.told, at)
 
 
 def test_skipping_ahead_spares_only_what_is_not_wanted() -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         case = Case(seed, inserts=seed % 2 == 0)
         if case.how == "inner" or not all(f.insert_only for _, f in case.told):
             laws.holds_that_fast_forward_spares_only_what_ends_before(
@@ -513,7 +514,7 @@ def test_skipping_ahead_spares_only_what_is_not_wanted() -> None:
 
 
 def test_a_start_at_reach_gives_all_that_is_wanted() -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         case = Case(seed, inserts=True)
         longest: Any = tuple(
             max((e.ve - e.vs for e in t.events if e.ve < INF), default=1) for t in case.tables
@@ -613,7 +614,7 @@ def windowed(schema: StreamSchema, rows: list[tuple[str, int]], lives: Any) -> F
 @pytest.mark.parametrize(("x", "y"), [(0, 0), (2, 5), (7, 0)])
 def test_a_closed_band_is_the_overlap_of_lifetimes(x: int, y: int) -> None:
     """`a - x <= b <= a + y`: left rows live `[a, a+y+1)`, right ones `[b, b+x+1)`."""
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng = random.Random(seed)
         left, right = source_rows(rng), source_rows(rng)
         join = Join(LEFT, RIGHT, ON)
@@ -629,7 +630,7 @@ def test_a_tumbling_join_pairs_rows_of_one_window() -> None:
         start = (ts // 8 + 1) * 8
         return start, start + 8
 
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng = random.Random(seed)
         left, right = source_rows(rng), source_rows(rng)
         join = Join(LEFT, RIGHT, ON)

@@ -18,6 +18,7 @@ from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import StreamSchema
+from tests.effort import cases
 from tests.operators import laws
 
 LEFT = StreamSchema({"k": "int64", "ts": "int64"})
@@ -178,14 +179,14 @@ PAIRS: list[tuple[Window, Window]] = [
 @pytest.mark.parametrize("windows", PAIRS)
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
 def test_marks_hold_of_all_that_follows(windows: tuple[Window, Window], how: Any) -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         assert check(joined(*windows, [("k", "k")], how), windows, seed) > 5
 
 
 @pytest.mark.parametrize("windows", PAIRS)
 def test_marks_are_the_best_that_are_true(windows: tuple[Window, Window]) -> None:
     """Some row that may still come gives a result just at the bound, for each individual one."""
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng = random.Random(seed)
         bounds = rng.randint(40, 60), rng.randint(40, 60)
         join = joined(*windows)
@@ -249,7 +250,7 @@ def test_of_a_key_column_nothing_is_said_where_the_other_sides_null_rows_have_it
 
 
 def test_a_restored_join_says_the_same() -> None:
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng = random.Random(seed)
         windows = PAIRS[seed % 3]
         streams = [list(reversed(told(w, rng))) for w in windows]
@@ -300,7 +301,7 @@ def test_a_bound_that_says_too_much_is_caught(wrong: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(join_marks, "_others_say", TOO_MUCH[wrong])
 
     def check_some() -> None:
-        for seed in range(30):
+        for seed in range(cases(30)):
             for windows in PAIRS:
                 check(joined(*windows, [("k", "k")]), windows, seed)
 
@@ -320,7 +321,7 @@ def test_a_joint_mark_read_as_two_individual_ones_is_caught(
     monkeypatch.setattr(JoinMarks, "tell", tell_apart)
 
     def check_some() -> None:
-        for seed in range(30):
+        for seed in range(cases(30)):
             check(joined(*PAIRS[0], [("k", "k")]), PAIRS[0], seed)
 
     with pytest.raises(AssertionError):

@@ -20,6 +20,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators import laws
 
 SCHEMA = StreamSchema({"p": "string", "until": "int64"})
@@ -90,7 +91,7 @@ def test_the_example_of_the_header() -> None:
 @pytest.mark.parametrize("name", WINDOWS)
 def test_whatever_the_order_the_ends_and_the_cut_the_same_table_comes_out(name: str) -> None:
     window = WINDOWS[name]
-    for seed in range(25):
+    for seed in range(cases(25)):
         rng, tdb = drawn(seed)
         told = [(0, f) for f in laws.tellings(tdb, seed)]
         for cut in (told, laws.recut(rng, told)):
@@ -103,7 +104,7 @@ def test_whatever_the_order_the_ends_and_the_cut_the_same_table_comes_out(name: 
 @pytest.mark.parametrize("name", WINDOWS)
 def test_it_promises_what_its_rows_allow_and_only_news(name: str) -> None:
     window = WINDOWS[name]
-    for seed in range(10):
+    for seed in range(cases(10)):
         _, tdb = drawn(seed)
         operator, last, out = SetLifetimes(SCHEMA, window), BEGIN, Tdb(SCHEMA)
         for f in laws.tellings(tdb, seed):
@@ -115,7 +116,7 @@ def test_it_promises_what_its_rows_allow_and_only_news(name: str) -> None:
 @pytest.mark.parametrize("name", WINDOWS)
 def test_skipping_and_starting_late_spare_only_what_is_not_wanted(name: str) -> None:
     window = WINDOWS[name]
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tdb = drawn(seed)
         source_rows = Tdb(SCHEMA, [Event(e.payload, e.vs, e.vs + 1) for e in tdb.events])
         told = [(0, f) for f in laws.tellings(source_rows, seed, inserts=True)]

@@ -15,6 +15,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators import laws
 
 SCHEMA = StreamSchema({"src": "string", "at": "int64"})
@@ -49,7 +50,7 @@ def test_the_example_of_the_header() -> None:
 
 
 def test_rows_pass_at_once_and_the_stable_is_the_least_there_is() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, _, told, wanted = drawn(seed)
         for cut in (told, laws.recut(rng, told)):
             union, out, heard = make(), Tdb(SCHEMA), [BEGIN] * 3
@@ -65,7 +66,7 @@ def test_rows_pass_at_once_and_the_stable_is_the_least_there_is() -> None:
 
 
 def test_skipping_and_starting_late_spare_only_what_is_not_wanted() -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tables, _, wanted = drawn(seed)
         told = laws.woven(rng, *(laws.tellings(t, seed, inserts=True) for t in tables))
         laws.holds_that_fast_forward_spares_only_what_ends_before(make, told, wanted, rng)
@@ -111,7 +112,7 @@ def test_a_stable_is_as_good_as_a_mark_on_starts_and_an_end_as_good_as_any() -> 
 def test_whatever_marks_pass_no_row_after_them_is_one_that_they_forbid() -> None:
     """Each input gives marks that are true of its own rest; now and then they pass."""
     passed = 0
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, _, told, _ = drawn(seed, inputs=2)
         given: list[Punctuation] = []
         union = Meld(SCHEMA, 2)

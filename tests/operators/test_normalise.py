@@ -16,6 +16,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
 from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
+from tests.effort import cases
 
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",)]
 INSTANTS = range(-5, 130)
@@ -98,7 +99,7 @@ def test_a_piece_that_continues_another_extends_it() -> None:
 
 
 def test_the_pieces_of_one_table_however_cut_and_told_give_its_normal_form() -> None:
-    for seed in range(100):
+    for seed in range(cases(100)):
         rng, tdb = drawn(seed)
         wanted = normal_form(tdb)
         for variant in range(3):
@@ -109,7 +110,7 @@ def test_the_pieces_of_one_table_however_cut_and_told_give_its_normal_form() -> 
 
 
 def test_at_every_prefix_the_output_is_the_normal_form_of_the_input() -> None:
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng, tdb = drawn(seed)
         normalise = Normalise(DEFAULT_SCHEMA)
         said, told = Tdb(DEFAULT_SCHEMA), Tdb(DEFAULT_SCHEMA)
@@ -120,7 +121,7 @@ def test_at_every_prefix_the_output_is_the_normal_form_of_the_input() -> None:
 
 
 def test_normal_form_is_its_own_normal_form() -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tdb = drawn(seed)
         wanted = normal_form(tdb)
         frames = tell(wanted, Telling(), seed)
@@ -131,7 +132,7 @@ def test_normal_form_is_its_own_normal_form() -> None:
 
 
 def test_lifetimes_that_never_overlap_keep_payload_and_start_a_key() -> None:
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng = random.Random(seed)
         cuts = sorted(rng.sample(range(60), 12))
         pieces = [Event((rng.choice("AB"),), a, b) for a, b in pairwise(cuts)]
@@ -163,7 +164,7 @@ def test_its_stable_is_its_inputs_and_no_later_one_would_be_true() -> None:
 
 
 def test_what_a_stable_settles_is_forgotten_and_what_is_open_is_kept() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         normalise = Normalise(DEFAULT_SCHEMA)
         told = Tdb(DEFAULT_SCHEMA)
@@ -178,7 +179,7 @@ def test_what_a_stable_settles_is_forgotten_and_what_is_open_is_kept() -> None:
 
 def test_it_asks_nothing_of_its_input_and_spares_only_what_is_not_wanted() -> None:
     spared = 0
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng, tdb = drawn(seed)
         normalise, told, skipped = Normalise(DEFAULT_SCHEMA), Tdb(DEFAULT_SCHEMA), BEGIN
         for frame in tell(fragmented(tdb, rng), random_telling(rng), seed):
@@ -242,7 +243,7 @@ def test_a_long_stream_of_touching_pieces_keeps_a_small_state() -> None:
 
 
 def test_a_snapshot_at_any_frame_gives_the_same_output_from_then_on() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         frames = tell(fragmented(tdb, rng), random_telling(rng), seed)
         first, cut = Normalise(DEFAULT_SCHEMA), rng.randint(0, len(frames))

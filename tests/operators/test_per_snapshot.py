@@ -22,6 +22,7 @@ from gapless.protocol.expr import col
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.text import format
+from tests.effort import cases
 from tests.operators.instants import say
 
 SCHEMA = StreamSchema({"g": "string", "x": "int64"})
@@ -59,7 +60,7 @@ def random_events(rng: random.Random, n: int) -> tuple[list[int], list[int], lis
 
 
 def test_pieces_are_what_lies_between_the_boundaries_of_a_group() -> None:
-    for seed in range(200):
+    for seed in range(cases(200)):
         rng = random.Random(seed)
         group, vs, ve = random_events(rng, rng.randrange(12))
         since, until = rng.choice((BEGIN, 8)), rng.choice((9, 15, INF))

@@ -15,6 +15,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators import laws
 
 SCHEMA = StreamSchema({"src": "string", "len": "int32"})
@@ -52,7 +53,7 @@ def test_payloads_are_computed_and_times_stay() -> None:
 
 
 def test_whatever_the_order_and_the_cut_the_same_table_comes_out() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         told = [(0, f) for f in laws.tellings(tdb, seed)]
         for cut in (told, laws.recut(rng, told)):
@@ -61,7 +62,7 @@ def test_whatever_the_order_and_the_cut_the_same_table_comes_out() -> None:
 
 
 def test_skipping_and_starting_late_spare_only_what_is_not_wanted() -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tdb = drawn(seed)
         told = [(0, f) for f in laws.tellings(tdb, seed, inserts=True)]
         wanted = selected(tdb)

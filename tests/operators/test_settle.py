@@ -20,6 +20,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators import laws
 
 SCHEMA = StreamSchema({"p": "string", "at": "int64"})
@@ -55,7 +56,7 @@ def test_the_example_of_the_header() -> None:
 
 
 def test_what_is_below_a_stable_is_out_with_it_however_it_was_told() -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng, tdb = drawn(seed)
         told = [(0, f) for f in laws.tellings(tdb, seed)]
         for cut in (told, laws.recut(rng, told)):
@@ -72,7 +73,7 @@ def test_what_is_below_a_stable_is_out_with_it_however_it_was_told() -> None:
 
 
 def test_inserts_pass_with_their_ends() -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tdb = drawn(seed)
         told = [(0, f) for f in laws.tellings(tdb, seed, inserts=True)]
         assert laws.runs(make(), told) == tdb
@@ -111,7 +112,7 @@ def test_a_mark_waits_while_a_row_that_it_forbids_is_held() -> None:
 
 def test_marks_that_pass_are_true_of_what_comes_out_after_them() -> None:
     count = 0
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb = drawn(seed)
         told = laws.tellings(tdb, seed)
         operator, given = make(), list[Punctuation]()

@@ -24,6 +24,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 from tests.operators.instants import (
     Alive,
     Relation,
@@ -83,7 +84,7 @@ def test_the_example_of_the_header() -> None:
 
 
 def test_any_telling_of_a_table_gives_the_best_rows_at_each_instant_tightly() -> None:
-    for seed in range(50):
+    for seed in range(cases(50)):
         rng, tdb, how = drawn(seed)
         wanted = by_instant(best(*how), [tdb], SCHEMA)
         for variant in range(2):
@@ -182,14 +183,14 @@ def test_a_mark_closes_the_groups_that_it_names_and_goes_on() -> None:
 
 
 def test_a_snapshot_at_any_frame_gives_the_same_output_from_then_on() -> None:
-    for seed in range(40):
+    for seed in range(cases(40)):
         rng, tdb, how = drawn(seed)
         steps = told([tdb], rng, seed)
         run_with_snapshot(lambda how=how: top(*how), steps, rng.randint(0, len(steps)))  # type: ignore[misc]  # a default binds the loop's value
 
 
 def test_work_that_is_cut_into_parts_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng, tdb, how = drawn(seed)
         monkeypatch.setattr(per_snapshot, "ENTRIES_MAX", rng.choice((1, 3, 10)))
         out = run(top(*how), told([tdb], rng, seed))

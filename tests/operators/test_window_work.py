@@ -24,6 +24,7 @@ from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
+from tests.effort import cases
 
 SOURCE = StreamSchema({"src": "int64", "len": "int64", "x": "float64"})
 COUNT: list[tuple[str, AggregateFunction]] = [("n", calls.count())]
@@ -177,7 +178,7 @@ def test_sums_of_floats_have_the_same_bits_whenever_windows_are_asked_for(
     panes_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(two_stacks, "PANES_AT_ONCE", panes_at_once)
-    for seed in range(40):
+    for seed in range(cases(40)):
         assert not differs(seed), f"seed {seed}"
 
 

@@ -9,6 +9,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Freeze, Tdb, freeze
 from gapless.protocol.text import DEFAULT_SCHEMA, parse
 from gapless.protocol.variants import random_tdb
+from tests.effort import cases
 
 
 def table(text: str) -> Tdb:
@@ -109,7 +110,7 @@ def test_a_long_difference_says_how_much_it_leaves_out() -> None:
 
 
 def test_frozen_since_and_snapshot_agree_with_a_scan() -> None:
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng = random.Random(seed)
         tdb = random_tdb(rng, DEFAULT_SCHEMA, [("A",), ("B",)], duplicates=True)
         t = rng.randrange(70)

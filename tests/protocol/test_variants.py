@@ -8,6 +8,7 @@ from gapless.protocol.errors import Misuse
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA
 from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
+from tests.effort import cases
 
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]
 
@@ -17,7 +18,7 @@ def elements(tdb: Tdb, telling: Telling, seed: int) -> list[Element]:
 
 
 def test_every_telling_is_legal_and_tells_the_same_table() -> None:
-    for seed in range(100):
+    for seed in range(cases(100)):
         rng = random.Random(seed)
         tdb = random_tdb(rng, DEFAULT_SCHEMA, PAYLOADS, duplicates=bool(seed % 2))
         for variant in range(3):
@@ -29,7 +30,7 @@ def test_every_telling_is_legal_and_tells_the_same_table() -> None:
 
 
 def test_a_stream_that_joins_tells_what_ends_at_or_after_its_time() -> None:
-    for seed in range(30):
+    for seed in range(cases(30)):
         rng = random.Random(seed)
         tdb = random_tdb(rng, DEFAULT_SCHEMA, PAYLOADS)
         told = Tdb(DEFAULT_SCHEMA)
@@ -63,7 +64,7 @@ def test_ties_may_be_shuffled_without_leaving_the_order_of_starts() -> None:
 
 def test_every_way_to_differ_does_happen() -> None:
     seen: set[str] = set()
-    for seed in range(20):
+    for seed in range(cases(20)):
         rng = random.Random(seed)
         tdb = random_tdb(rng, DEFAULT_SCHEMA, PAYLOADS, duplicates=True)
         told = elements(tdb, random_telling(rng), seed)

@@ -14,6 +14,7 @@ from gapless.protocol.elements import INF
 from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
 from gapless.testing import TrialFailed, rehearse
+from tests.effort import cases
 from tests.operators.changelog.logs import SCHEMA, changes
 from tests.operators.changelog.twins import Change, TwinUpserts
 
@@ -121,7 +122,7 @@ class EndsNothing(Upserts):
 
 def test_a_copy_that_tells_another_table_is_found() -> None:
     found = 0
-    for seed in range(10):
+    for seed in range(cases(10)):
         rng = random.Random(seed)
         told = streams(seed)
         broken = EndsNothing(SCHEMA, ["k"])
