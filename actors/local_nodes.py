@@ -301,7 +301,7 @@ class LocalNodes:
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            start_new_session=True,
+            process_group=0,  # a person's Ctrl-C is for us
         )
 
     def _restore(self) -> None:

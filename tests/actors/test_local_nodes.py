@@ -82,6 +82,18 @@ def test_a_node_dies_with_all_its_processes_and_another_comes() -> None:
     assert {name: os.environ.get(name) for name in before} == before
 
 
+def test_a_cluster_is_in_the_session_of_its_owner_and_in_another_process_group() -> None:
+    nodes = LocalNodes(1)
+    nodes._start_keeper()
+    try:
+        assert nodes._keeper is not None
+        pid = nodes._keeper.pid
+        assert os.getsid(pid) == os.getsid(0), "Linux shares cores between sessions first"
+        assert os.getpgid(pid) == pid != os.getpgid(0), "Ctrl-C would end it before its owner"
+    finally:
+        nodes.close()
+
+
 @pytest.mark.ray
 @pytest.mark.cluster
 def test_a_frozen_node_is_stopped_and_goes_on_when_thawed() -> None:
