@@ -308,8 +308,8 @@ def test_steps_that_make_no_graph_are_refused() -> None:
     passes = Filter(S, col("n") > 0)
     for steps, message in [
         ([Step(Both(), ("s",))], "has 2 inputs, 1 are connected"),
-        ([Step(passes, ("t",))], "reads 't', which is no source and no earlier step"),
-        ([Step(passes, (0,))], "reads 0, which is no source"),
+        ([Step(passes, ("t",))], "reads 't', which is not a source and no earlier step"),
+        ([Step(passes, (0,))], "reads 0, which is not a source"),
         ([Step(passes, ("s",)), Step(passes, ("s",))], "nothing reads 0"),
     ]:
         with pytest.raises(Misuse, match=message):

@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
     "a source without a name": (
         lambda: source("", {"t": "int64"}, time="t"),
         Misuse,
-        "source: '' is no name",
+        "source: '' is not a name",
     ),
     "no such unit": (lambda: of({"t": "int64"}, time_unit="min"), SchemaError, "time unit"),
     "two sources of one name": (
@@ -90,12 +90,12 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
     "a text as a condition": (
         lambda: ANY.where("len > 0"),
         ExpressionError,
-        r"'len > 0' is no expression; write it with gl.col",
+        r"'len > 0' is not an expression; write it with gl.col",
     ),
     "a number as a column": (
         lambda: ANY.select(x=1),
         ExpressionError,
-        "select x: 1 is no expression",
+        "select x: 1 is not an expression",
     ),
     "an expression without a name": (
         lambda: ANY.select(col("len") + 1),
@@ -109,7 +109,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         "two columns would be called 'src'",
     ),
     "nothing selected": (Q.select, Misuse, "select: names at least one column"),
-    "nothing mapped": (Q.map, Misuse, "map: names at least one column"),
+    "nothing mapped": (Q.map, Misuse, "map: name at least one column"),
     "a column without a type": (
         lambda: Q.map(x=lit(None)),
         SchemaError,
@@ -183,7 +183,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
     "an empty group": (
         Q.group_by,
         Misuse,
-        r"group_by: name the columns; one group of all rows is query.aggregate\(...\)",
+        r"group_by: name the columns; for one group of all rows use query.aggregate\(...\)",
     ),
     "a group of the unknown": (lambda: Q.group_by("scr"), SchemaError, "did you mean 'src'"),
     "a group column twice": (lambda: Q.group_by("src", "src"), SchemaError, "comes twice"),
@@ -197,7 +197,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
     "an expression as an aggregate": (
         lambda: ANY.aggregate(x=col("len")),
         Misuse,
-        r"aggregate x: len is no aggregate function; write it as in n=gl.count\(\)",
+        r"aggregate x: len is not an aggregate function; write it as in n=gl.count\(\)",
     ),
     "an aggregate called as its group": (
         lambda: HOP.group_by("src").aggregate(src=count()),
@@ -267,7 +267,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         r"a column, or a pair \(left, right\)",
     ),
     "a join of another kind": (lambda: ANY.join(Q, how="outer"), Misuse, "how='outer': use one of"),
-    "a join with a number": (lambda: ANY.join(3), Misuse, "join: 3 is no query"),
+    "a join with a number": (lambda: ANY.join(3), Misuse, "join: 3 is not a query"),
     "a join whose condition is none": (
         lambda: Q.join(Q, where=col("len")),
         ExpressionError,
@@ -314,7 +314,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         SchemaError,
         "difference: times are in ms, of number 2 in s",
     ),
-    "a difference with None": (lambda: ANY.difference(None), Misuse, "None is no query"),
+    "a difference with None": (lambda: ANY.difference(None), Misuse, "None is not a query"),
     "a race of one": (lambda: race(Q), Misuse, "race: give at least two queries"),
     "a race of different answers": (lambda: race(Q, HOP.aggregate(n=count())), SchemaError, "race"),
     # -- the whole

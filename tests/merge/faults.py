@@ -303,7 +303,7 @@ class SkipsByPresentEnd(Teller):
 
 
 class StopsInTheMiddle(Teller):
-    """Stops telling an event that it has begun, where (payload, vs) is no key."""
+    """Stops telling an event that it has begun, where (payload, vs) is not a key."""
 
     def may_skip(self, row: Row, story: Story, feedback: int) -> bool:  # noqa: ARG002  # as above
         return story.end is not None and story.end < feedback
