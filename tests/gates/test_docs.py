@@ -13,6 +13,8 @@ from tests.gates.repository import ROOT
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+WORDS_MAX = 28_000
+"""Of prose in README and manual, decisions apart: what is new is said in place of something."""
 ENTRIES_MAX = 100
 """Of the glossary: a newcomer reads it whole."""
 
@@ -48,3 +50,15 @@ def test_the_glossary_has_few_words_each_once_and_in_order() -> None:
     assert len(words) == text.count("\n- ")
     assert 50 < len(words) <= ENTRIES_MAX
     assert words == sorted(set(words), key=str.casefold)
+
+
+def words(page: Path) -> int:
+    """Words of prose: with a letter or a digit, outside of blocks of code."""
+    prose = FENCED.sub("", page.read_text("utf-8"))
+    lines = [line for line in prose.splitlines() if not line.startswith("    ")]
+    return sum(any(map(str.isalnum, word)) for line in lines for word in line.split())
+
+
+def test_the_manual_is_not_longer_than_people_read() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert sum(map(words, pages)) <= WORDS_MAX
