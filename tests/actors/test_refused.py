@@ -98,7 +98,7 @@ def test_a_directory_and_a_name_are_of_one_job(journal: Path, tmp_path: Path) ->
         gl.resume(tmp_path / "one", takeover=True)
     with pytest.raises(gl.Misuse, match=r"there are m0\.0, "):
         job.kill("r0.9")
-    with pytest.raises(gl.Misuse, match=r"no job 'two' runs in the cluster at .*, running are one"):
+    with pytest.raises(gl.Misuse, match=r"no job 'two' runs in the cluster at .*, these run: one"):
         gl.attach("two")
     recording = follow(job, start="earliest")
     recording.stop()
