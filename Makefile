@@ -8,6 +8,8 @@ NAME ?= --all
 # Of the tests: one more than two cores, as a worker that waits for Ray or Spark leaves one idle.
 WORKERS ?= 3
 SECONDS ?= 60
+MINUTES ?= 60
+SEEDS ?= 300
 
 # Of `test`: what is marked `slow` waits for `check`, and so do most of the drawn cases.
 MARKS = not cluster and not slow
@@ -24,12 +26,10 @@ PIN := --constraint constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := CMakeLists.txt $(shell find kernels -name '*.[ch]pp' -o -name '*.h' -o -name '*.cmake')
 
-# The steps of `check` run in the order they are written in, also under `make -j`.
-.NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help install test test-cluster check lint format types layering sanitize wheel-smoke bench
-.PHONY: chaos demo fuzz clean
+.PHONY: help install test test-cluster coverage tests-of check lint format types layering sanitize
+.PHONY: wheel-smoke wheels bench chaos demo seeds soak fuzz hooks clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -42,9 +42,18 @@ test: install ## run the tests, without the slow ones (HYPOTHESIS_PROFILE=long t
 test-cluster: install ## run the slow tests on real Ray clusters: nodes lost, processes stopped, disks full
 	@$(BIN)/pytest -m cluster
 
-check: MARKS = not cluster
-check: PROFILE = gate
-check: lint types layering sanitize wheel-smoke test ## all that must hold before a change is merged: the slow tests, too
+coverage: install ## run the tests and say what no test runs; fails below the floor in coverage_floor.txt
+	@$(TRYING) $(BIN)/pytest $(SOME) --cov --cov-context=test --cov-report=
+	@$(BIN)/python scripts/coverage_floor.py
+
+tests-of: install ## after `make coverage`: which tests run FILE=merge/r3.py, or a line, FILE=merge/r3.py:120
+	@$(BIN)/python scripts/tests_of.py $(FILE)
+
+# What fails at once comes first; then three that need one core each, two at a time; then the tests.
+check: install ## all that must hold before a change is merged: the slow tests and all cases, too
+	@$(MAKE) --no-print-directory lint layering
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync wheel-smoke types sanitize
+	@$(MAKE) --no-print-directory test MARKS="not cluster" PROFILE=gate
 
 lint: install ## look for mistakes, for style, and for words and phrases
 	@$(BIN)/ruff check
@@ -65,8 +74,12 @@ layering: install ## check who imports whom, and that the core stays pure
 sanitize: install ## test the native kernel under the address and undefined-behaviour sanitizers
 	@sh scripts/sanitize.sh
 
-wheel-smoke: install ## build sdist and wheel, try the wheel in a clean place
+wheel-smoke: install ## build sdist and wheel, try the wheel and the demonstration in a clean place
 	@sh scripts/wheel_smoke.sh
+
+wheels: $(VENV)/.wheels ## build the sdist, and a wheel for each Python in a container of its own, into dist/
+	@$(BIN)/python -c 'import scikit_build_core.build as b; b.build_sdist("dist")' >&2
+	@$(BIN)/cibuildwheel --platform linux --output-dir dist
 
 chaos: install ## play every scenario with real faults, one after the other, and judge each: a report in chaos-runs/
 	@$(BIN)/gapless chaos run --all
@@ -77,11 +90,20 @@ demo: install ## see a replica, a merger and a node die, and the output whole: t
 bench: install ## measure: NAME=kernel for one, all of them without
 	@$(BIN)/gapless bench $(NAME)
 
+seeds: install ## play SEEDS=300 simulated schedules of faults
+	@$(BIN)/gapless chaos sim --seeds $(SEEDS)
+
+soak: install ## let real faults strike at random for MINUTES=60: memory and descriptors stay flat
+	@$(BIN)/gapless chaos soak --minutes $(MINUTES)
+
 fuzz: $(VENV)/.fuzz ## throw bytes at the decoders, and rows at the doors, for SECONDS=60
 	@$(BIN)/python fuzz/fuzz_decoders.py -max_total_time=$(SECONDS)
 
+hooks: $(VENV)/.hooks ## run lint and layering before each commit, types before each push
+	@$(BIN)/pre-commit install
+
 clean: ## remove what was built and cached (.venv stays)
-	rm -rf build dist plots fuzz-corpus .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist plots fuzz-corpus .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # -- what those stand on --------------------------------------------------------------------------
@@ -103,6 +125,6 @@ $(VENV)/.gapless: $(VENV)/.dependencies $(NATIVE)
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.fuzz: $(VENV)/.gapless
-	@$(PIP) install $(PIN) --group fuzz
+$(VENV)/.fuzz $(VENV)/.hooks $(VENV)/.wheels: $(VENV)/.%: $(VENV)/.gapless
+	@$(PIP) install $(PIN) --group $*
 	@touch $@

@@ -1,9 +1,11 @@
 """Looks at an installed Gapless from inside: wheel_smoke.py REPOSITORY SDIST.
 
 Runs on the Python of a clean venv, in an empty directory; the repository only says what to expect.
-Every check is an expectation in plain words, and all that fail are named.
+Every check is an expectation in plain words, and all that fail are named. The last one is what the
+README promises: `gapless demo`, with a cluster, three kills and a verdict.
 """
 
+import json
 import pkgutil
 import subprocess
 import sys
@@ -75,6 +77,22 @@ def broken_command() -> Iterator[str]:
         yield f"`gapless --version` prints {version}, not {done.stdout or done.stderr!r}"
 
 
+DEMO_S_MAX = 300
+"""It takes a minute on two idle cores; other checks may run beside it."""
+
+
+def broken_demo() -> Iterator[str]:
+    """The expectations of `gapless demo` that do not hold where there is no repository."""
+    command = [str(Path(sys.executable).parent / "gapless"), "demo", "--rate", "5k", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEMO_S_MAX)
+    if done.returncode:
+        yield f"`gapless demo` exits with 0, not {done.returncode}: {done.stdout}{done.stderr}"
+        return
+    kills = [kill["what"] for kill in json.loads(done.stdout)["kills"]]
+    if len(kills) != 3:
+        yield f"`gapless demo` kills a replica, a merger and a node, not {kills}"
+
+
 def broken_sdist(sdist: Path) -> Iterator[str]:
     """The expectations of a source distribution that do not hold."""
     with tarfile.open(sdist) as archive:
@@ -96,6 +114,7 @@ def main(repository: str, sdist: str) -> str | None:
         *broken_imports(),
         *broken_command(),
         *broken_sdist(Path(sdist)),
+        *broken_demo(),
     ]
     if broken:
         return "\n".join(f"not so: {expectation}" for expectation in broken)

@@ -56,7 +56,18 @@ def test_what_installs_and_builds_is_pinned_too(tool: str) -> None:
 
 def test_nothing_names_a_machine_or_a_place_to_install_from() -> None:
     ours = files(
-        "*.py", "*.pyi", "*.md", "*.toml", "*.txt", "*.sh", "*.hpp", "*.cpp", "Makefile", "run"
+        "*.py",
+        "*.pyi",
+        "*.md",
+        "*.toml",
+        "*.txt",
+        "*.sh",
+        "*.hpp",
+        "*.cpp",
+        "*.yml",
+        "*.yaml",
+        "Makefile",
+        "run",
     )
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
