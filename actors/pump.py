@@ -20,9 +20,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from gapless.failover.effects import Effect, Event, Start, Tick
+from gapless.failover.effects import Event, Start, Tick
+from gapless.failover.machines import Machine
 from gapless.protocol.errors import JobError
 
 TICK_MS = 50
@@ -36,16 +37,6 @@ _log = logging.getLogger("gapless.actors")
 _R = TypeVar("_R")
 
 
-class Machine(Protocol):
-    """What every state machine offers."""
-
-    def on(self, event: Event, now: int) -> list[Effect]:
-        """What follows from `event`."""
-
-    def validate(self) -> None:
-        """Raises `Bug` where an invariant is broken."""
-
-
 def now_ms() -> int:
     """The clock of all machines: it never goes back."""
     return time.monotonic_ns() // 1_000_000
@@ -57,7 +48,7 @@ class Pump:
     def __init__(
         self,
         name: str,
-        machine: Machine,
+        machine: Machine[Any],
         does: Mapping[type, Callable[[Any], None]],
         *,
         flush: Callable[[], None] | None = None,

@@ -10,10 +10,11 @@ from typing import Any
 from gapless.actors.book import Book
 from gapless.actors.heart import Heart, Line
 from gapless.actors.post import Post
-from gapless.actors.pump import Machine, Pump
+from gapless.actors.pump import Pump
 from gapless.actors.setup import JobDir, Setup
 from gapless.actors.wire import Intake, Wire
 from gapless.failover import effects as ask
+from gapless.failover.machines import Machine
 from gapless.failover.messages import SUPERVISOR, Life, Message
 from gapless.failover.statuses import MergerStatus, ReplicaStatus
 from gapless.protocol.errors import JobError
@@ -53,7 +54,7 @@ class Shell:
         self.post: Post
         self.heart: Heart
 
-    def _pump(self, machine: Machine) -> None:
+    def _pump(self, machine: Machine[Any]) -> None:
         """Makes the pump, once there is a machine."""
         self.pump = Pump(str(self.life), machine, self._does, flush=self._flush, at_end=self._end)
         self.post = Post(self.wire, self.pump.do)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gapless.failover.effects import Done, Effect, Work
+from gapless.failover.effects import Done, ReplicaEffect, Work
 
-Then = Callable[[Any, int], list[Effect]]
+Then = Callable[[Any, int], list[ReplicaEffect]]
 """Takes the result, and the time at which it came; what follows from it."""
 
 
@@ -27,7 +27,7 @@ class Beside:
     def __init__(self) -> None:
         self._count = 0
         self._then: dict[int, Then] = {}
-        self._asked: list[Effect] = []
+        self._asked: list[ReplicaEffect] = []
 
     def do(self, what: str, work: Callable[[], Any], then: Then) -> None:
         """Has something done. It begins once what follows from the present event is done, too."""
@@ -35,12 +35,12 @@ class Beside:
         self._then[self._count] = then
         self._asked.append(Work(self._count, what, work))
 
-    def asked(self) -> list[Effect]:
+    def asked(self) -> list[ReplicaEffect]:
         """What was asked for since the last call: comes behind what follows from the event."""
         asked, self._asked = self._asked, []
         return asked
 
-    def done(self, event: Done, now: int) -> list[Effect]:
+    def done(self, event: Done, now: int) -> list[ReplicaEffect]:
         """Hands a result to the part that wants it."""
         then = self._then.pop(event.number, None)
         return [] if then is None else then(event.result, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapless.failover.effects import Effect, PeerRead
+from gapless.failover.effects import MergerEffect, PeerRead
 from gapless.failover.merger.inputs import Link
 from gapless.failover.merger.machine import Merger
 from gapless.failover.messages import Fence, Life, Session
@@ -58,7 +58,7 @@ class SkipsGaps(Merger):
 class FencesNobody(Merger):
     """Hears that a later life has a slot, and keeps listening to earlier ones."""
 
-    def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002  # it does not look at that
+    def _on_fence(self, event: Fence) -> list[MergerEffect]:  # it does not look at that
         self._heeds(event.term)
         return []
 
@@ -74,5 +74,5 @@ class LetsTheFencedIn(Merger):
 class DoesNotBackfill(Merger):
     """Asks its peer's journal, and throws the answer away."""
 
-    def _on_peer_read(self, event: PeerRead, now: int) -> list[Effect]:  # noqa: ARG002  # it does not look at that
+    def _on_peer_read(self, event: PeerRead) -> list[MergerEffect]:  # noqa: ARG002  # it does not look at that
         return []

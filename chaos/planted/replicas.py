@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gapless.engine.graph import Graph
-from gapless.failover.effects import Effect
+from gapless.failover.effects import ReplicaEffect, Send
 from gapless.failover.messages import Refused
 from gapless.failover.replica.checkpoint import Checkpoint
 from gapless.failover.replica.draft import Draft
@@ -50,15 +50,16 @@ class ForgetsItsTail(Replica):
 class ClaimsToKnowAll(Replica):
     """Attaches as if it had every event from the beginning, whatever it has forgotten."""
 
-    def _attach(self, link: Link, effects: list[Effect], now: int) -> None:
-        if link.may_attach(now):
-            effects.append(link.attach(BEGIN, self.retell(), self.tail.end, now, self.tail.put_out))
+    def _attach(self, link: Link, now: int) -> list[Send]:
+        if not link.may_attach(now):
+            return []
+        return [link.attach(BEGIN, self.retell(), self.tail.end, now, self.tail.put_out)]
 
 
 class SaysOnlyTheLastAgain(Replica):
     """Resends, of all that was lost, the last frame only."""
 
-    def _say_again(self, now: int) -> list[Effect]:
+    def _say_again(self, now: int) -> list[Send]:
         return super()._say_again(now)[-1:]
 
 
@@ -80,7 +81,7 @@ class ObeysAnybody(Replica):
 class TakesOverWithoutTheTail(Replica):
     """Begins with a checkpoint's state, and without what mergers may lack of its output."""
 
-    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[Effect]:
+    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[ReplicaEffect]:
         nothing = found.tail[-1].slice(0, 0, found.tail[-1].stable)
         return super()._take_over(replace(found, tail=(nothing,)), made, now)
 
@@ -99,7 +100,7 @@ class SnapshotsAheadOfItsState(Replica):
 class TakesOverTooFarBack(Replica):
     """Begins with a checkpoint's state, and reads again what is in it already."""
 
-    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[Effect]:
+    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[ReplicaEffect]:
         before = {name: _moved(position, -1) for name, position in found.positions.items()}
         return super()._take_over(replace(found, positions=before), made, now)
 

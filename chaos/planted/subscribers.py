@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gapless.failover.effects import Effect, Emit
+from gapless.failover.effects import Emit, SubscriberEffect
 from gapless.failover.messages import Delivery, Token
 from gapless.failover.subscriber.cursor import Cursor
 from gapless.failover.subscriber.finals import Finals
@@ -48,7 +48,7 @@ class ReusesOffsets(Subscriber):
 class ResetsReplaceNothing(Subscriber):
     """Hands a reset to the program as if it were more of the same."""
 
-    def _begin(self, now: int) -> list[Effect]:
+    def _begin(self, now: int) -> list[SubscriberEffect]:
         effects = super()._begin(now)
         return [replace(e, reset=False) if isinstance(e, Emit) else e for e in effects]
 

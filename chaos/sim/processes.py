@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gapless.chaos.judge.history import (
     Assigned,
@@ -78,16 +78,6 @@ FOLLOW_MS = 150
 BACKLOG_MAX = 100_000
 """What waits for a frozen process: more than any run makes."""
 _ORDERS = frozenset((Assign, Fence, Retire, TakeCheckpoint, Drain, Hold))
-
-
-class Machine(Protocol):
-    """What every state machine offers."""
-
-    def on(self, event: Event, now: int) -> list[Effect]:
-        """What follows from `event`."""
-
-    def validate(self) -> None:
-        """Raises `Bug` where an invariant is broken."""
 
 
 class Process:

@@ -22,7 +22,7 @@ the beginning of the next backfill, told twice.
 
 from __future__ import annotations
 
-from gapless.failover.effects import Alarm, ClosePeer, Effect, PeerRead, ReadPeer
+from gapless.failover.effects import Alarm, ClosePeer, MergerEffect, PeerRead, ReadPeer
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.merger.inputs import Links
 from gapless.merge.lmerge import LMerge
@@ -62,7 +62,7 @@ class Backfill:
         self.number: int | None = None
         """Its input of the LMerge, while it reads."""
 
-    def tick(self, now: int) -> list[Effect]:
+    def tick(self, now: int) -> list[MergerEffect]:
         """Looks whether it is needed, and whether it still is."""
         if self.state == "idle":
             if self.is_stuck():
@@ -82,7 +82,7 @@ class Backfill:
             return self._read_on()
         return []
 
-    def read(self, event: PeerRead, *, is_full: bool) -> tuple[Frame | None, list[Effect]]:
+    def read(self, event: PeerRead, *, is_full: bool) -> tuple[Frame | None, list[MergerEffect]]:
         """Merges what the peer's journal gave; what the LMerge puts out, and what follows.
 
         `is_full`: no more for now.
@@ -123,10 +123,10 @@ class Backfill:
             for link in self._links.by_life.values()
         )
 
-    def _read_on(self) -> list[Effect]:
+    def _read_on(self) -> list[MergerEffect]:
         return [ReadPeer(self._peer, self._merge.stable)]
 
-    def _leave(self) -> list[Effect]:
+    def _leave(self) -> list[MergerEffect]:
         """The replicas go on alone."""
         self._after("done")
         if self.number is not None:
@@ -134,7 +134,7 @@ class Backfill:
             self.number = None
         return [ClosePeer(self._peer)] if self.state == "idle" else []
 
-    def _give_up(self, reason: str) -> list[Effect]:
+    def _give_up(self, reason: str) -> list[MergerEffect]:
         """Whatever that journal says, it is no output of ours."""
         self._after("bad content")
         self.number = None

@@ -18,16 +18,15 @@ durable, what feedback says, what may be delivered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView
-from typing import Any
+from collections.abc import KeysView
 
 from gapless.failover.effects import (
     Appended,
     AppendRefused,
     BaseMade,
-    Effect,
-    Event,
     Exit,
+    MergerEffect,
+    MergerEvent,
     OutputLost,
     OutputRead,
     PeerRead,
@@ -41,6 +40,7 @@ from gapless.failover.effects import (
 )
 from gapless.failover.life_start import MergerStart
 from gapless.failover.lifecycles import Lifecycle
+from gapless.failover.machines import unhandled
 from gapless.failover.merger.backfill import Backfill
 from gapless.failover.merger.inputs import NOTHING, Link, Links
 from gapless.failover.merger.output_writer import Writing
@@ -128,31 +128,28 @@ class Merger:
         self._told_at = 0
         self._told_durable = self._durable_stable  # to all inputs
         self._detached = 0  # inputs that LMerge did not believe
-        self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
-            Start: self._on_start,
-            Tick: self._on_tick,
-            Attach: self._on_attach,
-            Data: self._on_data,
-            Appended: self._on_appended,
-            AppendRefused: lambda e, now: self._writing.refused(e.reason, now),
-            OutputLost: lambda e, now: self._exit(e.reason),
-            Sealed: self._on_sealed,
-            BaseMade: self._writing.base_made,
-            Fetch: self._on_fetch,
-            OutputRead: lambda e, now: self._serving.was_read(e),
-            Open: self._on_open,
-            TableRead: self._on_table,
-            ReadRefused: self._on_table,
-            PeerRead: self._on_peer_read,
-            Fence: self._on_fence,
-            Drain: self._on_drain,
-            Retire: self._on_retire,
-        }
 
-    def on(self, event: Event, now: int) -> list[Effect]:
+    def on(self, event: MergerEvent, now: int) -> list[MergerEffect]:
         """What follows from `event`."""
-        handler = self._handlers.get(type(event))
-        return [] if handler is None else handler(event, now)
+        if self._state == "over":
+            return []
+        match event:
+            case Attach() | Data():
+                return self._on_input(event, now)
+            case Fetch() | OutputRead() | Open() | TableRead() | ReadRefused():
+                return self._on_reader(event, now)
+            case Appended() | AppendRefused() | OutputLost() | Sealed() | BaseMade():
+                return self._on_journal(event, now)
+            case Tick():
+                return self._on_tick(now)
+            case PeerRead():
+                return self._on_peer_read(event)
+            case Fence() | Drain() | Retire():
+                return self._on_order(event)
+            case Start():
+                return self._on_start(now)
+            case _:
+                raise unhandled("a merger", event)
 
     # -- rules --------------------------------------------------------------------------------
 
@@ -222,7 +219,16 @@ class Merger:
 
     # -- inputs -------------------------------------------------------------------------------
 
-    def _on_attach(self, event: Attach, now: int) -> list[Effect]:
+    def _on_input(self, event: Attach | Data, now: int) -> list[MergerEffect]:
+        match event:
+            case Data():
+                return self._on_data(event, now)
+            case Attach():
+                return self._on_attach(event, now)
+            case _:
+                raise unhandled("a merger", event)
+
+    def _on_attach(self, event: Attach, now: int) -> list[MergerEffect]:
         session = event.session
         life = session.life
         if session.merger != self.life.slot:
@@ -236,7 +242,7 @@ class Merger:
             return [self._refuse(session, "a later session is attached")]
         if self._writing.rows >= PENDING_ROWS_MAX and len(event.tail):
             return []  # there is no session to answer in yet: it says so again
-        effects: list[Effect] = []
+        effects: list[MergerEffect] = []
         before = NOTHING
         if link is not None:
             before = self._tallies.of(link)
@@ -250,7 +256,7 @@ class Merger:
         link = self._links.add(session, number, event.join_at, now, before, event.parts)
         return effects + self._take_in(link, event.tail, now)
 
-    def _on_data(self, event: Data, now: int) -> list[Effect]:
+    def _on_data(self, event: Data, now: int) -> list[MergerEffect]:
         session = event.session
         link = self._links.by_life.get(session.life)
         if link is None or link.session != session:
@@ -263,9 +269,9 @@ class Merger:
         link.taken_in = event.sequence
         return self._take_in(link, event.frame, now)
 
-    def _take_in(self, link: Link, frame: Frame, now: int) -> list[Effect]:
+    def _take_in(self, link: Link, frame: Frame, now: int) -> list[MergerEffect]:
         """Merges what an input says, and all behind it that had come before its turn."""
-        effects: list[Effect] = []
+        effects: list[MergerEffect] = []
         link.heard_at = now
         throttled = False
         while True:
@@ -310,13 +316,30 @@ class Merger:
 
     # -- output -------------------------------------------------------------------------------
 
-    def _put_out(self, frame: Frame) -> list[Effect]:
+    def _put_out(self, frame: Frame) -> list[MergerEffect]:
         """What the LMerge has said goes to the journal, and to nobody else before."""
         if self._state == "drained":
             self._state = MERGER.after(self._state, "more")
         return self._writing.gather(frame)
 
-    def _on_appended(self, event: Appended, now: int) -> list[Effect]:
+    def _on_journal(
+        self, event: Appended | AppendRefused | OutputLost | Sealed | BaseMade, now: int
+    ) -> list[MergerEffect]:
+        match event:
+            case Appended():
+                return self._on_appended(event, now)
+            case AppendRefused(reason):
+                return self._writing.refused(reason, now)
+            case OutputLost(reason):
+                return self._exit(reason)
+            case Sealed():
+                return self._on_sealed(now)
+            case BaseMade():
+                return self._writing.base_made(event, now)
+            case _:
+                raise unhandled("a merger", event)
+
+    def _on_appended(self, event: Appended, now: int) -> list[MergerEffect]:
         self._offset = event.offset
         effects = self._writing.appended(event, now)
         if event.stable > self._durable_stable:
@@ -324,7 +347,7 @@ class Merger:
             effects += self._serving.go_on(self.durable_stable, now)
         return effects + self._serving.wake()
 
-    def _on_sealed(self, event: Sealed, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_sealed(self, now: int) -> list[MergerEffect]:
         effects = self._writing.sealed()
         was_last, self._is_closing = self._is_closing and not effects, False
         if not was_last:
@@ -332,7 +355,7 @@ class Merger:
         self._state = MERGER.after(self._state, "sealed")
         return [self._status(now)]
 
-    def _on_peer_read(self, event: PeerRead, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_peer_read(self, event: PeerRead) -> list[MergerEffect]:
         if self._backfill is None:
             return []
         is_full = self._writing.rows >= PENDING_ROWS_MAX
@@ -343,7 +366,22 @@ class Merger:
 
     # -- subscribers --------------------------------------------------------------------------
 
-    def _on_fetch(self, event: Fetch, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_reader(
+        self, event: Fetch | OutputRead | Open | TableRead | ReadRefused, now: int
+    ) -> list[MergerEffect]:
+        match event:
+            case Fetch():
+                return self._on_fetch(event)
+            case OutputRead():
+                return self._serving.was_read(event)
+            case Open():
+                return self._on_open(event, now)
+            case TableRead() | ReadRefused():
+                return self._on_table(event, now)
+            case _:
+                raise unhandled("a merger", event)
+
+    def _on_fetch(self, event: Fetch) -> list[MergerEffect]:
         token = event.token
         self._serving.goes_on(event.subscriber)
         if not self._is_ours(token):
@@ -353,12 +391,12 @@ class Merger:
         self._serving.wait(event.subscriber, token)
         return []
 
-    def _on_open(self, event: Open, now: int) -> list[Effect]:
+    def _on_open(self, event: Open, now: int) -> list[MergerEffect]:
         durable = self.durable_stable
         since = durable if event.since is None else event.since
         return self._serving.open(event, since, durable, now)
 
-    def _on_table(self, event: TableRead | ReadRefused, now: int) -> list[Effect]:
+    def _on_table(self, event: TableRead | ReadRefused, now: int) -> list[MergerEffect]:
         """Another one may have its turn then."""
         serving = self._serving
         if isinstance(event, ReadRefused):
@@ -369,11 +407,11 @@ class Merger:
 
     # -- time ---------------------------------------------------------------------------------
 
-    def _on_start(self, event: Start, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_start(self, now: int) -> list[MergerEffect]:
         self._took_in_at = now
         return [self._status(now)]
 
-    def _on_tick(self, event: Tick, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_tick(self, now: int) -> list[MergerEffect]:
         self._is_full = self._merge.nbytes > STATE_BYTES_MAX
         effects = self._writing.tick(now) + self._serving.go_on(self.durable_stable, now)
         if self._durable_stable > self._told_durable:  # who sends hears of it sooner, by its acks
@@ -391,7 +429,7 @@ class Merger:
             effects += [self._status(now), WatchOutput()]
         return effects
 
-    def _close_when_silent(self, now: int) -> list[Effect]:
+    def _close_when_silent(self, now: int) -> list[MergerEffect]:
         """Seals for good once nothing comes any more and all of it is durable."""
         is_silent = now - self._took_in_at >= self._timing.drain_ms
         if not is_silent or not self._writing.is_idle:
@@ -428,10 +466,21 @@ class Merger:
         self._term = max(self._term, term)
         return True
 
-    def _on_fence(self, event: Fence, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_order(self, order: Fence | Drain | Retire) -> list[MergerEffect]:
+        match order:
+            case Fence():
+                return self._on_fence(order)
+            case Drain():
+                return self._on_drain(order)
+            case Retire():
+                return self._on_retire(order)
+            case _:
+                raise unhandled("a merger", order)
+
+    def _on_fence(self, event: Fence) -> list[MergerEffect]:
         if not self._heeds(event.term):
             return []
-        effects: list[Effect] = []
+        effects: list[MergerEffect] = []
         for link in self._links.fence(event.life):
             self._drop(link)
             effects.append(
@@ -439,19 +488,18 @@ class Merger:
             )
         return effects
 
-    def _on_drain(self, event: Drain, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_drain(self, event: Drain) -> list[MergerEffect]:
         if self._heeds(event.term) and self._state == "open":
             self._state = MERGER.after(self._state, "drain")
         return []
 
-    def _on_retire(self, event: Retire, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all handlers
+    def _on_retire(self, event: Retire) -> list[MergerEffect]:
         if self._heeds(event.term) and event.life == self.life:
             return self._exit(event.reason)
         return []
 
-    def _exit(self, reason: str) -> list[Effect]:
+    def _exit(self, reason: str) -> list[MergerEffect]:
         self._state = MERGER.after(self._state, "exit")
-        self._handlers = {}
         return [Exit(reason)]
 
     # -- looking at it ------------------------------------------------------------------------

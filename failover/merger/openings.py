@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.failover import parts
-from gapless.failover.effects import DropTable, Effect, ReadRefused, ReadTable, TableRead
+from gapless.failover.effects import DropTable, MergerEffect, ReadRefused, ReadTable, TableRead
 from gapless.failover.messages import Open, Opened, Token
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
@@ -97,10 +97,10 @@ class Openings:
         """It has all parts, and goes on behind them."""
         self._tables.pop(subscriber, None)
 
-    def ask(self, event: Open, since: int, durable_stable: int, now: int) -> list[Effect]:
+    def ask(self, event: Open, since: int, durable_stable: int, now: int) -> list[MergerEffect]:
         """A question, for the first time or again."""
         subscriber, attempt = event.subscriber, event.attempt
-        effects: list[Effect] = []
+        effects: list[MergerEffect] = []
         held = (self._tables, self._scanned, self._waiting)
         for known in (by_subscriber.get(subscriber) for by_subscriber in held):
             if known is None or attempt < known.attempt:
@@ -117,7 +117,7 @@ class Openings:
             self._waiting[subscriber] = _Asked(attempt, since, now)
         return effects + self.go_on(durable_stable, now)
 
-    def go_on(self, durable_stable: int, now: int) -> list[Effect]:
+    def go_on(self, durable_stable: int, now: int) -> list[MergerEffect]:
         """Begins what may begin: the output is durably stable up to here, and this is the time."""
         effects = self._drop_gone(now)
         room = SCANS_MAX - len(self._scanned) - len(self._tables)
@@ -129,14 +129,14 @@ class Openings:
             effects.append(ReadTable(subscriber, asked.attempt, asked.since))
         return effects
 
-    def _drop_gone(self, now: int) -> list[Effect]:
+    def _drop_gone(self, now: int) -> list[MergerEffect]:
         silent: list[tuple[dict[str, Any], str]] = [
             (held, subscriber)
             for held in (self._waiting, self._scanned, self._tables)
             for subscriber, asked in held.items()
             if now - asked.heard_at >= GONE_MS
         ]
-        effects: list[Effect] = []
+        effects: list[MergerEffect] = []
         for held, subscriber in silent:
             asked = held.pop(subscriber)
             if held is self._scanned:

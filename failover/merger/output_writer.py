@@ -23,8 +23,8 @@ from gapless.failover.effects import (
     Append,
     Appended,
     BaseMade,
-    Effect,
     MakeBase,
+    MergerEffect,
     Seal,
 )
 from gapless.failover.lifecycles import Lifecycle
@@ -88,14 +88,14 @@ class Writing:
     def _has_more(self) -> bool:
         return bool(self._frames) or self._stable is not None
 
-    def gather(self, frame: Frame) -> list[Effect]:
+    def gather(self, frame: Frame) -> list[MergerEffect]:
         """Takes what the LMerge has put out; begins an append if none is under way."""
         if self._state == "idle" and not self._has_more and not self._wants_base:
             return self._append(frame)  # as it came
         self._add(frame)
         return self.go_on()
 
-    def go_on(self) -> list[Effect]:
+    def go_on(self) -> list[MergerEffect]:
         """Appends all that has gathered, if nothing else is under way."""
         if self._state != "idle" or not self._has_more:
             return []
@@ -103,7 +103,7 @@ class Writing:
             self._base = self._live()
         return self._append(self._gathered())
 
-    def appended(self, event: Appended, now: int) -> list[Effect]:
+    def appended(self, event: Appended, now: int) -> list[MergerEffect]:
         """What was under way is durable."""
         self._state = JOURNAL.after(self._state, "appended")
         self._under_way = None
@@ -121,14 +121,14 @@ class Writing:
             return self.seal(base)
         return self.go_on()
 
-    def base_made(self, event: BaseMade, now: int) -> list[Effect]:
+    def base_made(self, event: BaseMade, now: int) -> list[MergerEffect]:
         """It is there; where it is not, another is made after a while."""
         self._makes_base = False
         if event.reason:
             self._no_base_before = now + self._retry_ms
         return []
 
-    def refused(self, reason: str, now: int) -> list[Effect]:
+    def refused(self, reason: str, now: int) -> list[MergerEffect]:
         """Nothing of what was under way is in the journal; it waits, with all that follows."""
         self._state = JOURNAL.after(self._state, "refused")
         self._refused_at = now
@@ -138,7 +138,7 @@ class Writing:
         self._alarmed = True
         return [Alarm(f"the output waits: {reason}")]
 
-    def tick(self, now: int) -> list[Effect]:
+    def tick(self, now: int) -> list[MergerEffect]:
         """Tries again what was refused, after a while."""
         if self._state != "waiting" or now - self._refused_at < self._retry_ms:
             return []
@@ -155,19 +155,19 @@ class Writing:
         self._under_way = self._gathered()
         return [Append(self._under_way)]
 
-    def seal(self, base: Frame | None) -> list[Effect]:
+    def seal(self, base: Frame | None) -> list[MergerEffect]:
         """Seals what is durable; `base` is the live table as of its end."""
         self._state = JOURNAL.after(self._state, "seal")
         if base is not None:
             self._wants_base = False
         return [Seal(base)]
 
-    def sealed(self) -> list[Effect]:
+    def sealed(self) -> list[MergerEffect]:
         """It is done."""
         self._state = JOURNAL.after(self._state, "sealed")
         return self.go_on()
 
-    def _append(self, frame: Frame) -> list[Effect]:
+    def _append(self, frame: Frame) -> list[MergerEffect]:
         self._state = JOURNAL.after(self._state, "append")
         self._under_way = frame
         return [Append(frame)]

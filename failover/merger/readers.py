@@ -15,7 +15,7 @@ nobody is dropped, and what is asked again while it is being read is not read ag
 from __future__ import annotations
 
 from gapless.failover.effects import (
-    Effect,
+    MergerEffect,
     OutputRead,
     ReadOutput,
     ReadRefused,
@@ -44,7 +44,7 @@ class Serving:
 
     # -- cursors ------------------------------------------------------------------------------
 
-    def read(self, subscriber: str, token: Token) -> list[Effect]:
+    def read(self, subscriber: str, token: Token) -> list[MergerEffect]:
         """There is something behind its token, or something wrong with it: the journal says. One
         read is under way for each; of what it asks meanwhile the last counts.
         """
@@ -65,7 +65,7 @@ class Serving:
         if _has_room(self._waiting, subscriber):
             self._waiting[subscriber] = token
 
-    def was_read(self, event: OutputRead) -> list[Effect]:
+    def was_read(self, event: OutputRead) -> list[MergerEffect]:
         """Delivers what the journal gave."""
         token = self._reading.get(event.subscriber)
         if token is None or token.offset != event.after:
@@ -81,7 +81,7 @@ class Serving:
         after = Token(self._slot, self._epoch, token.offset + len(frame), stable)
         return [Send(event.subscriber, Delivery(token.offset, frame, after))]
 
-    def wake(self) -> list[Effect]:
+    def wake(self) -> list[MergerEffect]:
         """More is durable: all that wait are read for."""
         if not self._waiting:
             return []
@@ -90,7 +90,7 @@ class Serving:
 
     # -- tables -------------------------------------------------------------------------------
 
-    def open(self, event: Open, since: int, durable_stable: int, now: int) -> list[Effect]:
+    def open(self, event: Open, since: int, durable_stable: int, now: int) -> list[MergerEffect]:
         """Asks for a table as soon as the output is durably stable up to `since`; for a part of
         one that is handed out at once.
         """
@@ -98,11 +98,11 @@ class Serving:
             return [Send(event.subscriber, opened)]
         return self._openings.ask(event, since, durable_stable, now)
 
-    def go_on(self, durable_stable: int, now: int) -> list[Effect]:
+    def go_on(self, durable_stable: int, now: int) -> list[MergerEffect]:
         """The output is durably stable up to here, and some time has passed."""
         return self._openings.go_on(durable_stable, now)
 
-    def table_read(self, event: TableRead, now: int) -> list[Effect]:
+    def table_read(self, event: TableRead, now: int) -> list[MergerEffect]:
         """Hands a table out, to those that still wait for it."""
         stable = BEGIN if event.frame.stable is None else event.frame.stable
         token = Token(self._slot, self._epoch, event.offset, stable)
@@ -115,7 +115,7 @@ class Serving:
 
     # -- neither ------------------------------------------------------------------------------
 
-    def refused(self, event: ReadRefused) -> list[Effect]:
+    def refused(self, event: ReadRefused) -> list[MergerEffect]:
         """The journal cannot say what was asked for."""
         if isinstance(event.asked, Token):
             if self._reading.get(event.subscriber) != event.asked:

@@ -19,8 +19,8 @@ from gapless.failover.effects import (
     Alarm,
     CheckpointLoaded,
     DropCheckpoint,
-    Effect,
     LoadCheckpoint,
+    ReplicaEffect,
     Send,
 )
 from gapless.failover.life_start import LivePeer, Origin, ReplicaStart, Stored, shown_origin
@@ -81,7 +81,7 @@ class Jumpstart:
         """Whether there is an origin that was not tried."""
         return bool(self._left)
 
-    def choose(self, now: int) -> list[Effect]:
+    def choose(self, now: int) -> list[ReplicaEffect]:
         """Tries the next origin."""
         origin = self._origin = self._left.pop(0)
         self._asked_at = self._since = now
@@ -97,7 +97,7 @@ class Jumpstart:
         self.state = JUMPSTART.after(self.state, "a replay")
         return []
 
-    def on_reply(self, reply: SnapshotReply, now: int) -> list[Effect]:
+    def on_reply(self, reply: SnapshotReply, now: int) -> list[ReplicaEffect]:
         """A peer has answered."""
         if self.state != "asking" or not self._is_of(reply.life):
             is_used = reply.stored == self._loading  # said twice
@@ -111,17 +111,17 @@ class Jumpstart:
             return [LoadCheckpoint(reply.stored)]
         return self._got(reply.checkpoint, "a snapshot", now)
 
-    def on_loaded(self, loaded: CheckpointLoaded, now: int) -> list[Effect]:
+    def on_loaded(self, loaded: CheckpointLoaded, now: int) -> list[ReplicaEffect]:
         """A checkpoint was read, or could not be."""
         if self.state != "loading" or self._loading != loaded.name:
             return []
         was_given = isinstance(self._origin, LivePeer)
-        drops: list[Effect] = [DropCheckpoint(loaded.name)] if was_given else []
+        drops: list[ReplicaEffect] = [DropCheckpoint(loaded.name)] if was_given else []
         if loaded.checkpoint is None and loaded.reason:
             drops.append(self._passes_over(loaded.reason))
         return drops + self._got(loaded.checkpoint, "a checkpoint", now)
 
-    def on_tick(self, now: int) -> list[Effect]:
+    def on_tick(self, now: int) -> list[ReplicaEffect]:
         """Gives a peer up that says nothing, and what takes longer than anything may."""
         is_silent = self.state == "asking" and now - self._asked_at >= self._timing.snapshot_ms
         is_waited_for = self.state in ("asking", "loading")
@@ -134,7 +134,7 @@ class Jumpstart:
         """What was found has been taken over, or is none."""
         self.found = None
 
-    def give_up(self, why: str, now: int) -> list[Effect]:
+    def give_up(self, why: str, now: int) -> list[ReplicaEffect]:
         """What was found does not fit after all: on with the next."""
         said = self._passes_over(why)
         self.state = JUMPSTART.after(self.state, "does not fit")
@@ -144,7 +144,7 @@ class Jumpstart:
         """Whether it is this life that was asked."""
         return self._origin == LivePeer(life)
 
-    def _got(self, checkpoint: Checkpoint | None, cause: str, now: int) -> list[Effect]:
+    def _got(self, checkpoint: Checkpoint | None, cause: str, now: int) -> list[ReplicaEffect]:
         if checkpoint is None or checkpoint.plan != self._plan:
             other = checkpoint is not None and self._passes_over(f"is of plan {checkpoint.plan}")
             self.state = JUMPSTART.after(self.state, "none")
@@ -153,7 +153,7 @@ class Jumpstart:
         self.found = checkpoint
         return []
 
-    def _passes_over(self, why: str) -> Effect:
+    def _passes_over(self, why: str) -> ReplicaEffect:
         """Says that its origin is of no use, before the next one is chosen."""
         then = shown_origin(self._left[0]) if self._left else "nothing"
         return Alarm(f"{self._life} does not begin with {self.words}: {why}; it tries {then} next")

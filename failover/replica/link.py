@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from gapless.failover.effects import Effect, Send
+from gapless.failover.effects import Send
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.messages import Ack, Attach, Data, Life, Session
 from gapless.failover.parts import grouped, joined
@@ -221,7 +221,7 @@ class Link:
             self.told = frame.stable
         return Send(self.merger, message)
 
-    def resend(self, now: int) -> list[Effect]:
+    def resend(self, now: int) -> list[Send]:
         """All that is not acked, where nothing has happened for too long."""
         if not self.window or now - self._progress_at < self._timing.resend_ms << self._silences:
             return []
@@ -231,7 +231,7 @@ class Link:
         self._silences = 0 if is_small else min(self._silences + 1, DOUBLINGS_MAX)
         return [Send(self.merger, message) for message in self.window]
 
-    def ask(self, nothing: Frame, now: int) -> list[Effect]:
+    def ask(self, nothing: Frame, now: int) -> list[Send]:
         """Whether the session is still there, where what was sent waits to be resent: with a
         number that the merger has, which it answers and drops, or else with the first frame.
         """

@@ -18,9 +18,7 @@ open link lags, and while it holds its promise back for a cutover.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from gapless.engine.graph import Graph
 from gapless.failover import parts
@@ -29,10 +27,10 @@ from gapless.failover.effects import (
     CheckpointLoaded,
     CheckpointWritten,
     Done,
-    Effect,
-    Event,
     Exit,
     OpenSources,
+    ReplicaEffect,
+    ReplicaEvent,
     Send,
     SkipSource,
     SourceFailed,
@@ -42,6 +40,7 @@ from gapless.failover.effects import (
 )
 from gapless.failover.fold import folded_parts
 from gapless.failover.life_start import Replay, ReplicaStart
+from gapless.failover.machines import unhandled
 from gapless.failover.messages import (
     SUPERVISOR,
     Ack,
@@ -118,24 +117,6 @@ class Replica(Sending):
         self._read_at = 0  # when it was reading last
         self._rejoin = Rejoining(self.schema.time_unit)
         self._is_over = False
-        self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
-            Start: self._on_start,
-            Tick: self._on_tick,
-            SourceRead: self._on_source,
-            SourceFailed: self._on_source_failed,
-            Ack: self._on_ack,
-            Refused: self._on_refused,
-            SnapshotReply: self._on_jumpstart,
-            CheckpointLoaded: self._on_jumpstart,
-            SnapshotRequest: lambda event, _: self._snapshots.on_request(event),
-            CheckpointWritten: lambda event, _: self._snapshots.on_written(event),
-            Assign: self._on_order,
-            TakeCheckpoint: self._on_order,
-            Drain: self._on_order,
-            Hold: self._on_order,
-            Retire: self._on_order,
-            Done: self._beside.done,
-        }
 
     # -- what it is ---------------------------------------------------------------------------
 
@@ -148,12 +129,38 @@ class Replica(Sending):
         """Whether it would follow an order of this term."""
         return term >= self._term
 
-    def on(self, event: Event, now: int) -> list[Effect]:
+    def on(self, event: ReplicaEvent, now: int) -> list[ReplicaEffect]:
         """What follows from `event` at time `now`, in milliseconds."""
-        handler = self._handlers.get(type(event))
-        if handler is None or self._is_over:
-            return []  # meant for another kind of machine, or for a life that is over
-        return handler(event, now) + self._beside.asked()
+        if self._is_over:
+            return []
+        return self._handle(event, now) + self._beside.asked()
+
+    def _handle(self, event: ReplicaEvent, now: int) -> list[ReplicaEffect]:
+        match event:
+            case SourceRead():
+                return self._on_source(event, now)
+            case Ack():
+                return self._on_ack(event, now)
+            case Tick():
+                return self._on_tick(now)
+            case SourceFailed():
+                return self._on_source_failed(event, now)
+            case Refused():
+                return self._on_refused(event, now)
+            case SnapshotRequest():
+                return self._snapshots.on_request(event)
+            case SnapshotReply() | CheckpointLoaded():
+                return self._on_jumpstart(event, now)
+            case CheckpointWritten():
+                return self._snapshots.on_written(event)
+            case Assign() | TakeCheckpoint() | Drain() | Hold() | Retire():
+                return self._on_order(event, now)
+            case Done():
+                return self._beside.done(event, now)
+            case Start():
+                return self._on_start(now)
+            case _:
+                raise unhandled("a replica", event)
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
@@ -165,7 +172,7 @@ class Replica(Sending):
 
     # -- beginning ----------------------------------------------------------------------------
 
-    def _on_start(self, _: Start, now: int) -> list[Effect]:
+    def _on_start(self, now: int) -> list[ReplicaEffect]:
         self._rejoin.starts(now)
         effects = self._jumpstart.choose(now)
         effects += self._begun(now)
@@ -173,7 +180,9 @@ class Replica(Sending):
             effects.append(self._status(now))
         return effects
 
-    def _on_jumpstart(self, event: SnapshotReply | CheckpointLoaded, now: int) -> list[Effect]:
+    def _on_jumpstart(
+        self, event: SnapshotReply | CheckpointLoaded, now: int
+    ) -> list[ReplicaEffect]:
         was_joining = self.is_joining
         if isinstance(event, SnapshotReply):
             effects = self._jumpstart.on_reply(event, now)
@@ -183,7 +192,7 @@ class Replica(Sending):
             effects = self._jumpstart.on_loaded(event, now)
         return effects + self._begun(now) if was_joining else effects
 
-    def _begun(self, now: int) -> list[Effect]:
+    def _begun(self, now: int) -> list[ReplicaEffect]:
         """Goes on from what was found, if it was; from the next origin where that does not fit."""
         if self.is_joining:
             return []
@@ -201,14 +210,14 @@ class Replica(Sending):
         self._beside.do("take a state over", restore, partial(self._take_over, found))
         return []
 
-    def _has_begun(self, effects: list[Effect], now: int) -> list[Effect]:
+    def _has_begun(self, effects: list[ReplicaEffect], now: int) -> list[ReplicaEffect]:
         """It knows what it goes on from."""
         self._rejoin.has_state(now)
         effects += self._go_on(now)
         effects.append(self._status(now))
         return effects
 
-    def _begin_anew(self) -> list[Effect]:
+    def _begin_anew(self) -> list[ReplicaEffect]:
         """A replay: reads as far back as outputs with `ve >= join_at` need."""
         origin = self._jumpstart.origin
         join_at = origin.join_at if isinstance(origin, Replay) else BEGIN
@@ -217,12 +226,12 @@ class Replica(Sending):
         for name, reach in self.executor.reach.items():
             reads_all = join_at == BEGIN or reach == INF
             since[name] = BEGIN if reads_all else max(BEGIN, join_at - reach)
-        effects: list[Effect] = [OpenSources(None, since)]
+        effects: list[ReplicaEffect] = [OpenSources(None, since)]
         if join_at > BEGIN:
             effects += self._forward(join_at)
         return effects
 
-    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[Effect]:
+    def _take_over(self, found: Checkpoint, made: Graph | Unfit, now: int) -> list[ReplicaEffect]:
         """Becomes what the checkpoint was; goes on to the next origin where that was no state."""
         self._takes_over = False
         self._jumpstart.forget()  # what it was given is not kept beside what was made of it
@@ -236,7 +245,7 @@ class Replica(Sending):
         everywhere = dict.fromkeys(self.executor.sources, BEGIN)
         return self._has_begun([OpenSources(dict(found.positions), everywhere)], now)
 
-    def _go_on(self, now: int, *, more: bool = False) -> list[Effect]:
+    def _go_on(self, now: int, *, more: bool = False) -> list[ReplicaEffect]:
         """Sends what can be sent, reads what can be read. Where there is `more` to read at once,
         what is new to send may wait for that.
         """
@@ -249,13 +258,13 @@ class Replica(Sending):
         self._offer()
         return self._send_and_read(now)
 
-    def _send_and_read(self, now: int) -> list[Effect]:
+    def _send_and_read(self, now: int) -> list[ReplicaEffect]:
         """Sends what is offered, as far as links have credit; reads, if there is room."""
-        effects: list[Effect] = []
+        effects: list[ReplicaEffect] = []
         end, stable = self.tail.end, self.tail.stable
         for link in self.links.values():
             if link.cursor != end or link.told < stable or link.parts or link.state != OPEN:
-                self._send_over(link, effects, now)
+                effects += self._send_over(link, now)
         if self._may_read():
             effects += self._reading.ask()
         if self._reading.is_draining and not self.is_drained and self._has_drained:
@@ -295,7 +304,7 @@ class Replica(Sending):
             self._beside.do("fold its tail", fold, partial(self._end_fold, tail))
 
     @staticmethod
-    def _end_fold(tail: Tail, made: list[Frame], now: int) -> list[Effect]:  # noqa: ARG004  # one form for all
+    def _end_fold(tail: Tail, made: list[Frame], now: int) -> list[ReplicaEffect]:  # noqa: ARG004  # one form for all
         tail.end_fold(made)
         return []
 
@@ -332,7 +341,7 @@ class Replica(Sending):
         """Whether the plan has gone further than may be told."""
         return self.executor.stable > self.held_at <= self.tail.stable
 
-    def _on_source(self, event: SourceRead, now: int) -> list[Effect]:
+    def _on_source(self, event: SourceRead, now: int) -> list[ReplicaEffect]:
         if not self._reading.expects(event):
             return []
         if self._snapshots.holds_plan:
@@ -343,7 +352,7 @@ class Replica(Sending):
         self._outcome.begin(event, made)
         return self._put_out_more(now)
 
-    def _put_out_more(self, now: int) -> list[Effect]:
+    def _put_out_more(self, now: int) -> list[ReplicaEffect]:
         """Puts out what comes of the last read, as far as the tail has room: the rest waits until
         mergers have taken that in.
         """
@@ -369,7 +378,7 @@ class Replica(Sending):
         if frame:
             self._keep(frame)
 
-    def _on_source_failed(self, event: SourceFailed, now: int) -> list[Effect]:
+    def _on_source_failed(self, event: SourceFailed, now: int) -> list[ReplicaEffect]:
         if self.is_joining:
             return []  # of sources that it has closed
         if self._snapshots.holds_plan:
@@ -379,7 +388,7 @@ class Replica(Sending):
             return self._exit(f"source {event.source}: {event.reason}")
         return self._begin_elsewhere(f"source {event.source}: {event.reason}", now)
 
-    def _begin_elsewhere(self, why: str, now: int) -> list[Effect]:
+    def _begin_elsewhere(self, why: str, now: int) -> list[ReplicaEffect]:
         """Forgets what it began with, and goes on to the next origin."""
         self._outcome.drop()
         self.executor.begin_anew()
@@ -403,7 +412,7 @@ class Replica(Sending):
 
     # -- hearing from mergers -----------------------------------------------------------------
 
-    def _on_ack(self, ack: Ack, now: int) -> list[Effect]:
+    def _on_ack(self, ack: Ack, now: int) -> list[ReplicaEffect]:
         if not self._hear_ack(ack, now):
             return []
         if not self._rejoin.is_over and self.is_attached:
@@ -414,15 +423,15 @@ class Replica(Sending):
             return self._send_and_read(now)
         return self._go_on(now)
 
-    def _on_refused(self, event: Refused, now: int) -> list[Effect]:
+    def _on_refused(self, event: Refused, now: int) -> list[ReplicaEffect]:
         if event.fenced and event.session.life == self.life:
             return self._exit(f"{event.session.merger} has fenced this life: {event.reason}")
         return self._go_on(now) if self._hear_refused(event) else []
 
-    def _forward(self, t: int) -> list[Effect]:
+    def _forward(self, t: int) -> list[ReplicaEffect]:
         """Outputs that end before t are not made any more, rows for them not read."""
         self.forwarded = t
-        effects: list[Effect] = []
+        effects: list[ReplicaEffect] = []
         for source, before in self.executor.fast_forward(t).items():
             if before > self._skipped[source]:
                 self._skipped[source] = before
@@ -432,7 +441,7 @@ class Replica(Sending):
 
     # -- time ---------------------------------------------------------------------------------
 
-    def _on_tick(self, _: Tick, now: int) -> list[Effect]:
+    def _on_tick(self, now: int) -> list[ReplicaEffect]:
         if self.is_joining:
             effects = self._jumpstart.on_tick(now) + self._begun(now)
         else:
@@ -445,11 +454,11 @@ class Replica(Sending):
             effects.append(self._status(now))
         return effects
 
-    def _on_time(self, now: int) -> list[Effect]:
+    def _on_time(self, now: int) -> list[ReplicaEffect]:
         """What is due for a replica that has begun. The plan is told here what is settled, and not
         with every ack: all operators look at their state for it.
         """
-        effects: list[Effect] = []
+        effects: list[ReplicaEffect] = []
         settled = self._forward_to()
         is_used = self._snapshots.holds_plan or self._outcome.is_under_way
         if settled > self.forwarded and not is_used:
@@ -486,7 +495,7 @@ class Replica(Sending):
         )
         return Send(SUPERVISOR, status)
 
-    def _exit(self, reason: str) -> list[Effect]:
+    def _exit(self, reason: str) -> list[ReplicaEffect]:
         self._is_over = True
         return [Exit(reason)]
 
@@ -513,7 +522,7 @@ class Replica(Sending):
             self.executor.snapshot,
         )
 
-    def _finish(self, draft: Draft) -> list[Effect]:
+    def _finish(self, draft: Draft) -> list[ReplicaEffect]:
         """Makes a checkpoint of a draft: beside the pump, where that takes long. The plan is left
         alone until its state is there; then it goes on, while the tail is folded.
         """
@@ -522,7 +531,7 @@ class Replica(Sending):
         self._beside.do("take its state", draft.state, partial(self._has_state, draft))
         return []
 
-    def _has_state(self, draft: Draft, state: State, now: int) -> list[Effect]:
+    def _has_state(self, draft: Draft, state: State, now: int) -> list[ReplicaEffect]:
         finish = partial(draft.finish, state)
         made = self._snapshots.made
         self._beside.do("fold its tail for a snapshot", finish, lambda done, _: made(done))
@@ -544,7 +553,7 @@ class Replica(Sending):
             self._beside.do("fold its tail for a session", fold, begin)
         return None
 
-    def _begin_sessions(self, told: Told, made: list[Frame], now: int) -> list[Effect]:
+    def _begin_sessions(self, told: Told, made: list[Frame], now: int) -> list[ReplicaEffect]:
         """Those that have waited for what they begin with."""
         if told is not self._telling:
             return []  # it has begun elsewhere since
@@ -555,15 +564,15 @@ class Replica(Sending):
         self._told = None
         return effects
 
-    def _read_kept_back(self, now: int) -> list[Effect]:
+    def _read_kept_back(self, now: int) -> list[ReplicaEffect]:
         """Takes what was read while the plan was left alone, and reads on."""
         kept_back, self._kept_back = self._kept_back, []
-        effects: list[Effect] = []
+        effects: list[ReplicaEffect] = []
         for event in kept_back:
             effects += self.on(event, now)
         return effects if self._is_over else effects + self._go_on(now)
 
-    def _on_order(self, order: Order, now: int) -> list[Effect]:
+    def _on_order(self, order: Order, now: int) -> list[ReplicaEffect]:
         if not self.obeys(order.term):
             return []
         self._term = order.term
@@ -586,6 +595,8 @@ class Replica(Sending):
                 self._hold(order.at)
             case Drain():
                 self._reading.drain()
+            case _:
+                raise unhandled("a replica", order)
         effects = [] if self.is_joining else self._go_on(now)
         effects.append(self._status(now))
         return effects

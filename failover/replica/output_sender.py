@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gapless.failover import parts
-from gapless.failover.effects import Effect
+from gapless.failover.effects import Send
 from gapless.failover.messages import Ack, Life, Refused
 from gapless.failover.replica.link import CLOSED, CREDITS, OPEN, Link
 from gapless.failover.replica.tail import Tail
@@ -280,18 +280,18 @@ class Sending:
         """Whether a link has credit."""
         return link.state == OPEN and len(link.window) < CREDITS
 
-    def _send_over(self, link: Link, effects: list[Effect], now: int) -> None:
+    def _send_over(self, link: Link, now: int) -> list[Send]:
+        """What a link has credit for; a closed one attaches first."""
         tail = self.tail
-        if link.state == CLOSED:
-            self._attach(link, effects, now)
+        effects = self._attach(link, now) if link.state == CLOSED else []
         while self._may_send(link):
             if link.parts:
                 if len(link.window) >= PARTS_CREDITS:
-                    return  # a merger takes in what others say in between
+                    break  # a merger takes in what others say in between
                 effects.append(link.send_part(now))
             elif link.cursor < self.offered and not self._has_place(link):
                 link.close("lost")
-                self._attach(link, effects, now)
+                effects += self._attach(link, now)
             elif link.cursor < self.offered:
                 frame = self._next(link)
                 effects.append(link.send(frame, now, tail.before(link.cursor)))
@@ -299,7 +299,8 @@ class Sending:
                 frame = self._nothing.with_stable(tail.stable)
                 effects.append(link.send(frame, now, tail.put_out))
             else:
-                return
+                break
+        return effects
 
     def _next(self, link: Link) -> Frame:
         """The next frame; over a link that lags all that wait, as one: it then catches up however
@@ -327,19 +328,20 @@ class Sending:
             link.cursor = tail.first
         return link.cursor == tail.end or tail[link.cursor].was > link.skipped
 
-    def _attach(self, link: Link, effects: list[Effect], now: int) -> None:
+    def _attach(self, link: Link, now: int) -> list[Send]:
         """A new session, which begins with everything that the merger may lack."""
-        if link.may_attach(now) and (told := self._tell()) is not None:
-            effects.append(link.attach(told.since, told.frames, told.end, now, told.put_out))
+        if not link.may_attach(now) or (told := self._tell()) is None:
+            return []
+        return [link.attach(told.since, told.frames, told.end, now, told.put_out)]
 
-    def _say_again(self, now: int) -> list[Effect]:
+    def _say_again(self, now: int) -> list[Send]:
         """What was sent and has not been acked for too long."""
-        effects: list[Effect] = []
+        effects: list[Send] = []
         for link in self.links.values():
             effects += link.resend(now) or link.ask(self._nothing, now)
         return effects
 
-    def _probe(self, now: int) -> list[Effect]:
+    def _probe(self, now: int) -> list[Send]:
         """Over links where nothing happens: whether the session is still there."""
         return [
             link.send(self._nothing, now, link.taken)

@@ -24,7 +24,7 @@ from dataclasses import replace
 from gapless.failover.effects import (
     CheckpointWritten,
     DropCheckpoint,
-    Effect,
+    ReplicaEffect,
     Send,
     WriteCheckpoint,
 )
@@ -61,7 +61,7 @@ class Snapshots:
         life: Life,
         plan: str,
         take: Callable[[], Draft | str],
-        make: Callable[[Draft], list[Effect]],
+        make: Callable[[Draft], list[ReplicaEffect]],
     ) -> None:
         self._life = life
         self._plan = plan
@@ -84,7 +84,7 @@ class Snapshots:
         """The state is there; the rest is made without the plan."""
         self._has_state = True
 
-    def on_request(self, event: SnapshotRequest) -> list[Effect]:
+    def on_request(self, event: SnapshotRequest) -> list[ReplicaEffect]:
         """A peer asks; it gets an answer in any case, so that it need not wait."""
         if event.plan != self._plan:
             return [self._refusal(event, f"it runs {self._plan}, not {event.plan}")]
@@ -98,7 +98,7 @@ class Snapshots:
         waits = (*self._making, *self._asked, *self._writing.values())
         return any(isinstance(each, TakeCheckpoint | CheckpointTaken) for each in waits)
 
-    def on_order(self, order: TakeCheckpoint, since: int) -> list[Effect]:
+    def on_order(self, order: TakeCheckpoint, since: int) -> list[ReplicaEffect]:
         """The supervisor wants one on the disk."""
         name = order.name
         if self._is_taking:
@@ -107,13 +107,13 @@ class Snapshots:
             return [Send(SUPERVISOR, self._written)]  # it has asked twice, or has not heard
         return self._ask(order, since)
 
-    def _ask(self, taker: Taker, since: int = 0) -> list[Effect]:
+    def _ask(self, taker: Taker, since: int = 0) -> list[ReplicaEffect]:
         if len(self._asked) >= ASKED_MAX:
             return []
         self._asked.append(taker)
         return self._go_on(since) if not self._making else self._coming([taker])
 
-    def _go_on(self, since: int = 0) -> list[Effect]:
+    def _go_on(self, since: int = 0) -> list[ReplicaEffect]:
         """Takes one for all that have asked."""
         if not self._asked:
             return []
@@ -126,10 +126,10 @@ class Snapshots:
         makes = self._make(draft)
         return makes + self._coming(self._making)
 
-    def made(self, checkpoint: Checkpoint) -> list[Effect]:
+    def made(self, checkpoint: Checkpoint) -> list[ReplicaEffect]:
         """It is there."""
         takers, self._making = self._making, []
-        effects: list[Effect] = []
+        effects: list[ReplicaEffect] = []
         for taker in takers:
             if isinstance(taker, TakeCheckpoint):
                 self._writing[taker.name] = CheckpointTaken(
@@ -146,7 +146,7 @@ class Snapshots:
                 effects += self._give_by_disk(taker.life, checkpoint)
         return effects + self._go_on()
 
-    def _give_by_disk(self, to: Life, checkpoint: Checkpoint) -> list[Effect]:
+    def _give_by_disk(self, to: Life, checkpoint: Checkpoint) -> list[ReplicaEffect]:
         """Under a name that no supervisor gives; the one before is not needed any more, or the
         replica that reads it has it open.
         """
@@ -155,10 +155,10 @@ class Snapshots:
         name = f"{GIVEN}{slot}-{incarnation.term}-{incarnation.counter}-{self._given}"
         self._writing[name] = to
         before, self._given_name = self._given_name, name
-        drops: list[Effect] = [DropCheckpoint(before)] if before else []
+        drops: list[ReplicaEffect] = [DropCheckpoint(before)] if before else []
         return [*drops, WriteCheckpoint(name, checkpoint)]
 
-    def on_written(self, event: CheckpointWritten) -> list[Effect]:
+    def on_written(self, event: CheckpointWritten) -> list[ReplicaEffect]:
         """It is there, or could not be written."""
         taken = self._writing.pop(event.name, None)
         if taken is None:
@@ -169,16 +169,16 @@ class Snapshots:
         self._written = replace(taken, reason=event.reason)
         return [Send(SUPERVISOR, self._written)]
 
-    def tick(self) -> list[Effect]:
+    def tick(self) -> list[ReplicaEffect]:
         """Tells peers that what they have asked for is being made. Comes with every heartbeat."""
         if not self._making and not self._writing:
             return []
         peers = [to for to in self._writing.values() if isinstance(to, Life)]
         coming = SnapshotReply(self._life, None, is_coming=True)
-        told: list[Effect] = [Send(str(to), coming) for to in peers]
+        told: list[ReplicaEffect] = [Send(str(to), coming) for to in peers]
         return told + self._coming([*self._making, *self._asked])
 
-    def _coming(self, takers: list[Taker]) -> list[Effect]:
+    def _coming(self, takers: list[Taker]) -> list[ReplicaEffect]:
         coming = SnapshotReply(self._life, None, is_coming=True)
         return [Send(str(t.life), coming) for t in takers if isinstance(t, SnapshotRequest)]
 

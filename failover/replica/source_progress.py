@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gapless.failover.effects import Effect, Position, ReadSource, SourceRead
+from gapless.failover.effects import Position, ReadSource, ReplicaEffect, SourceRead
 from gapless.protocol.elements import BEGIN, INF
 
 
@@ -36,7 +36,7 @@ class Reading:
 
     # -- asking -------------------------------------------------------------------------------
 
-    def ask(self) -> list[Effect]:
+    def ask(self) -> list[ReplicaEffect]:
         """Reads the source that is least far, where there is one to read and none is being read."""
         if self._asked is not None or self.has_drained:
             return []

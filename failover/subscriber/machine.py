@@ -26,7 +26,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from gapless.failover.effects import Effect, Emit, Event, Give, Start, Tick
+from gapless.failover.effects import Emit, Give, Start, SubscriberEffect, SubscriberEvent, Tick
+from gapless.failover.machines import unhandled
 from gapless.failover.messages import Declined, Delivery, Opened, Token
 from gapless.failover.subscriber.cursor import Cursor
 from gapless.failover.subscriber.finals import Finals
@@ -113,7 +114,7 @@ class Subscriber:
         """Whether the output has ended, and all of it was handed out."""
         return self._stable == INF
 
-    def on(self, event: Event, now: int) -> list[Effect]:
+    def on(self, event: SubscriberEvent, now: int) -> list[SubscriberEffect]:
         """What follows from `event` at time `now`."""
         if self._is_over:
             return []
@@ -129,9 +130,10 @@ class Subscriber:
                     return self._on_declined(event, now)
                 case Start():
                     return self._on_start(now)
+                case _:
+                    raise unhandled("a subscriber", event)
         except (BadData, SchemaError) as e:
             return self._give(Give("broken", str(e)))
-        return []
 
     # -- rules --------------------------------------------------------------------------------
 
@@ -148,7 +150,7 @@ class Subscriber:
 
     # -- beginning ----------------------------------------------------------------------------
 
-    def _on_start(self, now: int) -> list[Effect]:
+    def _on_start(self, now: int) -> list[SubscriberEffect]:
         match self._start:
             case "earliest":
                 return self._go_on(self._begins(), now)
@@ -177,10 +179,10 @@ class Subscriber:
             for shard, stream in self._streams.items()
         }
 
-    def _go_on(self, tokens: Mapping[str, Token], now: int) -> list[Effect]:
+    def _go_on(self, tokens: Mapping[str, Token], now: int) -> list[SubscriberEffect]:
         """Begins without a reset."""
         self._tokens = dict(tokens)
-        effects: list[Effect] = []
+        effects: list[SubscriberEffect] = []
         for shard, stream in self._streams.items():
             stream.resume(tokens[shard])
             for cursor in stream.cursors:
@@ -190,7 +192,7 @@ class Subscriber:
                     effects.append(cursor.fetch(now))
         return effects
 
-    def _open_all(self, since: Mapping[str, int | None], now: int) -> list[Effect]:
+    def _open_all(self, since: Mapping[str, int | None], now: int) -> list[SubscriberEffect]:
         """Asks each merger for a reset, unless all is known to have ended."""
         if self._stable == INF:
             for cursor in self._cursors.values():
@@ -204,7 +206,7 @@ class Subscriber:
         self._attempt = max(self._attempt + 1, now)
         return self._attempt
 
-    def _on_opened(self, event: Opened, now: int) -> list[Effect]:
+    def _on_opened(self, event: Opened, now: int) -> list[SubscriberEffect]:
         cursor = self._cursors.get(event.token.merger)
         if cursor is None or not cursor.opens(event):
             return []
@@ -228,7 +230,7 @@ class Subscriber:
             return self._begin(now)
         return []
 
-    def _begin(self, now: int) -> list[Effect]:
+    def _begin(self, now: int) -> list[SubscriberEffect]:
         """The reset of all shards at once."""
         frames, since, effects = [], BEGIN, []
         for shard, stream in self._streams.items():
@@ -247,9 +249,9 @@ class Subscriber:
             return [Emit(table, dict(self._tokens)), *effects]
         return [Emit(table, dict(self._tokens), reset=True, since=since), *effects]
 
-    def _after_reset(self, stream: ShardStream, now: int) -> list[Effect]:
+    def _after_reset(self, stream: ShardStream, now: int) -> list[SubscriberEffect]:
         """Continues at the merger whose reset it was; the other one joins at its time."""
-        effects: list[Effect] = []
+        effects: list[SubscriberEffect] = []
         for cursor in stream.cursors:
             if stream.stable == INF:
                 cursor.end()
@@ -261,7 +263,7 @@ class Subscriber:
 
     # -- going on -----------------------------------------------------------------------------
 
-    def _on_delivery(self, event: Delivery, now: int) -> list[Effect]:
+    def _on_delivery(self, event: Delivery, now: int) -> list[SubscriberEffect]:
         cursor = self._cursors.get(event.token.merger)
         if cursor is None or not cursor.accepts(event):
             return []
@@ -275,7 +277,9 @@ class Subscriber:
             effects.append(cursor.fetch_on(now))
         return effects
 
-    def _join(self, stream: ShardStream, cursor: Cursor, event: Opened, now: int) -> list[Effect]:
+    def _join(
+        self, stream: ShardStream, cursor: Cursor, event: Opened, now: int
+    ) -> list[SubscriberEffect]:
         """Another merger takes part from now on."""
         try:
             frame = stream.join(cursor, event)
@@ -288,7 +292,7 @@ class Subscriber:
         effects = self._pass_on(stream, frame)
         return effects if cursor.state == "ended" else [*effects, ask]
 
-    def _pass_on(self, stream: ShardStream, frame: Frame) -> list[Effect]:
+    def _pass_on(self, stream: ShardStream, frame: Frame) -> list[SubscriberEffect]:
         """Hands out what a shard's stream has said."""
         shard = stream.shard
         if stream.stable == INF:
@@ -318,8 +322,8 @@ class Subscriber:
 
     # -- silence, and no for an answer --------------------------------------------------------
 
-    def _on_tick(self, now: int) -> list[Effect]:
-        effects: list[Effect] = []
+    def _on_tick(self, now: int) -> list[SubscriberEffect]:
+        effects: list[SubscriberEffect] = []
         for cursor in self._cursors.values():
             if cursor.state == "declined":
                 stream = self._streams[cursor.shard]
@@ -333,7 +337,7 @@ class Subscriber:
         """Whether the stream has got somewhere since a merger could not tell all from there on."""
         return stream.has_begun and (cursor.since is None or stream.stable > cursor.since)
 
-    def _on_declined(self, event: Declined, now: int) -> list[Effect]:
+    def _on_declined(self, event: Declined, now: int) -> list[SubscriberEffect]:
         cursor = self._cursors.get(event.merger)
         if cursor is None or not cursor.declines(event):
             return []
@@ -346,7 +350,7 @@ class Subscriber:
             return []
         return self._give(Give(event.why, event.reason))
 
-    def _give(self, error: Give) -> list[Effect]:
+    def _give(self, error: Give) -> list[SubscriberEffect]:
         """It cannot go on: the program is told, and nothing more happens."""
         self._is_over = True
         return [error]

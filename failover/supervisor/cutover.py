@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gapless.failover.effects import Alarm, Desire, Effect, Send
+from gapless.failover.effects import Alarm, Desire, Send, SupervisorEffect
 from gapless.failover.job.desired import Desired
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.messages import Fence, Hold, Life, Retire
@@ -147,7 +147,7 @@ class Cutover:
         """With which hold an old life is started again now."""
         return self.at if self.state == "holding" else INF
 
-    def look(self, shards: Sequence[ShardView], now: int) -> list[Effect]:
+    def look(self, shards: Sequence[ShardView], now: int) -> list[SupervisorEffect]:
         """What follows from how things are: called with each tick, at least.
 
         After the call that commits, or gives up, the supervisor does with its slots what has been
@@ -168,7 +168,7 @@ class Cutover:
             return self._hold_old(shards, now)
         return self._lift(_lives(shards, new=self.is_committed), now)
 
-    def give_up(self, shards: Sequence[ShardView], reason: str, now: int) -> list[Effect]:
+    def give_up(self, shards: Sequence[ShardView], reason: str, now: int) -> list[SupervisorEffect]:
         """Somebody wants it no more. Nothing happens where it is committed."""
         if self.state not in ("joining", "holding"):
             return []
@@ -217,10 +217,10 @@ class Cutover:
 
     # -- doing --------------------------------------------------------------------------------
 
-    def _hold_old(self, shards: Sequence[ShardView], now: int) -> list[Effect]:
+    def _hold_old(self, shards: Sequence[ShardView], now: int) -> list[SupervisorEffect]:
         if not self._may_tell(now):
             return []
-        effects: list[Effect] = [
+        effects: list[SupervisorEffect] = [
             Send(str(old.life), Hold(self._term, self.at, now))
             for old in _lives(shards, new=False)
             if not self._is_held(old)
@@ -229,9 +229,9 @@ class Cutover:
             effects += self._fence(shard, _floors(shard))
         return effects
 
-    def _commit(self, shards: Sequence[ShardView], now: int) -> list[Effect]:
+    def _commit(self, shards: Sequence[ShardView], now: int) -> list[SupervisorEffect]:
         self._go("all are held")
-        effects: list[Effect] = [Desire(self.desired)]
+        effects: list[SupervisorEffect] = [Desire(self.desired)]
         reason = f"the query was changed at {self.at}"
         for shard in shards:
             lives = [slot.new.life for slot in shard.replicas if slot.new is not None]
@@ -239,14 +239,16 @@ class Cutover:
         effects += [self._retire(old.life, reason) for old in _lives(shards, new=False)]
         return [*effects, *self._lift(_lives(shards, new=True), now)]
 
-    def _give_up(self, shards: Sequence[ShardView], problem: str, now: int) -> list[Effect]:
+    def _give_up(
+        self, shards: Sequence[ShardView], problem: str, now: int
+    ) -> list[SupervisorEffect]:
         self._go("given up")
         what = f"the cutover at {self.at} is given up, the old query goes on: {problem}"
-        effects: list[Effect] = [Alarm(what)]
+        effects: list[SupervisorEffect] = [Alarm(what)]
         effects += [self._retire(new.life, what) for new in _lives(shards, new=True)]
         return [*effects, *self._lift(_lives(shards, new=False), now)]
 
-    def _lift(self, lives: Sequence[ReplicaView], now: int) -> list[Effect]:
+    def _lift(self, lives: Sequence[ReplicaView], now: int) -> list[SupervisorEffect]:
         """Lifts the hold, again and again, as orders get lost."""
         held = [replica.life for replica in lives if replica.held_at != INF]
         if not held:
@@ -256,7 +258,7 @@ class Cutover:
             return []
         return [Send(str(life), Hold(self._term, INF, now)) for life in held]
 
-    def _fence(self, shard: ShardView, floors: Iterable[Life]) -> list[Effect]:
+    def _fence(self, shard: ShardView, floors: Iterable[Life]) -> list[SupervisorEffect]:
         return [
             Send(merger.slot, Fence(self._term, floor))
             for merger in shard.mergers
@@ -264,7 +266,7 @@ class Cutover:
             if floor not in merger.fences
         ]
 
-    def _retire(self, life: Life, reason: str) -> Effect:
+    def _retire(self, life: Life, reason: str) -> SupervisorEffect:
         return Send(str(life), Retire(self._term, life, reason))
 
     def _may_tell(self, now: int) -> bool:

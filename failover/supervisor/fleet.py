@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gapless.failover.effects import Alarm, Effect, Kill, Send, Spawn
+from gapless.failover.effects import Alarm, Kill, Send, Spawn, SupervisorEffect
 from gapless.failover.job.desired import Desired
 from gapless.failover.life_start import ReplicaStart, Start
 from gapless.failover.messages import Life, Retire
@@ -52,7 +52,7 @@ class Fleet:
         self._silenced: set[Life] = set()  # given up for their silence, and not seen to be dead
         self._lost_lives = 0
         self._is_rationed = False  # since the last tick: somebody waits for a replacement
-        self._effects: list[Effect] = []
+        self._effects: list[SupervisorEffect] = []
 
     # -- slots --------------------------------------------------------------------------------
 

@@ -31,18 +31,19 @@ from gapless.failover.effects import (
     Desire,
     Died,
     DropCheckpoint,
-    Effect,
-    Event,
     Exit,
     Nodes,
     Send,
     Start,
+    SupervisorEffect,
+    SupervisorEvent,
     Tick,
 )
 from gapless.failover.job.desired import Desired, Stop, Switch
 from gapless.failover.job.settings import OnDivergence
 from gapless.failover.job.state import JobState, shown
 from gapless.failover.life_start import Stored
+from gapless.failover.machines import unhandled
 from gapless.failover.messages import (
     SUPERVISOR,
     CheckpointTaken,
@@ -105,7 +106,7 @@ class Supervisor(Tending):
 
     # -- events -------------------------------------------------------------------------------
 
-    def on(self, event: Event, now: int) -> list[Effect]:
+    def on(self, event: SupervisorEvent, now: int) -> list[SupervisorEffect]:
         """What follows from `event` at time `now`, in milliseconds.
 
         A `Command` that makes no sense raises `Misuse`, and nothing has changed.
@@ -122,8 +123,11 @@ class Supervisor(Tending):
                 self._on_nodes(names, now)
             case Start():
                 self._on_start(now)
-            case Retire() if self._is_meant(event):
-                self._effects.append(Exit(f"term {event.term}: {event.reason}"))
+            case Retire():
+                if self._is_meant(event):
+                    self._effects.append(Exit(f"term {event.term}: {event.reason}"))
+            case _:
+                raise unhandled("a supervisor", event)
         return self._effects
 
     def obeys(self, term: int) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gapless.failover.effects import Effect, Send
+from gapless.failover.effects import Send, SupervisorEffect
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.messages import Drain
 from gapless.failover.supervisor.slots import Known, Shard
@@ -31,7 +31,7 @@ ENDING = Lifecycle(
 )
 
 
-def drain_orders(shard: Shard, term: int, now: int, timing: Timing) -> Iterator[Effect]:
+def drain_orders(shard: Shard, term: int, now: int, timing: Timing) -> Iterator[SupervisorEffect]:
     """Which lives are to drain now; repeated after a while to those that have not."""
     for known in shard.running():
         if known.replica is not None and not known.replica.is_drained:
@@ -65,7 +65,7 @@ def has_closed(shard: Shard) -> bool:
     )
 
 
-def _ask(known: Known, term: int, now: int, timing: Timing) -> Iterator[Effect]:
+def _ask(known: Known, term: int, now: int, timing: Timing) -> Iterator[SupervisorEffect]:
     asked_at = known.asked_to_drain_at
     if asked_at is None or now - asked_at >= timing.hang_ms:
         known.asked_to_drain_at = now

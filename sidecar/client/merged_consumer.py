@@ -22,6 +22,7 @@ import grpc
 import pyarrow as pa
 
 from gapless.failover import effects as ask
+from gapless.failover.machines import unhandled
 from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened, Token
 from gapless.failover.subscriber.machine import StartAt, Subscriber
 from gapless.failover.subscriber.tokens import decode, encode
@@ -135,19 +136,22 @@ class Merging:
 
     # -- the machine --------------------------------------------------------------------------
 
-    def _do(self, event: ask.Event, take: Take) -> None:
+    def _do(self, event: ask.SubscriberEvent, take: Take) -> None:
         """Gives the machine an event; what it says is handed out in that order."""
         with self._put_out:
             emits = []
             with self._lock:
                 for effect in self._machine.on(event, time.monotonic_ns() // 1_000_000):
-                    if isinstance(effect, ask.Send):
-                        self._sides[effect.to].ask(effect.message)
-                    elif isinstance(effect, ask.Emit):
-                        emits.append(effect)
-                    elif isinstance(effect, ask.Give):
-                        kind = Trimmed if effect.why == "trimmed" else JobError
-                        self.fail(kind(effect.reason))
+                    match effect:
+                        case ask.Send():
+                            self._sides[effect.to].ask(effect.message)
+                        case ask.Emit():
+                            emits.append(effect)
+                        case ask.Give():
+                            kind = Trimmed if effect.why == "trimmed" else JobError
+                            self.fail(kind(effect.reason))
+                        case _:
+                            raise unhandled("a subscriber's consumer", effect)
                 ended = self._machine.has_ended
             for emit in emits:
                 if self._closed.is_set():

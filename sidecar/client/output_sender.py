@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gapless.failover.effects import Effect
+from gapless.failover.effects import Send
 from gapless.failover.messages import Ack, Life, Refused
 from gapless.failover.replica import link as links
 from gapless.failover.replica import output_sender as sending
@@ -97,7 +97,7 @@ class Pushing(Sending):
         """Whether every sidecar that takes part and can be reached has all that was pushed."""
         return self._all_acked
 
-    def push(self, frame: Frame, now: int) -> list[Effect]:
+    def push(self, frame: Frame, now: int) -> list[Send]:
         """Takes the next frame. What it breaks of the stream's promises the sidecar says."""
         if frame:
             self._keep(frame)
@@ -114,7 +114,7 @@ class Pushing(Sending):
 
     # -- what happens to a call ---------------------------------------------------------------
 
-    def reached(self, sidecar: str, now: int) -> list[Effect]:
+    def reached(self, sidecar: str, now: int) -> list[Send]:
         """A sidecar answers: it is attached to as soon as may be."""
         self._reached.add(sidecar)
         if sidecar not in self.links:
@@ -129,7 +129,7 @@ class Pushing(Sending):
         if link is not None and link.state != CLOSED:
             link.close("lost")
 
-    def heard(self, message: Ack | Refused, now: int) -> list[Effect]:
+    def heard(self, message: Ack | Refused, now: int) -> list[Send]:
         """A sidecar has said something."""
         if isinstance(message, Ack):
             if not self._hear_ack(message, now):
@@ -138,7 +138,7 @@ class Pushing(Sending):
         self._hear_refused(message)
         return []
 
-    def tick(self, now: int) -> list[Effect]:
+    def tick(self, now: int) -> list[Send]:
         """Some time has passed."""
         absent = [
             sidecar
@@ -161,12 +161,12 @@ class Pushing(Sending):
         for name, link in self.links.items():
             link.durable = durable[name]
 
-    def _go_on(self, now: int) -> list[Effect]:
+    def _go_on(self, now: int) -> list[Send]:
         self._offer()
-        effects: list[Effect] = []
+        effects: list[Send] = []
         for link in self.links.values():
             if link.merger in self._reached and self._has_news(link):
-                self._send_over(link, effects, now)
+                effects += self._send_over(link, now)
         return effects
 
     def _next(self, link: Link) -> Frame:

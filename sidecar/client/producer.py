@@ -24,7 +24,7 @@ from typing import Any, Self
 import grpc
 import pyarrow as pa
 
-from gapless.failover.effects import Effect, Send
+from gapless.failover.effects import Send
 from gapless.failover.job.whole_file import check_name
 from gapless.failover.messages import Ack, Attach, Data
 from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert
@@ -369,12 +369,11 @@ class Producer:
 
     # -- for the lines, under the lock --------------------------------------------------------
 
-    def _do(self, effects: list[Effect]) -> None:
+    def _do(self, effects: list[Send]) -> None:
         for effect in effects:
-            if isinstance(effect, Send):
-                message = effect.message
-                if isinstance(message, Attach | Data):
-                    self._lines[effect.to].send(message)
+            message = effect.message
+            if isinstance(message, Attach | Data):
+                self._lines[effect.to].send(message)
 
     def _attach(self, message: Attach) -> Iterator[pb.PushRequest]:
         """The attach and its tail, of which each frame is encoded when it is sent."""

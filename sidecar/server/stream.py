@@ -27,7 +27,7 @@ from itertools import count
 from typing import Any
 
 from gapless.failover import effects as ask
-from gapless.failover.effects import Effect, Event
+from gapless.failover.effects import MergerEvent
 from gapless.failover.life_start import MergerStart
 from gapless.failover.merger.machine import Merger
 from gapless.failover.merger.output_journal import OutputJournal, OutputReader
@@ -101,7 +101,7 @@ class Stream:
         """Its producers."""
         self._subscribers: dict[str, User] = {}
         self._attempts = count(1)
-        self._events: deque[Event] = deque()
+        self._events: deque[MergerEvent] = deque()
         self._is_turning = False
         self._room: list[asyncio.Future[None]] = []
         self._readers: OrderedDict[str, OutputReader] = OrderedDict()
@@ -166,7 +166,7 @@ class Stream:
 
     # -- events and effects -------------------------------------------------------------------
 
-    def happens(self, event: Event | None) -> None:
+    def happens(self, event: MergerEvent | None) -> None:
         """Gives the machine an event, and does what follows, in order."""
         if event is None or self.lost is not None:
             return
@@ -183,12 +183,11 @@ class Stream:
         finally:
             self._is_turning = False
 
-    def _turn(self, event: Event) -> None:
+    def _turn(self, event: MergerEvent) -> None:
         if isinstance(event, ask.Appended):
             self.rows = event.offset
             self._reads.clear()
-        effects: list[Effect] = self.machine.on(event, self._setup.now_ms())
-        for effect in effects:
+        for effect in self.machine.on(event, self._setup.now_ms()):
             if self.lost is None:
                 self._does[type(effect)](effect)
         if isinstance(event, ask.Appended | ask.Tick):
@@ -328,7 +327,7 @@ class Stream:
 
     # -- the output, on threads that write it -------------------------------------------------
 
-    def _append(self, effect: ask.Append) -> Event:
+    def _append(self, effect: ask.Append) -> MergerEvent:
         try:
             self._output.append(effect.frame)
             return self._output.sync()
@@ -337,7 +336,7 @@ class Stream:
         except (Fenced, JournalError, OSError) as e:
             return self._output_lost(e)
 
-    def _seal(self, effect: ask.Seal) -> Event:
+    def _seal(self, effect: ask.Seal) -> MergerEvent:
         try:
             self._output.seal(effect.base)
         except DiskFull as e:  # a base that did not fit is made another time
@@ -346,14 +345,14 @@ class Stream:
             return self._output_lost(e)
         return ask.Sealed()
 
-    def _watch(self) -> Event | None:
+    def _watch(self) -> MergerEvent | None:
         try:
             self._output.watch()
         except (Fenced, OSError) as e:
             return self._output_lost(e)
         return None
 
-    def _watched(self, event: Event | None) -> None:
+    def _watched(self, event: MergerEvent | None) -> None:
         self.happens(event)
 
     def _output_lost(self, error: Exception) -> ask.OutputLost:
@@ -378,7 +377,7 @@ class Stream:
         self._readers.pop(subscriber, None)
         self.happens(ask.OutputRead(subscriber, wanted.offset, frame))
 
-    def _read_far(self, subscriber: str, wanted: Token) -> Event:
+    def _read_far(self, subscriber: str, wanted: Token) -> MergerEvent:
         try:
             frame = self._reader(subscriber).read(wanted)
         except GaplessError as e:
@@ -392,7 +391,7 @@ class Stream:
     def _step(self, effect: ask.ReadTable) -> None:
         """Has a slice of a table read; the next one waits for those of others."""
 
-        def then(done: Event | None) -> None:
+        def then(done: MergerEvent | None) -> None:
             if done is not None:
                 self.happens(done)
             elif self._scans.wants(effect.subscriber, effect.attempt):
@@ -400,7 +399,7 @@ class Stream:
 
         self._scanning.do(lambda: self._scan(effect), then)
 
-    def _scan(self, effect: ask.ReadTable) -> Event | None:
+    def _scan(self, effect: ask.ReadTable) -> MergerEvent | None:
         if not self._scans.wants(effect.subscriber, effect.attempt):
             return None
         try:
@@ -420,5 +419,5 @@ class Stream:
         reader = self._output.reader()
         return await asyncio.get_running_loop().run_in_executor(self._pool, reader.last_events)
 
-    def _refused(self, subscriber: str, asked: Token | int, error: GaplessError) -> Event:
+    def _refused(self, subscriber: str, asked: Token | int, error: GaplessError) -> MergerEvent:
         return ask.ReadRefused(subscriber, asked, OutputReader.why(error), str(error))

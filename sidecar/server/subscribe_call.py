@@ -23,13 +23,14 @@ from itertools import chain
 from uuid import uuid4
 
 from gapless.failover import effects as ask
-from gapless.failover.messages import Message
+from gapless.failover.machines import unhandled
+from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened
 from gapless.failover.subscriber.machine import StartAt, Subscriber
 from gapless.failover.subscriber.tokens import decode, encode
 from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN
-from gapless.protocol.errors import GaplessError
+from gapless.protocol.errors import Bug, GaplessError
 from gapless.protocol.frame import Frame
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.definition import schema_to_wire
@@ -68,7 +69,7 @@ class Subscription:
             case=definition.case,
             timing=TIMING,
         )
-        self._questions: deque[Message] = deque()
+        self._questions: deque[Open | Fetch] = deque()
         self._emits: deque[ask.Emit] = deque()
         self._refusal: Refusal | None = None
         self._woken = asyncio.Event()
@@ -78,6 +79,8 @@ class Subscription:
 
     def hear(self, message: Message) -> None:
         """What the merger says."""
+        if not isinstance(message, Delivery | Opened | Declined):
+            raise Bug(f"a subscriber's call was sent {message!r:.200}")
         self._do(message)
 
     def lost(self, refusal: Refusal) -> None:
@@ -85,17 +88,21 @@ class Subscription:
         self._refusal = self._refusal or refusal
         self._woken.set()
 
-    def _do(self, event: ask.Event) -> None:
+    def _do(self, event: ask.SubscriberEvent) -> None:
         for effect in self._machine.on(event, self._stream.now_ms()):
             match effect:
+                case ask.Send(_, (Open() | Fetch()) as question):
+                    self._questions.append(question)
                 case ask.Send():
-                    self._questions.append(effect.message)
+                    raise Bug(f"a subscriber sends no {effect.message!r:.200}")
                 case ask.Emit():
                     self._emits.append(effect)
                 case ask.Give():
                     is_gone = effect.why in ("trimmed", "future")
                     code: Code = "OUT_OF_RANGE" if is_gone else "INTERNAL"
                     self._refusal = self._refusal or Refusal(code, effect.reason)
+                case _:
+                    raise unhandled("a subscriber's call", effect)
         self._woken.set()
 
     # -- what the call does -------------------------------------------------------------------

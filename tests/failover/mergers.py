@@ -5,7 +5,7 @@ from typing import Any
 
 from gapless.chaos.sim.disk import SimulatedDisk, View
 from gapless.failover import effects as ask
-from gapless.failover.effects import Effect, Event, Start, Tick
+from gapless.failover.effects import MergerEffect, MergerEvent, Start, Tick
 from gapless.failover.life_start import MergerStart
 from gapless.failover.merger.bases import BaseDraft
 from gapless.failover.merger.machine import Merger
@@ -61,19 +61,19 @@ def merger(
     return Merger(life(M1), start, epoch, merge, frame(live), offset, TIMING, acks_each=acks_each)
 
 
-def sent(effects: list[Effect], kind: type | None = None) -> list[Any]:
+def sent(effects: list[MergerEffect], kind: type | None = None) -> list[Any]:
     """The messages among effects, of one kind or all."""
     messages = [e.message for e in effects if isinstance(e, ask.Send)]
     return [m for m in messages if kind is None or isinstance(m, kind)]
 
 
-def only(effects: list[Effect], kind: type) -> Any:
+def only(effects: list[MergerEffect], kind: type) -> Any:
     """The one effect of a kind."""
     (effect,) = (e for e in effects if isinstance(e, kind))
     return effect
 
 
-def none_of(effects: list[Effect], kind: type) -> bool:
+def none_of(effects: list[MergerEffect], kind: type) -> bool:
     return not any(isinstance(e, kind) for e in effects)
 
 
@@ -141,7 +141,7 @@ class Pump:
         )
         self.happens(Start())
 
-    def happens(self, event: Event) -> None:
+    def happens(self, event: MergerEvent) -> None:
         """Gives an event to the machine, and does what follows."""
         if self.over is not None:
             return
@@ -168,7 +168,7 @@ class Pump:
         self.sent = deque(each for each in self.sent if not isinstance(each[1], kind))
         return found
 
-    def _do(self, effect: Effect) -> None:  # noqa: C901  # a case for each effect
+    def _do(self, effect: MergerEffect) -> None:  # noqa: C901  # a case for each effect
         match effect:
             case ask.Send(to, message):
                 self.sent.append((to, message))

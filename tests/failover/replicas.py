@@ -23,12 +23,12 @@ from gapless.engine.query import Query, source
 from gapless.failover.effects import (
     CheckpointLoaded,
     Done,
-    Effect,
-    Event,
     Exit,
     LoadCheckpoint,
     OpenSources,
     ReadSource,
+    ReplicaEffect,
+    ReplicaEvent,
     Send,
     SkipSource,
     SourceRead,
@@ -132,7 +132,7 @@ def started_with(
     return ReplicaStart(0, "plan", mergers, 1, origins or (Replay(),), held_at)
 
 
-def sent(effects: Sequence[Effect], kind: type) -> list[Any]:
+def sent(effects: Sequence[ReplicaEffect], kind: type) -> list[Any]:
     """The messages of a kind."""
     return [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, kind)]
 
@@ -149,7 +149,7 @@ class Pump:
     """How many frames of each journal are there; None: all."""
     exited: str | None = None
 
-    def drive(self, machine: Replica, event: Event, now: int) -> list[Send]:
+    def drive(self, machine: Replica, event: ReplicaEvent, now: int) -> list[Send]:
         """Everything that follows from an event at once."""
         said, events = [], [event]
         while events:
@@ -163,7 +163,7 @@ class Pump:
                         events += self.answers(effect)
         return said
 
-    def answers(self, effect: Effect) -> list[Event]:
+    def answers(self, effect: ReplicaEffect) -> list[ReplicaEvent]:
         match effect:
             case OpenSources():
                 self.opened = effect
@@ -354,7 +354,7 @@ class World:
             receiver.busy_until = self.now + self.rng.randint(500, 3000)
         receiver.is_busy = self.now < receiver.busy_until and not quiet
 
-    def step(self, event: Event, quiet: bool) -> None:
+    def step(self, event: ReplicaEvent, quiet: bool) -> None:
         for send in self.pump.drive(self.machine, event, self.now):
             self.post(send.to, send.message, quiet)
         self.machine.validate()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from gapless.failover.effects import Effect, Emit, Give, Send, Start, Tick
+from gapless.failover.effects import Emit, Give, Send, Start, SubscriberEffect, Tick
 from gapless.failover.messages import (
     Declined,
     Delivery,
@@ -218,7 +218,7 @@ class World:
         self._do(self.machine.on(event, self.now))
         self.machine.validate()
 
-    def _do(self, effects: list[Effect]) -> None:
+    def _do(self, effects: list[SubscriberEffect]) -> None:
         for effect in effects:
             match effect:
                 case Send():

@@ -11,6 +11,7 @@ may act on old news, but not against what it has been told.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from gapless.failover.effects import (
     Alarm,
@@ -18,14 +19,13 @@ from gapless.failover.effects import (
     Desire,
     Died,
     DropCheckpoint,
-    Effect,
-    Event,
     Exit,
     Kill,
     Nodes,
     Send,
     Spawn,
     Start,
+    SupervisorEffect,
     Tick,
 )
 from gapless.failover.job.desired import Change, Desired
@@ -36,6 +36,7 @@ from gapless.failover.messages import (
     Fence,
     Life,
     MergerStatus,
+    Message,
     ReplicaStatus,
     Retire,
 )
@@ -107,7 +108,7 @@ class World(Lives):
             self.old.append((self.supervisor, self.now + zombie_ms))
         self.supervisor = None
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: Any) -> None:
         """Gives an event to the supervisor, and does what it asks for."""
         if self.supervisor is None:
             return
@@ -129,7 +130,7 @@ class World(Lives):
     def command(self, change: Change) -> None:
         self.tell(Command(change))
 
-    def do(self, supervisor: Supervisor, effects: list[Effect]) -> None:
+    def do(self, supervisor: Supervisor, effects: list[SupervisorEffect]) -> None:
         for effect in effects:
             match effect:
                 case Spawn():
@@ -184,7 +185,7 @@ class World(Lives):
 
     # -- the network --------------------------------------------------------------------------
 
-    def send(self, to: str, message: Event) -> None:
+    def send(self, to: str, message: Any) -> None:
         for machine in self.lives.values():
             newest = machine is self.newest(machine.life.slot)
             if str(machine.life) == to or (newest and machine.life.slot == to):
@@ -293,7 +294,7 @@ class World(Lives):
             life.slot for life in self.news if life.slot[:2] == "r" + shard and self.is_fine(life)
         }
 
-    def check_order(self, supervisor: Supervisor, message: Event) -> None:
+    def check_order(self, supervisor: Supervisor, message: Message) -> None:
         if supervisor is not self.supervisor:
             return
         if isinstance(message, Retire) and message.life.slot != SUPERVISOR:

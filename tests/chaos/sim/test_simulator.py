@@ -27,7 +27,7 @@ from gapless.chaos.sim.story import HEADER, told_step
 from gapless.chaos.sim.workloads.all import WORKLOADS
 from gapless.chaos.sim.workloads.w1 import W1
 from gapless.chaos.sim.workloads.workload import Batches
-from gapless.failover.effects import Effect
+from gapless.failover.effects import MergerEffect
 from gapless.failover.merger.machine import Merger
 from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
@@ -169,7 +169,7 @@ def test_nothing_of_a_run_is_left_behind_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class PutsNothingOut(Merger):
-    def _put_out(self, frame: Frame) -> list[Effect]:  # noqa: ARG002  # it does not look at that
+    def _put_out(self, frame: Frame) -> list[MergerEffect]:  # noqa: ARG002  # it does not look at that
         return []
 
 

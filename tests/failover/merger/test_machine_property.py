@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
-from gapless.failover.effects import Appended, Effect, Send
+from gapless.failover.effects import Appended, MergerEffect, Send
 from gapless.failover.fold import Fold
 from gapless.failover.merger.machine import Merger
 from gapless.failover.merger.output_journal import OutputJournal
@@ -236,7 +236,7 @@ class DurableTooSoon(Merger):
 class DeliversFirst(Merger):
     """Hands rows out before they are in the journal."""
 
-    def _put_out(self, frame: Frame) -> list[Effect]:
+    def _put_out(self, frame: Frame) -> list[MergerEffect]:
         after = self._offset
         token = Token(self.life.slot, self.epoch, after + len(frame), self.durable_stable)
         return [Send("s", Delivery(after, frame, token)), *super()._put_out(frame)]

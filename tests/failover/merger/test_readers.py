@@ -8,7 +8,7 @@ from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.failover.effects import (
     Appended,
     DropTable,
-    Effect,
+    MergerEffect,
     OutputRead,
     ReadOutput,
     ReadRefused,
@@ -209,7 +209,7 @@ def test_a_table_that_was_trimmed_is_declined() -> None:
 # -- how many are read ------------------------------------------------------------------------
 
 
-def tables(effects: list[Effect]) -> list[tuple[str, int]]:
+def tables(effects: list[MergerEffect]) -> list[tuple[str, int]]:
     return [(e.subscriber, e.attempt) for e in effects if isinstance(e, ReadTable)]
 
 

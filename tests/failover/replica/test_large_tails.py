@@ -20,11 +20,11 @@ from gapless.failover.effects import (
     CheckpointWritten,
     Done,
     DropCheckpoint,
-    Effect,
-    Event,
     LoadCheckpoint,
     OpenSources,
     ReadSource,
+    ReplicaEffect,
+    ReplicaEvent,
     SourceRead,
     Spawn,
     Start,
@@ -109,7 +109,7 @@ def ack(machine: Replica, sequence: int, durable: int = BEGIN, merger: str = FIR
     return Ack(session, 1, sequence, durable, durable)
 
 
-def reads(effects: list[Effect]) -> bool:
+def reads(effects: list[ReplicaEffect]) -> bool:
     return any(isinstance(effect, ReadSource) for effect in effects)
 
 
@@ -118,7 +118,7 @@ def waits(machine: Replica) -> bool:
     return machine.is_joining
 
 
-def works(effects: list[Effect]) -> list[Work]:
+def works(effects: list[ReplicaEffect]) -> list[Work]:
     return [effect for effect in effects if isinstance(effect, Work)]
 
 
@@ -524,9 +524,9 @@ def filled() -> Replica:
     return machine
 
 
-def done(machine: Replica, effects: list[Effect], now: int) -> list[Effect]:
+def done(machine: Replica, effects: list[ReplicaEffect], now: int) -> list[ReplicaEffect]:
     """Does all that is to be done beside a machine, and what comes of that; all other effects."""
-    told: list[Effect] = []
+    told: list[ReplicaEffect] = []
     while effects:
         effect = effects.pop(0)
         if isinstance(effect, Work):
@@ -648,7 +648,7 @@ def test_a_snapshot_that_is_coming_for_ever_is_not_waited_for() -> None:
 class Patient(Jumpstart):
     """Waits as long as somebody says that one is coming."""
 
-    def on_reply(self, reply: SnapshotReply, now: int) -> list[Effect]:
+    def on_reply(self, reply: SnapshotReply, now: int) -> list[ReplicaEffect]:
         self._since = now
         return super().on_reply(reply, now)
 
@@ -721,7 +721,7 @@ def test_a_state_that_turns_out_to_be_none_leads_to_the_next_origin() -> None:
 class ReadsWhileItIsDrawn(Replica):
     """Lets the plan go on while its snapshot is made."""
 
-    def on(self, event: Event, now: int) -> list[Effect]:
+    def on(self, event: ReplicaEvent, now: int) -> list[ReplicaEffect]:
         self._snapshots.has_state()
         return super().on(event, now)
 

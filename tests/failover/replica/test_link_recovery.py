@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from gapless.failover.effects import Event, Send, SourceRead, Start, Tick
+from gapless.failover.effects import ReplicaEvent, Send, SourceRead, Start, Tick
 from gapless.failover.messages import Ack, Attach, Data, Refused
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.machine import Replica
@@ -33,7 +33,7 @@ class OneMerger:
         self.attached_at: list[int] = []
         self.give(Start())
 
-    def give(self, event: Event) -> None:
+    def give(self, event: ReplicaEvent) -> None:
         answers: list[Ack | Refused] = []
         for effect in self.replica.on(event, self.now):
             if self.is_up and isinstance(effect, Send) and effect.to == FIRST:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gapless.engine.plan import Plan
-from gapless.failover.effects import Effect, Exit, ReadSource, SourceRead, Start, Tick
+from gapless.failover.effects import Exit, ReadSource, ReplicaEffect, SourceRead, Start, Tick
 from gapless.failover.messages import (
     Ack,
     Assign,
@@ -76,7 +76,7 @@ def opened(*, mergers: tuple[str, ...] = (FIRST,), **start: Any) -> Replica:
     return machine
 
 
-def told(effects: list[Effect]) -> list[str]:
+def told(effects: list[ReplicaEffect]) -> list[str]:
     """What goes to mergers, as text."""
     said = []
     for message in [*sent(effects, Attach), *sent(effects, Data)]:
@@ -86,11 +86,11 @@ def told(effects: list[Effect]) -> list[str]:
     return said
 
 
-def reads(effects: list[Effect]) -> bool:
+def reads(effects: list[ReplicaEffect]) -> bool:
     return any(isinstance(effect, ReadSource) for effect in effects)
 
 
-def exits(effects: list[Effect]) -> str | None:
+def exits(effects: list[ReplicaEffect]) -> str | None:
     return next((e.reason for e in effects if isinstance(e, Exit)), None)
 
 

@@ -11,8 +11,8 @@ import pytest
 from gapless.failover.effects import (
     CheckpointLoaded,
     CheckpointWritten,
-    Event,
     Exit,
+    ReplicaEvent,
     SourceFailed,
     SourceRead,
     Start,
@@ -54,8 +54,8 @@ def a_session(rng: random.Random) -> Session:
     return Session(life, rng.choice([*MERGERS, "m9.9"]), rng.randrange(5))
 
 
-def a_message(rng: random.Random, stored: Checkpoint) -> Event:
-    messages: list[Event] = [
+def a_message(rng: random.Random, stored: Checkpoint) -> ReplicaEvent:
+    messages: list[ReplicaEvent] = [
         Ack(a_session(rng), rng.randrange(3), rng.randint(-1, 9), a_time(rng), a_time(rng)),
         Refused(a_session(rng), rng.randrange(3), "no", fenced=rng.random() < 0.02),
         SnapshotRequest(rng.choice(LIVES), rng.choice(["plan", "other"])),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.effects import Effect, Emit, Give, Send, Start, Tick
+from gapless.failover.effects import Emit, Give, Send, Start, SubscriberEffect, Tick
 from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token
 from gapless.failover.subscriber.cursor import CURSOR, SLOWER_MAX, Cursor
 from gapless.failover.subscriber.machine import Subscriber
@@ -34,12 +34,12 @@ def subscriber(mergers: Mergers = ONE, **how: Any) -> Subscriber:
     return Subscriber("s", mergers, DEFAULT_SCHEMA, **how)
 
 
-def asked(effects: list[Effect]) -> list[tuple[str, Open | Fetch]]:
+def asked(effects: list[SubscriberEffect]) -> list[tuple[str, Open | Fetch]]:
     sends = [(e.to, e.message) for e in effects if isinstance(e, Send)]
     return [(to, m) for to, m in sends if isinstance(m, Open | Fetch)]
 
 
-def emitted(effects: list[Effect]) -> list[str]:
+def emitted(effects: list[SubscriberEffect]) -> list[str]:
     return [format(e.frame.elements()) for e in effects if isinstance(e, Emit)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.effects import Effect, Emit, Event, Send, Start, Tick
+from gapless.failover.effects import Emit, Send, Start, SubscriberEffect, SubscriberEvent, Tick
 from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token
 from gapless.failover.subscriber.machine import Subscriber
 from gapless.failover.table import Received
@@ -21,7 +21,7 @@ SHARDS = {"0": ("m0.0",), "1": ("m1.0",)}
 Question = Open | Fetch
 
 
-def asked(effects: list[Effect]) -> list[Question]:
+def asked(effects: list[SubscriberEffect]) -> list[Question]:
     sends = [e.message for e in effects if isinstance(e, Send)]
     return [m for m in sends if isinstance(m, Open | Fetch)]
 
@@ -46,7 +46,7 @@ def a_frame(rng: random.Random) -> Frame:
     return Frame.from_elements(DEFAULT_SCHEMA, elements)
 
 
-def a_message(rng: random.Random, questions: list[Question]) -> Event:
+def a_message(rng: random.Random, questions: list[Question]) -> SubscriberEvent:
     merger, rows, after = rng.choice(["m0.0", "m0.1", "m1.0"]), a_frame(rng), rng.choice([0, 0, 1])
     question = rng.choice(questions)
     attempt = question.attempt if isinstance(question, Open) else rng.randrange(9)
@@ -54,7 +54,7 @@ def a_message(rng: random.Random, questions: list[Question]) -> Event:
     token = question.token if isinstance(question, Fetch) else Token(merger, 1, after, 5)
     whys: Any = rng.choice(["trimmed", "future", "elsewhere"])
     at = rng.choice([after, token.offset])
-    messages: list[Event] = [
+    messages: list[SubscriberEvent] = [
         Delivery(at, rows, Token(merger, rng.randrange(3), at + len(rows), a_time(rng))),
         Opened(
             attempt, since, rows.inserts.with_stable(a_time(rng)), token._replace(merger=merger)

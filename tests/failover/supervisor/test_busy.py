@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gapless.actors.setup import RAY_TIMING
-from gapless.failover.effects import Effect, Event, Start
+from gapless.failover.effects import Event, Start, SupervisorEffect, SupervisorEvent
 from gapless.failover.job.desired import Desired
 from gapless.failover.messages import Life, MergerStatus, ReplicaStatus
 from gapless.failover.supervisor.machine import Supervisor
@@ -111,7 +111,7 @@ def new_root(*, found: bool) -> Slow:
     class Finds(Supervisor):
         """Its shell has found the lives that are there."""
 
-        def on(self, event: Event, now: int) -> list[Effect]:
+        def on(self, event: SupervisorEvent, now: int) -> list[SupervisorEffect]:
             if isinstance(event, Start) and found:
                 self.expect(world.lives)
             return super().on(event, now)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.effects import Alarm, Desire, Effect, Send
+from gapless.failover.effects import Alarm, Desire, Send, SupervisorEffect
 from gapless.failover.job.desired import Desired
 from gapless.failover.messages import Fence, Hold, Life, Message, Retire
 from gapless.failover.supervisor import cutover
@@ -59,7 +59,7 @@ def started(shards: list[ShardView] | None = None) -> Cutover:
     return Cutover(TERM, DESIRED, T, shards or shard(), 0, TIMING)
 
 
-def sent(effects: list[Effect], kind: type[Message]) -> dict[str, Message]:
+def sent(effects: list[SupervisorEffect], kind: type[Message]) -> dict[str, Message]:
     """To whom messages of a kind go."""
     return {e.to: e.message for e in effects if isinstance(e, Send) and isinstance(e.message, kind)}
 

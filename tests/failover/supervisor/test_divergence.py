@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from gapless.failover.backoff import FAILURES_MAX
-from gapless.failover.effects import Effect, Spawn, Start
+from gapless.failover.effects import Spawn, Start, SupervisorEffect
 from gapless.failover.job.desired import Desired, Scale
 from gapless.failover.job.settings import OnDivergence
 from gapless.failover.life_start import LivePeer, ReplicaStart, Stored
@@ -260,7 +260,7 @@ def test_an_odd_one_passes_on_neither_its_state_nor_a_checkpoint() -> None:
     class Watched(World):
         """Keeps how lives are told to begin."""
 
-        def do(self, supervisor: Supervisor, effects: list[Effect]) -> None:
+        def do(self, supervisor: Supervisor, effects: list[SupervisorEffect]) -> None:
             starts.extend(e for e in effects if isinstance(e, Spawn))
             super().do(supervisor, effects)
 

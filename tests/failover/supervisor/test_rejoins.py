@@ -8,9 +8,9 @@ import pytest
 
 from gapless.failover.effects import (
     CheckpointLoaded,
-    Effect,
     Exit,
     LoadCheckpoint,
+    ReplicaEffect,
     SourceFailed,
     SourceRead,
     Start,
@@ -185,7 +185,7 @@ def fed(machine: Replica, *feedback: int, now: int = 1_000) -> ReplicaStatus:
     """After acks with this feedback, a tick each; it attaches with the first."""
     attach = None
     for t in feedback:
-        effects: list[Effect] = machine.on(Tick(), now)
+        effects: list[ReplicaEffect] = machine.on(Tick(), now)
         attach = next(iter(sent(effects, Attach)), attach)
         if attach is None:
             link = machine.links[MERGER]

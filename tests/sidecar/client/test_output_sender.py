@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.failover.effects import Effect, Send
+from gapless.failover.effects import Send
 from gapless.failover.messages import Ack, Attach, Data, Life, Session
 from gapless.failover.replica.link import CREDITS
 from gapless.protocol.elements import BEGIN
@@ -16,8 +16,8 @@ from tests.sidecar.helpers import SCHEMA, frame_of
 LIFE = Life("a", Incarnation(1, 1))
 
 
-def messages(effects: list[Effect], to: str) -> list[Attach | Data]:
-    sent = [e.message for e in effects if isinstance(e, Send) and e.to == to]
+def messages(effects: list[Send], to: str) -> list[Attach | Data]:
+    sent = [e.message for e in effects if e.to == to]
     return [m for m in sent if isinstance(m, Attach | Data)]
 
 
