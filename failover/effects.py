@@ -137,6 +137,8 @@ class OutputLost:
     """The journal is ours no more: taken over, or its disk has failed. This life is over."""
 
     reason: str
+    is_taken_over: bool = False
+    """Whether another life writes it now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gapless.chaos.planted import mergers, outputs, replicas, subscribers, supervisors
+from gapless.chaos.planted import merger_ios, mergers, outputs, replicas, subscribers, supervisors
 from gapless.chaos.sim.simulator import PRODUCTION, Build
 
 BROKEN_BUILDS: dict[str, Build] = {
@@ -32,6 +32,9 @@ BROKEN_BUILDS: dict[str, Build] = {
     "loses what the disk refuses": replace(PRODUCTION, output=outputs.LosesWhatTheDiskRefuses),
     "forgets its live table": replace(PRODUCTION, output=outputs.ForgetsItsLiveTable),
     "makes empty bases": replace(PRODUCTION, output=outputs.MakesEmptyBases),
+    "refuses what is appended": replace(PRODUCTION, merger_io=merger_ios.RefusesWhatIsAppended),
+    "takes a full disk for done": replace(PRODUCTION, merger_io=merger_ios.TakesAFullDiskForDone),
+    "tries again when fenced": replace(PRODUCTION, merger_io=merger_ios.TriesAgainWhenFenced),
     "trims what has arrived": replace(PRODUCTION, replica=replicas.TrimsWhatHasArrived),
     "trims by the fastest": replace(PRODUCTION, replica=replicas.TrimsByTheFastest),
     "heeds the fastest": replace(PRODUCTION, replica=replicas.HeedsTheFastest),

@@ -24,6 +24,10 @@ TRIED_BY: Mapping[str, str] = {
     "test_a_program_that_never_reads_costs_what_may_wait_and_one_answer",
     "failover.subscriber.handover.WAITING_MAX": "actors/test_outputs.py::"
     "test_what_waits_for_a_program_that_does_not_read_is_not_read_either",
+    "failover.io.merger_io.READERS_MAX": "failover/io/test_merger_io.py::"
+    "test_of_too_many_places_in_an_output_the_one_that_was_used_least_lately_is_let_go",
+    "failover.merger.recent_rows.KEPT_READS_MAX": "failover/io/test_merger_io.py::"
+    "test_one_place_is_read_once_for_all_who_are_there_until_more_is_appended",
     "failover.merger.inputs.LINKS_MAX": "failover/merger/test_machine.py::"
     "test_more_replicas_than_a_merger_takes_are_refused",
     "failover.merger.openings.GONE_MS": "failover/merger/test_readers.py::"

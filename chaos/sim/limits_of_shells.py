@@ -37,8 +37,6 @@ REACHED_BY: Mapping[str, str] = {
     "test_a_letter_that_a_full_mailbox_has_no_room_for_takes_the_place_of_the_oldest",
     "actors.mailboxes.MAILBOXES_MAX": "actors/test_small_parts.py::"
     "test_of_too_many_subscribers_the_one_that_has_not_asked_for_longest_goes",
-    "actors.merger.READERS_MAX": "actors/test_bounds.py::"
-    "test_of_too_many_places_in_an_output_the_one_that_was_used_least_lately_is_let_go",
     "actors.options.SECONDS_MAX": "actors/test_options.py::"
     "test_what_is_wrong_is_said_in_one_sentence_before_anything_starts",
     "actors.pace.GROWTH_MAX": "actors/test_bounds.py::"
@@ -142,10 +140,6 @@ REACHED_BY: Mapping[str, str] = {
     "sidecar.server.setup.PIECE_BYTES_MIN": "sidecar/test_hidden_bounds.py::"
     "test_segments_of_a_small_retention_have_a_least_size",
     "sidecar.server.stream.ENCODED_MAX": "sidecar/test_bounds.py::"
-    "test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again",
-    "sidecar.server.stream.KEPT_READS_MAX": "sidecar/test_bounds.py::"
-    "test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again",
-    "sidecar.server.stream.READERS_MAX": "sidecar/test_bounds.py::"
     "test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again",
     "sidecar.server.tls.FILE_BYTES_MAX": "sidecar/test_hidden_bounds.py::"
     "test_a_certificate_that_is_far_too_large_is_refused_unread",

@@ -9,7 +9,7 @@ slowed down. No decision about the protocol is here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,10 +30,11 @@ from gapless.chaos.judge.history import (
 from gapless.chaos.sim.work_time import Gone
 from gapless.failover import effects as ask
 from gapless.failover.effects import Effect, Event, Start, Tick
+from gapless.failover.io.merger_io import EFFECTS, MergerEffect
+from gapless.failover.io.steps import Place, Step
 from gapless.failover.job.directory import Job
-from gapless.failover.merger.bases import BaseDraft, Made
 from gapless.failover.merger.machine import Merger
-from gapless.failover.merger.output_journal import OutputJournal, OutputReader
+from gapless.failover.merger.output_journal import OutputJournal
 from gapless.failover.messages import (
     Assign,
     Attach,
@@ -46,7 +47,6 @@ from gapless.failover.messages import (
     Retire,
     Session,
     TakeCheckpoint,
-    Token,
 )
 from gapless.failover.replica import checkpoint as checkpoints
 from gapless.failover.replica.machine import Replica
@@ -345,8 +345,17 @@ class ReplicaProcess(Process):
         self.happens(ask.CheckpointLoaded(name, found, reason))
 
 
+STEP_MS_MAX: Mapping[Place, int] = {
+    "sync": SYNC_MS_MAX,
+    "base": WORK_MS_MAX,
+    "peer": READ_MS_MAX,
+}
+"""How long what is done at these places takes at most; what is done at others takes no time, unless
+disks are slow."""
+
+
 class MergerProcess(Process):
-    """A merger and its output journal."""
+    """A merger and its output journal: what effects do says failover/io/merger_io.py."""
 
     machine: Merger
 
@@ -356,19 +365,14 @@ class MergerProcess(Process):
         super().__init__(world, life, node, machine)
         self._output = output
         self._heard: dict[Session, dict[int, tuple[int, Frame]]] = {}  # not taken in so far
-        self._readers: dict[str, OutputReader] = {}
-        self._peers: dict[str, OutputReader] = {}
-        self._does |= {
-            ask.Append: self._append,
-            ask.Seal: self._seal,
-            ask.MakeBase: self._begin_base,
-            ask.WatchOutput: self._watch,
-            ask.ReadOutput: self._read_output,
-            ask.ReadTable: self._read_table,
-            ask.DropTable: self._drop_table,
-            ask.ReadPeer: self._read_peer,
-            ask.ClosePeer: self._close_peer,
-        }
+        self._io = world.build.merger_io(
+            output,
+            lambda peer: world.cluster.output_reader(peer, node),
+            lambda what: world.note(f"{self.name}: {what}"),
+        )
+        self._does |= dict.fromkeys(
+            EFFECTS, lambda effect: self._begins(self._io.step(effect), effect)
+        )
 
     def happens(self, event: Event) -> None:
         """Also tells what the merger takes in."""
@@ -401,131 +405,35 @@ class MergerProcess(Process):
             )
         super()._send(effect)
 
-    def _append(self, effect: ask.Append) -> None:
-        try:
-            self._output.append(effect.frame)
-        except DiskFull as e:
-            self.later(1, self.happens, ask.AppendRefused(str(e)))
-        except (Fenced, JournalError) as e:
-            self.later(1, self.happens, ask.OutputLost(str(e)))
+    def _begins(self, step: Step, effect: MergerEffect) -> None:
+        """Does a step, now or after as long as it takes."""
+        most = STEP_MS_MAX.get(step.place)
+        if most is not None:
+            ms = self.disk_ms(1 + self.world.below(most))
         else:
-            self.later(self.disk_ms(1 + self.world.below(SYNC_MS_MAX)), self._synced, effect.frame)
+            ms = self.disk_ms(0) if step.place == "scan" else 0
+        if ms:
+            self.later(ms, self._run, step, effect)
+        else:
+            self._run(step, effect)
 
-    def _synced(self, frame: Any) -> None:
-        try:
-            done = self._output.sync()
-        except (Fenced, JournalError) as e:
-            self.happens(ask.OutputLost(str(e)))
+    def _run(self, step: Step, effect: MergerEffect) -> None:
+        done = step.do()
+        if isinstance(done, Step):
+            self._begins(done, effect)
+        elif done is None:
             return
+        elif step.place == "write":  # elsewhere another thread does it
+            self.later(1, self.happens, done)
+        else:
+            if isinstance(effect, ask.Append) and isinstance(done, ask.Appended):
+                self._say_durable(effect.frame, done)
+            self.happens(done)
+
+    def _say_durable(self, frame: Frame, done: ask.Appended) -> None:
         is_late = self.world.toil is not None and self.world.cluster.is_taken_over(self)
         kind = ToldLate if is_late else Durable
         self.world.say(kind(self.life, self._output.epoch, done.offset - len(frame), frame))
-        self.happens(done)
-
-    def _seal(self, effect: ask.Seal) -> None:
-        try:
-            self._output.seal(effect.base)
-        except (Fenced, JournalError) as e:
-            self.later(1, self.happens, ask.OutputLost(str(e)))
-            return
-        except DiskFull as e:
-            self.note_full(e)
-        self.later(1, self.happens, ask.Sealed())
-
-    def _begin_base(self, effect: ask.MakeBase) -> None:  # noqa: ARG002  # there is nothing in it
-        try:
-            draft = self._output.begin_base()
-        except (Fenced, JournalError) as e:
-            self.later(1, self.happens, ask.OutputLost(str(e)))
-        except DiskFull as e:
-            self._no_base(e)
-        else:
-            if draft is not None:
-                self.later(self.disk_ms(1 + self.world.below(WORK_MS_MAX)), self._make_base, draft)
-
-    def _make_base(self, draft: BaseDraft) -> None:
-        try:
-            made = draft.make()
-        except (GaplessError, OSError) as e:
-            self._no_base(e)
-        else:
-            self.later(1, self._put_base, draft, made)
-
-    def _put_base(self, draft: BaseDraft, made: Made) -> None:
-        try:
-            why_not = self._output.put_base(draft, made)
-        except (Fenced, JournalError) as e:
-            self.happens(ask.OutputLost(str(e)))
-        except DiskFull as e:
-            self._no_base(e)
-        else:
-            self.happens(ask.BaseMade(why_not))
-
-    def _no_base(self, error: Exception) -> None:
-        self.world.note(f"{self.name}: {error}")
-        self.later(1, self.happens, ask.BaseMade(str(error)))
-
-    def note_full(self, error: DiskFull) -> None:
-        """A base that did not fit is made another time."""
-        self.world.note(f"{self.name}: {error}")
-
-    def _watch(self, effect: ask.WatchOutput) -> None:  # noqa: ARG002  # there is nothing in it
-        try:
-            self._output.watch()
-        except Fenced as e:
-            self.later(1, self.happens, ask.OutputLost(str(e)))
-
-    def _read_output(self, effect: ask.ReadOutput) -> None:
-        subscriber, token = effect.subscriber, effect.token
-        try:
-            frame = self._reader(subscriber).read(token)
-        except GaplessError as e:
-            self._refuse(subscriber, token, e)
-            return
-        self.happens(ask.OutputRead(subscriber, token.offset, frame))
-
-    def _read_table(self, effect: ask.ReadTable) -> None:
-        if ms := self.disk_ms(0):
-            self.later(ms, self._have_read_table, effect)
-        else:
-            self._have_read_table(effect)
-
-    def _have_read_table(self, effect: ask.ReadTable) -> None:
-        try:
-            frame, offset = self._reader(effect.subscriber).table(effect.since)
-        except GaplessError as e:
-            self._refuse(effect.subscriber, effect.attempt, e)
-            return
-        self.happens(ask.TableRead(effect.subscriber, effect.attempt, effect.since, frame, offset))
-
-    def _drop_table(self, effect: ask.DropTable) -> None:
-        """Tables are read at once here: there is none to be dropped."""
-
-    def _reader(self, subscriber: str) -> OutputReader:
-        if subscriber not in self._readers:
-            self._readers[subscriber] = self._output.reader()
-        return self._readers[subscriber]
-
-    def _refuse(self, subscriber: str, asked: Token | int, error: GaplessError) -> None:
-        self._readers.pop(subscriber, None)
-        why = OutputReader.why(error)
-        self.happens(ask.ReadRefused(subscriber, asked, why, str(error)))
-
-    def _read_peer(self, effect: ask.ReadPeer) -> None:
-        self.later(self.disk_ms(1 + self.world.below(READ_MS_MAX)), self._have_read_peer, effect)
-
-    def _close_peer(self, effect: ask.ClosePeer) -> None:
-        self._peers.pop(effect.peer, None)
-
-    def _have_read_peer(self, effect: ask.ReadPeer) -> None:
-        if effect.peer not in self._peers:
-            self._peers[effect.peer] = self.world.cluster.output_reader(effect.peer, self.node)
-        try:
-            frame, join_at = self._peers[effect.peer].peer(effect.since)
-        except GaplessError as e:
-            self.world.note(f"{self.name}: {e}")
-            frame, join_at = None, BEGIN  # the reader goes on where it was, once it can
-        self.happens(ask.PeerRead(effect.peer, frame, join_at))
 
 
 class SubscriberProcess(Process):

@@ -44,6 +44,7 @@ from gapless.chaos.sim.workloads.all import WORKLOADS
 from gapless.chaos.sim.workloads.workload import SPARE, Workload
 from gapless.engine.splice import Runnable, Splice
 from gapless.failover.effects import Command, Tick
+from gapless.failover.io.merger_io import MergerIO
 from gapless.failover.job.desired import Desired, Stop, slot
 from gapless.failover.job.directory import Job
 from gapless.failover.job.files import JobRecord
@@ -137,6 +138,7 @@ class Build:
     subscriber: type[Subscriber] = Subscriber
     supervisor: type[Supervisor] = Supervisor
     output: type[OutputJournal] = OutputJournal
+    merger_io: type[MergerIO] = MergerIO
 
 
 PRODUCTION = Build()

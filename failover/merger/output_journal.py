@@ -83,7 +83,8 @@ class OutputJournal:
         _check_is_latest(disk, life)
         who = str(life)
         self._disk = disk
-        self._schema = schema
+        self.schema = schema
+        """Of its rows."""
         self._base_bytes = base_bytes
         self._unsynced: list[Frame] = []
         self._records = 0  # since the last base
@@ -116,7 +117,7 @@ class OutputJournal:
     def recover(self) -> tuple[Frame, int]:
         """What is not settled of the output so far, as inserts with the stable, and its rows."""
         reader = Reader(self._disk, start="base")
-        fold = Fold(self._schema)
+        fold = Fold(self.schema)
         while (frame := reader.read()) is not None:
             fold.add(frame)
         self._records = reader.records
@@ -130,7 +131,7 @@ class OutputJournal:
 
     def reader(self) -> OutputReader:
         """A reader of this output, that has what this life wrote last in memory."""
-        return OutputReader(self._disk, self._schema, self._recent, self._guard)
+        return OutputReader(self._disk, self.schema, self._recent, self._guard)
 
     def append(self, frame: Frame) -> None:
         """Adds a frame, seen by nobody and not safe before `sync`. Raises `DiskFull`, and nothing
@@ -269,23 +270,25 @@ class OutputReader:
         self._last: tuple[int, Frame] | None = None  # behind which offset, and what was given
         self._peer: _Peer | None = None
 
-    def is_recent(self, token: Token) -> bool:
-        """Whether what is behind a token was written so lately that no disk is asked for it."""
-        if self._recent is None:
-            return False
-        with self._guard:
-            return self._recent.has(token.offset)
+    def read_recent(self, token: Token) -> tuple[bool, Frame | None]:
+        """Whether what is behind a token was written so lately that no disk is asked for it; and
+        that, as `read` gives it. For any thread.
+        """
+        if self._recent is not None:
+            with self._guard:
+                if self._recent.has(token.offset):
+                    return True, self._recent.read(token.offset, token.stable)
+        return False, None
 
     def read(self, token: Token) -> Frame | None:
         """The rows behind a token and what is promised after them; None where nothing is new.
 
         Raises `Trimmed` where those rows are gone, `BeyondEnd` where there never were any.
         """
-        if self._recent is not None:
-            with self._guard:
-                if self._recent.has(token.offset):
-                    self._reader = self._last = None  # at the journal's end it is not needed again
-                    return self._recent.read(token.offset, token.stable)
+        is_known, known = self.read_recent(token)
+        if is_known:
+            self._reader = self._last = None  # at the journal's end it is not needed again
+            return known
         try:
             return self._read(token)
         except GaplessError:

@@ -13,6 +13,7 @@ While nothing has been forgotten, the first table and the rows since give any la
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import OrderedDict
 
 from gapless.failover.fold import Fold
 from gapless.protocol.elements import BEGIN
@@ -26,6 +27,9 @@ FRAMES_MAX = 4096
 READ_ROWS = 16_384
 """Rows given at once, as the journal's reader does; a single larger frame is given whole."""
 
+KEPT_READS_MAX = 16
+"""Reads that are kept for the next subscriber at the same place: those behind one append."""
+
 
 class Recent:
     """The last rows, and what is promised behind them."""
@@ -38,6 +42,7 @@ class Recent:
         self._end = offset
         self._stable = BEGIN if live.stable is None else live.stable
         self._since = self._stable
+        self._reads: OrderedDict[tuple[int, int], Frame | None] = OrderedDict()
 
     @property
     def _first(self) -> int:
@@ -45,6 +50,7 @@ class Recent:
 
     def add(self, frame: Frame) -> None:
         """A frame is durable."""
+        self._reads.clear()  # there is more behind all of them
         if frame.stable is not None:
             self._stable = frame.stable
         if len(frame):
@@ -71,6 +77,15 @@ class Recent:
         """The rows behind an offset that it has, and what is promised after them; None where
         nothing is new to one that has them up to `stable`.
         """
+        place = offset, stable
+        if place in self._reads:
+            return self._reads[place]
+        frame = self._reads[place] = self._read(offset, stable)
+        if len(self._reads) > KEPT_READS_MAX:
+            self._reads.popitem(last=False)
+        return frame
+
+    def _read(self, offset: int, stable: int) -> Frame | None:
         if offset == self._end:
             if self._stable <= stable:
                 return None

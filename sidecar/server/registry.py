@@ -209,7 +209,7 @@ class Registry:
 
     def _read_back(self, name: str) -> Stream:
         definition = self.directory.definition(name)
-        return Stream.opened(definition, self.setup, self.directory.output(name))
+        return Stream.opened(definition, self.setup, partial(self.directory.output, name))
 
     def check_open(self) -> None:
         """Raises `Refusal` where nothing new is begun any more."""

@@ -7,8 +7,8 @@
 
 The machine is the one that Ray jobs run (failover/merger/machine.py). It is called on the loop's
 thread alone. What it sends stays in this process: to an attachment by its life's name, to a
-subscription by its own. Rows that were written last are read at once, from memory; all that asks
-the disk is done by other threads.
+subscription by its own. What its effects do says failover/io/merger_io.py. Rows that were written
+last are read at once, from memory; all that asks the disk is done by other threads.
 
 A stream ends when its journal is lost: another process has taken it over, or its disk has failed.
 All who use it are told so, and come again.
@@ -28,23 +28,23 @@ from typing import Any
 
 from gapless.failover import effects as ask
 from gapless.failover.effects import MergerEvent
+from gapless.failover.io.merger_io import EFFECTS, MergerIO
+from gapless.failover.io.steps import Outcome, Place, Step
 from gapless.failover.life_start import MergerStart
 from gapless.failover.merger.machine import Merger
 from gapless.failover.merger.output_journal import OutputJournal, OutputReader
-from gapless.failover.merger.scan import Scans
 from gapless.failover.messages import (
     SUPERVISOR,
     Drain,
     Life,
     MergerStatus,
     Retire,
-    Token,
 )
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
 from gapless.merge.lmerge import LMerge
 from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
+from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.server.copies import ORDER_TERM, Copies, User
@@ -59,10 +59,6 @@ TIMING = Timing(heartbeat_ms=250, drain_ms=200)
 """Of the machines here: between them there is no network."""
 TICK_MS = 50
 """Between two ticks: a part of every wait of the machines."""
-READERS_MAX = 64
-"""Places in the output that are kept open: one a subscriber that lags; the oldest are let go."""
-KEPT_READS_MAX = 16
-"""Frames behind the same place that are kept for the next who asks: those of one append."""
 ENCODED_MAX = 64
 """Encoded deliveries that are kept for the next subscriber at the same place."""
 
@@ -80,7 +76,9 @@ class Stream:
         machine: Merger,
         rows: int,
         retaining: Retaining,
+        base_disk: LocalDisk,
     ) -> None:
+        """`base_disk`: the output's, for the thread that makes a base."""
         self.definition = definition
         self.machine = machine
         self.life = machine.life
@@ -104,22 +102,14 @@ class Stream:
         self._events: deque[MergerEvent] = deque()
         self._is_turning = False
         self._room: list[asyncio.Future[None]] = []
-        self._readers: OrderedDict[str, OutputReader] = OrderedDict()
-        self._nearest: OutputReader = output.reader()
-        self._reads: OrderedDict[tuple[int, int], Frame | None] = OrderedDict()
+        self._io = MergerIO(output, _no_journal, self.alarm, base_disk=lambda: base_disk)
         self._does: dict[type, Callable[[Any], None]] = {
             ask.Send: self._send,
             ask.Exit: lambda effect: self.end(effect.reason),
             ask.Alarm: lambda effect: self.alarm(effect.what),
-            ask.Append: lambda effect: self._writing.do(lambda: self._append(effect), self.happens),
-            ask.Seal: lambda effect: self._writing.do(lambda: self._seal(effect), self.happens),
-            ask.WatchOutput: lambda _: self._writing.do(self._watch, self._watched),
-            ask.ReadOutput: self._read_output,
-            ask.ReadTable: self._read_table,
-            ask.DropTable: lambda effect: self._scanning.do(
-                lambda: self._scans.drop(effect), lambda _: None
-            ),
         }
+        self._does |= dict.fromkeys(EFFECTS, lambda effect: self._has_done(self._io.step(effect)))
+        self._does[ask.ReadOutput] = self._read_output
         self._peering: Peering | None = None
         if setup.peer is not None:
             peering = Peering(setup.peer, definition.name, self.happens, self.alarm)
@@ -127,15 +117,15 @@ class Stream:
             self._does |= {ask.ReadPeer: peering.read, ask.ClosePeer: lambda _: peering.close()}
         self._pool: Executor
         self._writing: Hands
-        self._reading: Hands
-        self._scanning: Hands
-        self._scans = Scans(output.reader().open_table)
+        self._all_hands: dict[Place, Hands] = {}  # of each place of a step
 
     @staticmethod
-    def opened(definition: Definition, setup: Setup, disk: LocalDisk) -> Stream:
-        """Reads the journal back and takes it over. Takes as long as that; on any thread. Raises
-        `GaplessError` and `OSError`.
+    def opened(definition: Definition, setup: Setup, open_disk: Callable[[], LocalDisk]) -> Stream:
+        """Reads the journal back and takes it over. Takes as long as that; on any thread.
+        `open_disk`: the output's, one for each thread that writes there. Raises `GaplessError` and
+        `OSError`.
         """
+        disk = open_disk()
         life = Life(setup.slot, Incarnation(setup.term, setup.next_life()))
         output = OutputJournal(
             disk,
@@ -152,16 +142,19 @@ class Stream:
         merge = LMerge(definition.schema, definition.case)
         start = MergerStart(0, () if setup.peer is None else (setup.peer.address,))
         machine = Merger(life, start, output.epoch, merge, live, rows, TIMING, acks_each=True)
-        return Stream(
-            definition, setup, output, machine, rows, Retaining(disk, setup, definition.schema)
-        )
+        retaining = Retaining(disk, setup, definition.schema)
+        return Stream(definition, setup, output, machine, rows, retaining, open_disk())
 
     def start(self, pool: Executor) -> None:
         """Begins to live, on the loop's thread."""
         self._pool = pool
         self._writing = Hands(pool, self._broken)
-        self._reading = Hands(pool, self._broken)
-        self._scanning = Hands(pool, self._broken)
+        self._all_hands = {
+            "write": self._writing,
+            "base": Hands(pool, self._broken),
+            "read": Hands(pool, self._broken),
+            "scan": Hands(pool, self._broken),
+        }
         self.happens(ask.Start())
 
     # -- events and effects -------------------------------------------------------------------
@@ -186,7 +179,8 @@ class Stream:
     def _turn(self, event: MergerEvent) -> None:
         if isinstance(event, ask.Appended):
             self.rows = event.offset
-            self._reads.clear()
+        if isinstance(event, ask.OutputLost) and event.is_taken_over:
+            self._setup.fenced = event.reason
         for effect in self.machine.on(event, self._setup.now_ms()):
             if self.lost is None:
                 self._does[type(effect)](effect)
@@ -270,7 +264,7 @@ class Stream:
     def unsubscribe(self, name: str) -> None:
         """It hears no more, and nothing of it is left."""
         self._subscribers.pop(name, None)
-        self._readers.pop(name, None)
+        self._io.forget(name)
 
     @property
     def subscribers(self) -> int:
@@ -295,9 +289,8 @@ class Stream:
                 future.set_result(None)
         if self._peering is not None:
             self._peering.close()
-        self._writing.end()
-        self._reading.end()
-        self._scanning.end()
+        for hands in self._all_hands.values():
+            hands.end()
         self._setup.at_lost(self.definition.name, reason)
 
     def _broken(self, error: BaseException) -> None:
@@ -317,107 +310,36 @@ class Stream:
 
     async def idle(self) -> None:
         """Waits until no thread does anything for it any more."""
-        await self._writing.idle()
-        await self._reading.idle()
-        await self._scanning.idle()
+        for hands in self._all_hands.values():
+            await hands.idle()
 
     @property
     def _has_drained(self) -> bool:
         return self.lost is not None or (self.status is not None and self.status.is_drained)
 
-    # -- the output, on threads that write it -------------------------------------------------
+    # -- the output ---------------------------------------------------------------------------
 
-    def _append(self, effect: ask.Append) -> MergerEvent:
-        try:
-            self._output.append(effect.frame)
-            return self._output.sync()
-        except DiskFull as e:
-            return ask.AppendRefused(str(e))
-        except (Fenced, JournalError, OSError) as e:
-            return self._output_lost(e)
+    def _has_done(self, step: Step) -> None:
+        """Has a step done by another thread, and then what follows from it."""
+        self._all_hands[step.place].do(step.run, self._follows)
 
-    def _seal(self, effect: ask.Seal) -> MergerEvent:
-        try:
-            self._output.seal(effect.base)
-        except DiskFull as e:  # a base that did not fit is made another time
-            self.alarm(f"no base of the output: {e}")
-        except (Fenced, JournalError, OSError) as e:
-            return self._output_lost(e)
-        return ask.Sealed()
-
-    def _watch(self) -> MergerEvent | None:
-        try:
-            self._output.watch()
-        except (Fenced, OSError) as e:
-            return self._output_lost(e)
-        return None
-
-    def _watched(self, event: MergerEvent | None) -> None:
-        self.happens(event)
-
-    def _output_lost(self, error: Exception) -> ask.OutputLost:
-        if isinstance(error, Fenced):
-            self._setup.fenced = str(error)
-        return ask.OutputLost(str(error))
-
-    # -- reading ------------------------------------------------------------------------------
+    def _follows(self, done: Outcome) -> None:
+        if isinstance(done, Step):
+            self._has_done(done)
+        else:
+            self.happens(done)
 
     def _read_output(self, effect: ask.ReadOutput) -> None:
-        subscriber, wanted = effect.subscriber, effect.token
-        if not self._nearest.is_recent(wanted):
-            self._reading.do(lambda: self._read_far(subscriber, wanted), self.happens)
-            return
-        key = wanted.offset, wanted.stable
-        if key in self._reads:
-            frame = self._reads[key]
+        if (read := self._io.recent(effect)) is not None:
+            self.happens(read)
         else:
-            frame = self._reads[key] = self._nearest.read(wanted)
-            if len(self._reads) > KEPT_READS_MAX:
-                self._reads.popitem(last=False)
-        self._readers.pop(subscriber, None)
-        self.happens(ask.OutputRead(subscriber, wanted.offset, frame))
-
-    def _read_far(self, subscriber: str, wanted: Token) -> MergerEvent:
-        try:
-            frame = self._reader(subscriber).read(wanted)
-        except GaplessError as e:
-            self._readers.pop(subscriber, None)
-            return self._refused(subscriber, wanted, e)
-        return ask.OutputRead(subscriber, wanted.offset, frame)
-
-    def _read_table(self, effect: ask.ReadTable) -> None:
-        self._scanning.do(lambda: self._scans.begin(effect), lambda _: self._step(effect))
-
-    def _step(self, effect: ask.ReadTable) -> None:
-        """Has a slice of a table read; the next one waits for those of others."""
-
-        def then(done: MergerEvent | None) -> None:
-            if done is not None:
-                self.happens(done)
-            elif self._scans.wants(effect.subscriber, effect.attempt):
-                self._step(effect)
-
-        self._scanning.do(lambda: self._scan(effect), then)
-
-    def _scan(self, effect: ask.ReadTable) -> MergerEvent | None:
-        if not self._scans.wants(effect.subscriber, effect.attempt):
-            return None
-        try:
-            return self._scans.step(effect)
-        except GaplessError as e:
-            return self._refused(effect.subscriber, effect.attempt, e)
-
-    def _reader(self, subscriber: str) -> OutputReader:
-        reader = self._readers.pop(subscriber, None) or self._output.reader()
-        self._readers[subscriber] = reader
-        if len(self._readers) > READERS_MAX:
-            self._readers.popitem(last=False)
-        return reader
+            self._has_done(self._io.step(effect))
 
     async def last_events(self) -> Frame:
         """The events of the output that end last. Raises `GaplessError`."""
         reader = self._output.reader()
         return await asyncio.get_running_loop().run_in_executor(self._pool, reader.last_events)
 
-    def _refused(self, subscriber: str, asked: Token | int, error: GaplessError) -> MergerEvent:
-        return ask.ReadRefused(subscriber, asked, OutputReader.why(error), str(error))
+
+def _no_journal(peer: str) -> OutputReader:
+    raise Bug(f"the output of {peer} is another sidecar's: peer_reading.py asks for it")

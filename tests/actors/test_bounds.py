@@ -12,10 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
-from gapless.actors import actor_class, host, hosts, local_keeper, merger, post, root
+from gapless.actors import actor_class, host, hosts, local_keeper, post, root
 from gapless.actors.book import Book, Entry
 from gapless.actors.hosts import Hosts
-from gapless.actors.merger import MergerShell
 from gapless.actors.pace import GROWTH_MAX, ROWS_FIRST, SEEN_MAX, Pace
 from gapless.actors.pair import Other
 from gapless.actors.post import BOX_MESSAGES_MAX, CALLS_MAX, Post
@@ -213,21 +212,6 @@ def test_processes_that_do_not_say_who_they_are_are_asked_so_often_and_not_ended
     monkeypatch.setattr(hosts, "named", lambda _: ["j/host/1", "j/host/2"])
     assert Hosts("j", "dir", 0, None).find() == []
     assert waits == [2] * hosts.TRIES_MAX
-
-
-def test_of_too_many_places_in_an_output_the_one_that_was_used_least_lately_is_let_go(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(merger, "READERS_MAX", 2)
-    it: Any = object.__new__(MergerShell)
-    it._readers = {}
-    it._output = SimpleNamespace(reader=object)
-    first = it._reader("a")
-    it._reader("b")
-    assert it._reader("a") is first
-    it._reader("c")
-    assert set(it._readers) == {"a", "c"}
-    assert it._reader("b") is not None, "it is found again"
 
 
 def test_a_process_that_cannot_be_killed_is_said_and_not_tried_for_ever(

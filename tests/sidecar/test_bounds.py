@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from gapless.failover.io import merger_io
+from gapless.failover.merger import output_journal, output_writer, recent_rows
 from gapless.failover.merger.output_journal import OutputJournal
 from gapless.protocol.errors import Misuse
 from gapless.sidecar import gapless_pb2 as pb
@@ -15,7 +17,6 @@ from gapless.sidecar.client import producer as producer_module
 from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.server import settings as settings_module
-from gapless.sidecar.server import stream as stream_module
 from gapless.sidecar.server.access import TOKENS_MAX, Access, Grant
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.refusals import SENTENCE_CHARS_MAX, Refusal
@@ -75,8 +76,8 @@ def test_a_producer_is_read_no_faster_than_it_may_and_loses_nothing(
 def test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_module, "READERS_MAX", 1)
-    monkeypatch.setattr(stream_module, "KEPT_READS_MAX", 1)
+    monkeypatch.setattr(merger_io, "READERS_MAX", 1)
+    monkeypatch.setattr(recent_rows, "KEPT_READS_MAX", 1)
     monkeypatch.setattr("gapless.sidecar.server.subscribe_call.ENCODED_MAX", 1)
     whole = " ".join(f"ins((A,{t}),{t},{t + 5})" for t in range(1, 31))
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
@@ -87,8 +88,36 @@ def test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again(
             assert read_until(reader, 30) == table_of(whole)
             reader.close()
         stream = one.server.registry.streams["s"]
-        assert one.on_loop(lambda: (len(stream._readers), len(stream._reads))) <= (1, 1)
+        recent = stream._io._nearest._recent
+        assert recent is not None
+        assert len(stream._io._readers) <= 1
+        assert len(recent._reads) <= 1
         assert one.on_loop(lambda: len(stream.encoded)) <= 1
+
+
+def test_a_base_of_a_table_that_is_too_large_to_be_taken_at_once_is_made_beside_the_appends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_writer, "BASE_ROWS_MAX", 0)
+    monkeypatch.setattr(output_journal, "RECORDS_MAX", 1)
+    made: list[str] = []
+    put_base = OutputJournal.put_base
+
+    def noted(journal: OutputJournal, *args: Any) -> str:
+        made.append(put_base(journal, *args))
+        return made[-1]
+
+    monkeypatch.setattr(OutputJournal, "put_base", noted)
+    whole = " ".join(f"ins((A,{t}),{t},{t + 50})" for t in range(1, 31))
+    with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
+        reader = Consumer(one.address, "s", start="earliest")
+        for t in range(1, 31):
+            a.push(frame_of(f"ins((A,{t}),{t},{t + 50}) stable({t})"))
+        assert read_until(reader, 30) == table_of(whole)
+        reader.close()
+        stream = one.server.registry.streams["s"]
+        assert one.on_loop(lambda: stream.lost) is None
+    assert "" in made
 
 
 def test_rows_one_by_one_gather_into_frames(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ FITTING: dict[str, set[str | None]] = {
     "obeys anybody": {"incarnation"},
     "writes past the cut": {"incarnation"},
     "looks before it writes": {"incarnation"},
+    "tries again when fenced": {BY_A_MACHINE, "incarnation"},
     "counts nobody": {"incarnation"},
     "promotes at once": {"redundancy"},
     "unassigns the last": {BY_A_MACHINE},
