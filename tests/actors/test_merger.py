@@ -1,0 +1,152 @@
+"""One life of a merger over a real directory, without a cluster: what its threads answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gapless as gl
+from gapless.actors.book import Book
+from gapless.actors.merger import MergerShell, explained
+from gapless.actors.setup import RAY_TIMING, JobDir, Setup
+from gapless.engine.plan import Plan
+from gapless.failover.job.desired import Desired
+from gapless.failover.job.directory import Job
+from gapless.failover.job.files import JobRecord
+from gapless.failover.life_start import MergerStart
+from gapless.failover.merger import output_journal, output_writer
+from gapless.failover.merger.output_journal import OutputJournal
+from gapless.failover.messages import (
+    Attach,
+    Data,
+    Declined,
+    Delivery,
+    Fetch,
+    Life,
+    Message,
+    Open,
+    Opened,
+    Session,
+    Token,
+)
+from gapless.journal.disk import LocalDisk
+from gapless.protocol.elements import BEGIN
+from gapless.protocol.envelope import Incarnation
+from gapless.protocol.errors import JournalError, Trimmed
+from gapless.protocol.frame import Frame
+from gapless.protocol.text import parse
+
+ASKS_MAX = 200
+"""Questions until an answer has come; each waits a while by itself."""
+LIFE = Life("m0.0", Incarnation(1, 4))
+SESSION = Session(Life("r0.0", Incarnation(1, 1)), "m0.0", 1)
+
+
+class World:
+    """A job's directory, and one life of its merger."""
+
+    def __init__(self, path: Path) -> None:
+        flows = gl.source("flows", {"ts": "int64", "src": "int32"}, time="ts", time_unit="ms")
+        query = flows.window(range=30, slide=10).group_by("src").aggregate(n=gl.count())
+        self.path = path / "job"
+        record = JobRecord("talkers", {"flows": str(path / "flows")}, True, "r3")
+        Job.create(LocalDisk(self.path), "t", record, {"a": Plan(query)}, Desired(2, ("a",)))
+        self.job = JobDir(self.path)
+        self.schema = self.job.schema()
+        self.ended = threading.Event()
+        self.reason = ""
+
+    @contextmanager
+    def merger(self) -> Iterator[MergerShell]:
+        setup = Setup(str(self.path), LIFE, MergerStart(0, ()), self.schema, RAY_TIMING, "here")
+        shell = MergerShell(setup, self.job, self._end)
+        shell.start(Book())
+        try:
+            yield shell
+        finally:
+            shell.pump.end("the test is over")
+            assert self.ended.wait(60)
+
+    def _end(self, reason: str) -> None:
+        self.reason = reason
+        self.ended.set()
+
+    def rows(self, text: str) -> Frame:
+        return Frame.from_elements(self.schema, parse(text, self.schema))
+
+
+def answer(shell: MergerShell, question: Message) -> Any:
+    """Asks until it is answered."""
+    for _ in range(ASKS_MAX):
+        for data in shell.answer("s", shell.wire.encode([question])):
+            for message in shell.wire.decode(data):
+                return message
+    raise AssertionError(f"no answer to {question}")
+
+
+def feed(world: World, shell: MergerShell, *texts: str) -> None:
+    frames = [Data(SESSION, n, world.rows(text)) for n, text in enumerate(texts, start=1)]
+    attach = Attach(SESSION, BEGIN, Frame.empty(world.schema))
+    for message in (attach, *frames):
+        shell.hear(shell.wire.encode([message]))
+
+
+def test_what_replicas_say_is_delivered_once_it_is_durable_and_as_a_table(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    with world.merger() as shell:
+        feed(world, shell, "ins((1,5),1,9) stable(3)", "ins((2,6),4,9) stable(5)")
+        token, count = Token("m0.0", shell.machine.epoch, 0, BEGIN), 0
+        while token.stable < 5:
+            delivery = answer(shell, Fetch("s", token))
+            assert isinstance(delivery, Delivery)
+            token, count = delivery.token, count + len(delivery.frame)
+        assert count == 2
+        opened = answer(shell, Open("s", 1, 2))
+        assert isinstance(opened, Opened)
+        assert (len(opened.frame), opened.frame.stable) == (2, 5)
+        declined = answer(shell, Fetch("s", Token("m0.0", 1, 99, BEGIN)))
+        assert isinstance(declined, Declined)
+        assert declined.why == "future"
+
+
+def test_a_large_base_is_made_by_a_thread_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_writer, "BASE_ROWS_MAX", 0)
+    monkeypatch.setattr(output_journal, "RECORDS_MAX", 1)
+    made = threading.Event()
+    put_base = OutputJournal.put_base
+
+    def noted(journal: OutputJournal, *args: Any) -> str:
+        why_not = put_base(journal, *args)
+        if not why_not:
+            made.set()
+        return why_not
+
+    monkeypatch.setattr(OutputJournal, "put_base", noted)
+    world = World(tmp_path)
+    with world.merger() as shell:
+        feed(world, shell, "ins((1,5),1,9) stable(3)")
+        assert made.wait(60)
+
+
+def test_a_life_whose_output_another_has_taken_over_ends_and_says_where_it_was(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    with world.merger() as shell:
+        later = Life("m0.0", Incarnation(1, 5))
+        OutputJournal(world.job.output("m0.0"), world.schema, later, "later", lambda: 0)
+        feed(world, shell, "ins((1,5),1,9) stable(3)")
+        assert world.ended.wait(60)
+        assert world.reason.endswith(f"({LIFE} on node here)")
+
+
+def test_of_a_part_that_was_trimmed_a_subscriber_is_told_what_to_do() -> None:
+    assert 'subscribe with start="now"' in explained("m0.0", Trimmed("rows 0 to 9 are gone"))
+    assert explained("m0.0", JournalError("it is damaged")) == "it is damaged"
