@@ -7,7 +7,7 @@ from typing import Any
 from gapless.failover.effects import (
     Appended,
     AppendRefused,
-    Event,
+    MergerEvent,
 )
 from gapless.failover.io.merger_io import MergerIO
 from gapless.failover.io.steps import Outcome
@@ -18,7 +18,7 @@ from gapless.protocol.frame import Frame
 class RefusesWhatIsAppended(MergerIO):
     """Says of an append which is in the journal that it is not: it comes again."""
 
-    def _sync(self) -> Event:
+    def _sync(self) -> MergerEvent:
         done = super()._sync()
         is_other = isinstance(done, Appended) and done.offset % 7 == 3
         return AppendRefused("it may have failed") if is_other else done

@@ -30,7 +30,7 @@ from gapless.chaos.judge.history import (
 from gapless.chaos.sim.work_time import Gone
 from gapless.failover import effects as ask
 from gapless.failover.effects import Effect, Event, Start, Tick
-from gapless.failover.io.merger_io import EFFECTS, MergerEffect
+from gapless.failover.io.merger_io import EFFECTS, OutputEffect
 from gapless.failover.io.steps import Place, Step
 from gapless.failover.job.directory import Job
 from gapless.failover.merger.machine import Merger
@@ -405,7 +405,7 @@ class MergerProcess(Process):
             )
         super()._send(effect)
 
-    def _begins(self, step: Step, effect: MergerEffect) -> None:
+    def _begins(self, step: Step, effect: OutputEffect) -> None:
         """Does a step, now or after as long as it takes."""
         most = STEP_MS_MAX.get(step.place)
         if most is not None:
@@ -417,7 +417,7 @@ class MergerProcess(Process):
         else:
             self._run(step, effect)
 
-    def _run(self, step: Step, effect: MergerEffect) -> None:
+    def _run(self, step: Step, effect: OutputEffect) -> None:
         done = step.do()
         if isinstance(done, Step):
             self._begins(done, effect)

@@ -11,7 +11,7 @@ import pytest
 from gapless.chaos.sim.disk import SimulatedDisk, View
 from gapless.failover import effects as ask
 from gapless.failover.io import merger_io
-from gapless.failover.io.merger_io import EFFECTS, MergerEffect, MergerIO
+from gapless.failover.io.merger_io import EFFECTS, MergerIO, OutputEffect
 from gapless.failover.io.steps import Step
 from gapless.failover.merger import recent_rows, scan
 from gapless.failover.merger.output_journal import OutputJournal, OutputReader
@@ -31,7 +31,7 @@ ERRORS: tuple[Callable[[], Exception], ...] = (
     lambda: OSError(errno.EIO, "it has failed"),
 )
 LOST, READS = ask.OutputLost, (ask.ReadRefused, ask.OutputLost)
-ANSWERS: dict[type[MergerEffect], tuple[type, ...]] = {
+ANSWERS: dict[type[OutputEffect], tuple[type, ...]] = {
     ask.Append: (ask.Appended, ask.AppendRefused, LOST),
     ask.Seal: (ask.Sealed, LOST),
     ask.MakeBase: (ask.BaseMade, LOST),
@@ -115,8 +115,8 @@ def token(offset: int, stable: int = BEGIN) -> Token:
     return Token("m0.0", 1, offset, stable)
 
 
-def effect_of(kind: type[MergerEffect]) -> MergerEffect:
-    made: dict[type[MergerEffect], MergerEffect] = {
+def effect_of(kind: type[OutputEffect]) -> OutputEffect:
+    made: dict[type[OutputEffect], OutputEffect] = {
         ask.Append: ask.Append(rows("ins(B,7,30) stable(7)")),
         ask.Seal: ask.Seal(rows("ins(A,1,20) ins(A,2,20) stable(2)")),
         ask.MakeBase: ask.MakeBase(),
@@ -133,7 +133,7 @@ def effect_of(kind: type[MergerEffect]) -> MergerEffect:
 @pytest.mark.parametrize("kind", EFFECTS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("number", range(len(ERRORS)))
 def test_whatever_a_disk_raises_at_whichever_call_is_one_of_the_answers(
-    kind: type[MergerEffect], number: int
+    kind: type[OutputEffect], number: int
 ) -> None:
     for at in range(CALLS_MAX):
         world = World(appends=2)
