@@ -98,18 +98,17 @@ def test_that_test_sees_a_bound_around_machines_that_nobody_has_told_of(
         test_every_bound_around_machines_has_a_test_or_a_reason("sidecar")
 
 
-# -- the table that users read ---------------------------------------------------------------------
+# -- the list that users read ----------------------------------------------------------------------
 
-TABLE = SOURCES.parents[1] / "docs" / "guarantees.md"
+LIST = SOURCES.parents[1] / "docs" / "guarantees.md"
 
 
-def in_table(text: str) -> Iterator[tuple[str, str]]:
-    """Each bound of the table of bounds with the file that it names: `A`, `B`, `folder/file.py`."""
-    table = text.partition("\n## Bounds\n")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
-    for row in rows:
+def in_list(text: str) -> Iterator[tuple[str, str]]:
+    """Each bound of the lists of bounds with the file that it names: `A`, `B`, `folder/file.py`."""
+    section = text.partition("\n## Bounds\n")[2].partition("\n## ")[0]
+    for item in re.findall(r"^- (.*(?:\n  .*)*)", section, re.MULTILINE):
         names: list[str] = []
-        for word in re.findall(r"`([^`]+)`", row.split("|")[2]):
+        for word in re.findall(r"`([^`]+)`", item):
             if word.endswith(".py"):
                 yield from ((name, word) for name in names)
                 names.clear()
@@ -127,20 +126,21 @@ def names_of(path: Path) -> set[str]:
     return targets
 
 
-def test_every_bound_in_the_table_is_in_the_file_that_it_names() -> None:
-    told = list(in_table(TABLE.read_text()))
+def test_every_bound_in_the_list_is_in_the_file_that_it_names() -> None:
+    told = list(in_list(LIST.read_text()))
     assert len(told) > 50
     gone = [(name, path) for name, path in told if name not in names_of(SOURCES / path)]
     assert not gone
 
 
-def test_every_bound_of_failover_that_is_drawn_is_in_the_table() -> None:
-    told = {f"{path[:-3].replace('/', '.')}.{name}" for name, path in in_table(TABLE.read_text())}
+def test_every_bound_of_failover_that_is_drawn_is_in_the_list() -> None:
+    told = {f"{path[:-3].replace('/', '.')}.{name}" for name, path in in_list(LIST.read_text())}
     drawn = {limit.bound for limit in LIMITS if limit.bound.startswith("failover.")}
     assert not sorted(drawn - told), "docs/guarantees.md does not say what happens there"
 
 
-def test_those_tests_read_the_table_as_a_person_does() -> None:
-    head = "\n## Bounds\n\n| what | bound | then |\n| --- | --- | --- |\n"
-    row = head + "| x | `NO`, `a/b.py` | y |\n## C"
-    assert list(in_table(row)) == [("NO", "a/b.py")]
+def test_those_tests_read_the_list_as_a_person_does() -> None:
+    page = (
+        "\n## Bounds\n\nA:\n\n- x (`NO`,\n  `a/b.py`): y `c`\n- z (`d`): e\n\n## C\n- `E`, `f.py`\n"
+    )
+    assert list(in_list(page)) == [("NO", "a/b.py")]
