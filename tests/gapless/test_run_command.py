@@ -183,7 +183,7 @@ def test_a_file_that_a_refused_cutover_has_shipped_goes_again(tmp_path: Path) ->
         (["run"], "give a query file"),
         (["run", "q.py", "--journal", "j"], "give a query file"),
         (["run", "q.py", "--resume", "d"], "--resume DIR"),
-        (["run", "--resume", "/nowhere/at/all"], "no job is here"),
+        (["run", "--resume", "/nowhere/at/all"], "there is no job"),
         (["run", "q.py", "--journal", "j", "--dir", "d", "--detach"], "--address auto"),
         (["run", "q.py", "--journal", "a=1", "--journal", "b", "--dir", "d"], "SOURCE=PATH"),
         (["run", "q.py", "--journal", "a=1", "--journal", "a=2", "--dir", "d"], "one journal"),
@@ -301,7 +301,7 @@ def test_a_job_is_run_looked_at_and_stopped_from_the_shell_and_nothing_is_left(
     options = ("--journal", journal, "--dir", job, "--replicas", "2", "--spares", "0")
     process = shell.start("run", query, *options)
     try:
-        address = lines_until(process, "look at it").split()[-1]
+        address = lines_until(process, "from another shell").split()[-1]
         until = time.monotonic() + STARTS_S
         while (found := shell.run("status", "job", "--address", address, "--json"))[0] != 0:
             assert time.monotonic() < until, found
