@@ -188,7 +188,7 @@ def test_an_append_that_was_interrupted_ends_the_writer_and_not_the_journal(
     with pytest.raises(KeyboardInterrupt):
         writer.append(TABLE)
     monkeypatch.undo()
-    with pytest.raises(gl.Misuse, match="interrupted; open the journal anew"):
+    with pytest.raises(gl.Misuse, match="an append was interrupted: open the journal again"):
         writer.append(TABLE)
     with made(tmp_path) as again:
         assert again.rows == 3 * again.batches
