@@ -612,7 +612,7 @@ def check_whole(disk: Disk, rows: list[Row]) -> None:
     assert [f for f in Verifier(disk).findings() if f.severity == "damage"] == []
 
 
-ROWS = 5_000
+ROWS = 500
 
 
 def fill(out: Writer, rows: list[Row]) -> None:
@@ -620,7 +620,7 @@ def fill(out: Writer, rows: list[Row]) -> None:
     refused = 0
     while refused < 3:
         i = out.batches
-        more: list[Row] = [(100 + i, "x" * 100 + str(j % 7), j) for j in range(ROWS)]
+        more: list[Row] = [(100 + i, "x" * 1_000 + str(j % 7), j) for j in range(ROWS)]
         try:
             out.append(batch(more))
         except DiskFull:
