@@ -240,4 +240,4 @@ def test_nothing_is_left_of_a_drill_that_is_interrupted(
         run.wait_gone(made)
         assert run.process.wait(GONE_S) == code
         if number == signal.SIGINT:
-            assert any("interrupted: everything that it had started" in line for line in run.said)
+            assert any("interrupted: everything it started has been" in line for line in run.said)
