@@ -25,6 +25,7 @@ from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Fenced, JournalError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
+from tests.effort import cases
 from tests.journal.journals import (
     SCHEMA,
     Row,
@@ -40,7 +41,7 @@ from tests.journal.journals import (
     writer,
 )
 
-SEEDS = range(40)
+SEEDS = range(cases(40))
 
 
 @pytest.fixture(params=["local", "simulated"])

@@ -14,6 +14,7 @@ from gapless.journal.reader import Reader
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError
 from gapless.protocol.frame import Frame
+from tests.effort import cases
 from tests.journal.journals import (
     batch,
     by_partition,
@@ -26,7 +27,7 @@ from tests.journal.journals import (
     writer,
 )
 
-SEEDS = range(40)
+SEEDS = range(cases(40))
 
 
 class Reads:

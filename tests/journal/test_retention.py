@@ -26,6 +26,7 @@ from gapless.journal.writer import Writer
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import JournalError, Misuse, Trimmed
 from gapless.protocol.frame import Frame
+from tests.effort import cases
 from tests.journal.dying import Died, DyingDisk
 from tests.journal.journals import (
     SCHEMA,
@@ -42,7 +43,7 @@ from tests.journal.journals import (
     writer,
 )
 
-SEEDS = range(20)
+SEEDS = range(cases(20))
 
 
 def commits_of(disk: Disk, shape: Layout | None = None) -> Commits:

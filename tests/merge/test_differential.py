@@ -23,9 +23,10 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format
 from gapless.protocol.variants import tell
+from tests.effort import cases
 from tests.merge.helpers import EVERY_POLICY, LONG, POLICY_NAMES
 
-SEEDS = 200 if LONG else 6
+SEEDS = 200 if LONG else cases(6)
 """Runs of each case under each policy."""
 
 OTHER_SCHEMA = StreamSchema({"q": "int8"})

@@ -16,11 +16,12 @@ from gapless.protocol.elements import Insert, Stable
 from gapless.protocol.errors import DiskFull, GaplessError, JournalError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
+from tests.effort import cases
 
 SCHEMA = StreamSchema({"n": "int64"})
 LAYOUT = Layout(SCHEMA)
 NAMES = ("a", "b", "d/a", "d/e/a", "d/e/b")
-SEEDS = 150
+SEEDS = cases(150)
 
 
 # -- the interface ------------------------------------------------------------------------------

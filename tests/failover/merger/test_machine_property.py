@@ -35,9 +35,10 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA
 from gapless.protocol.variants import random_tdb, random_telling, tell
+from tests.effort import cases
 from tests.failover.mergers import M1, Pump, journal_rows, life
 
-SEEDS = 12
+SEEDS = cases(12)
 STEPS_MAX = 2000
 """Several times what the slowest good run takes to its end."""
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]

@@ -15,9 +15,10 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Event, Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
 from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
+from tests.effort import cases
 
 PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]
-SEEDS = 40
+SEEDS = cases(40)
 
 
 def frame(text: str) -> Frame:

@@ -24,9 +24,10 @@ from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA
 from gapless.protocol.variants import Telling, random_tdb, random_telling, tell
+from tests.effort import cases
 from tests.failover.scripted import ScriptedMerger, World
 
-SEEDS = 40
+SEEDS = cases(40)
 BROKEN_SEEDS = 150
 PLAIN = [Telling(order="any", disorder=5, stable_every=n, frame_rows=4) for n in (2, 5)]
 
