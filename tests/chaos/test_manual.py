@@ -31,20 +31,10 @@ OPTIONAL = {"`about`", "`faults`", "`random`"}
 """What a scenario may leave out without a default taking its place."""
 
 
-def tables() -> list[list[list[str]]]:
-    """Their rows, the head first, as cells."""
-    found: list[list[list[str]]] = [[]]
-    for line in TEXT.splitlines():
-        if line.startswith("|"):
-            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
-        elif found[-1]:
-            found.append([])
-    return [table for table in found if table]
-
-
-def table(head: str) -> list[list[str]]:
-    (found,) = [rows for rows in tables() if rows[0][0] == head]
-    return found[2:]
+def items(before: str) -> list[str]:
+    """Of the first list behind some words, each item as one line."""
+    found = TEXT.partition(before)[2].partition("\n- ")[2].partition("\n\n")[0]
+    return [" ".join(item.split()) for item in found.split("\n- ")]
 
 
 def needed(kind: type[Fault]) -> str:
@@ -60,11 +50,12 @@ def needed(kind: type[Fault]) -> str:
     return ", ".join(found)
 
 
-def test_the_table_of_faults_has_each_once_beside_what_it_needs() -> None:
-    rows = [(cell.split(", "), need) for cell, need in table("faults")]
-    said = [(name, need) for names, need in rows for name in names]
-    assert sorted(said) == sorted((f"`{name}`", needed(kind)) for name, kind in FAULTS.items())
-    needs = [need for _, need in rows]
+def test_the_list_of_faults_has_each_once_beside_what_it_needs() -> None:
+    rows = [item.partition(": `") for item in items("What each needs:\n")]
+    said = [(name, need) for need, _, names in rows for name in f"`{names}".split(", ")]
+    known = [(f"`{name}`", needed(kind) or "nothing") for name, kind in FAULTS.items()]
+    assert sorted(said) == sorted(known)
+    needs = [need for need, *_ in rows]
     assert len(needs) == len(set(needs))
 
 
@@ -99,25 +90,26 @@ def test_bounds_and_names_of_the_example_are_those_of_the_code() -> None:
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    said: dict[str, str] = {}
-    for left, default, right, other in table("key"):
-        said |= {left: default, right: other}
+    (said,) = re.findall(r"^Defaults: (.*?)\n\n", TEXT, re.DOTALL | re.MULTILINE)
     known: dict[str, Any] = {
-        f"`{prefix}{field.name}`": field.default
+        f"{prefix}{field.name}": field.default
         for prefix, kind in (("", Scenario), ("random.", Random), ("holds.", Holds))
         for field in fields(kind)
         if field.default is not MISSING
     }
-    for name, default in said.items():
-        if default.startswith("`"):
-            value = known[name]
-            text = f'"{value}"' if isinstance(value, str) else str(value)
-            assert default == f"`{text.replace('(', '[').replace(')', ']')}`", name
-    assert {name for name in known if "." not in name} - OPTIONAL <= set(said)
+    given = dict(re.findall(r"`([\w.]+)=([^`]+)`", said))
+    assert len(given) > 10
+    for name, default in given.items():
+        value = known[name]
+        text = f'"{value}"' if isinstance(value, str) else str(value).lower()
+        assert default == text.replace("(", "[").replace(")", "]"), name
+    told = {f"`{name.split('=')[0]}`" for name in re.findall(r"`([^`]+)`", said)}
+    assert {f"`{name}`" for name in known if "." not in name} - OPTIONAL <= told
 
 
 def test_the_broken_builds_that_are_caught_are_those_that_are_played() -> None:
-    assert table("build") == [[pair.build, f"`{pair.scenario}`", pair.by] for pair in PAIRS]
+    played = [f"{pair.build}: `{pair.scenario}`, {pair.by}" for pair in PAIRS]
+    assert items("what then does not hold:\n") == played
 
 
 def test_every_option_of_the_commands_is_there() -> None:
@@ -132,5 +124,6 @@ def test_every_option_of_the_commands_is_there() -> None:
             for name in parameter.opts:
                 if name.startswith("--") and name != "--help":
                     options.setdefault(name, []).append(command)
-    said = {row[0].split("`")[1].split()[0]: row[1].split(", ") for row in table("option")}
-    assert said == options
+    rows = [re.match(r"`(--\w+)[^`]*` \((.*?)\): ", item) for item in items("Options, ")]
+    assert {row[1]: row[2].split(", ") for row in rows if row is not None} == options
+    assert None not in rows

@@ -19,12 +19,14 @@ from gapless.sidecar.server.refusals import Code
 from gapless.sidecar.server.settings import Settings
 from tests.sidecar.helpers import SCHEMA, Caller, frame_of, sidecar
 
-MANUAL = (Path(__file__).parents[2] / "docs" / "sidecar.md").read_text()
+ROOT = Path(__file__).parents[2]
+MANUAL = (ROOT / "docs" / "sidecar.md").read_text()
+BYTES = (ROOT / "examples" / "sidecar" / "msgpack.txt").read_text()
 
 
 def shown(after: str) -> bytes:
     """The bytes of the first block behind some words."""
-    block = MANUAL.partition(after)[2].partition("\n\n")[2].partition("\n\n")[0]
+    block = BYTES.partition(after)[2].partition("\n\n")[2].partition("\n\n")[0]
     data = ""
     for line in block.splitlines():
         words = line.strip()
@@ -35,7 +37,7 @@ def shown(after: str) -> bytes:
 
 
 def test_the_bytes_of_the_manual_are_a_producer(tmp_path: Path) -> None:
-    body = shown("`(B, 8)` from 6 on:")
+    body = shown("(B, 8) from 6 on:")
     attach = pb.PushRequest.FromString(shown("for a schema by names:"))
     frame = pb.Frame(sequence=1, encoding=pb.ENCODING_MSGPACK, body=body, stable=10)
     frame.crc32 = 0x9E8687EA
