@@ -23,6 +23,7 @@ import ray
 from ray.exceptions import (
     GetTimeoutError,
     RayActorError,
+    RayError,
 )
 
 from gapless.actors import cluster
@@ -32,6 +33,7 @@ from gapless.actors.door import Door
 from gapless.actors.feed import Feed
 from gapless.actors.host import NAMESPACE
 from gapless.actors.hosts import named as actors_named
+from gapless.actors.hosts import reason as why_of
 from gapless.actors.options import check_code
 from gapless.actors.outputs import Output
 from gapless.actors.plans import Plans, named_plans
@@ -44,10 +46,10 @@ from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
 from gapless.failover.job.desired import Change, Scale, Stop
-from gapless.failover.messages import SUPERVISOR
+from gapless.failover.messages import SUPERVISOR, Life
 from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
-from gapless.protocol.errors import JobError, Misuse
+from gapless.protocol.errors import GaplessError, JobError, Misuse
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tables import html_text
 
@@ -59,6 +61,8 @@ FILLED_S = 30.0
 """How long `kill` waits for an empty slot to be filled."""
 GONE_S = 5.0
 """How long a root may take to exit once it has announced it."""
+RECORD_S = 20.0
+"""How long a life may take to return its flight record: some megabytes, while it works on."""
 TABLE_S = 60.0
 """How long `table` waits for the output to reach the requested time."""
 
@@ -257,6 +261,19 @@ class Job:
         names = {root_name(self.name), standby_name(self.name)}
         while names & {*actors_named(f"{self.name}/")} and time.monotonic() < until:
             time.sleep(AGAIN_S)
+
+    def records(self, reason: str) -> dict[Life, bytes | str]:
+        """By life, its flight record as of now, for `gapless chaos replay`; or why it has none."""
+        found: dict[Life, bytes | str] = {}
+        for life, entry in self._book().lives.items():
+            try:
+                if life.slot == SUPERVISOR:
+                    found[life] = self._door.look(lambda root: root.record.remote(reason))
+                else:
+                    found[life] = ray.get(entry.handle.record.remote(reason), timeout=RECORD_S)
+            except (GaplessError, RayError) as e:  # one that does not answer hides no other
+                found[life] = str(e) if isinstance(e, GaplessError) else why_of(e)
+        return found
 
     @property
     def is_running(self) -> bool:

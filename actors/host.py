@@ -139,6 +139,11 @@ class Host:
         if shell is not None:
             shell.pump.call(shell.machine.validate)
 
+    def record(self, reason: str) -> bytes:
+        """The flight record of its life; nothing for a spare."""
+        shell = self._shell
+        return b"" if shell is None else shell.recorded(reason)
+
     def die(self) -> None:
         """Kills its own process, as a drill."""
         os.kill(os.getpid(), signal.SIGKILL)
@@ -171,7 +176,8 @@ class Host:
 
 
 _THREADS = {"ask": ASKERS_MAX, "watch": 4, "look": 2}
-_METHODS = {"ask": "ask", "watch": "watch", "about": "look", "validate": "look", "slay": "look"}
+_METHODS = {"ask": "ask", "watch": "watch", "about": "look", "validate": "look"}
+_METHODS |= {"slay": "look", "record": "look"}
 
 
 def host_class() -> Any:

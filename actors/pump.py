@@ -42,6 +42,17 @@ def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+class FlightRecord(Protocol):
+    """What a pump tells of its machine (flight_record.py)."""
+
+    @property
+    def note(self) -> Callable[[Event, int], None]:
+        """Holds an event, before the machine is given it."""
+
+    def write(self, reason: str) -> None:
+        """Writes what it holds."""
+
+
 class Pump:
     """Turns one machine."""
 
@@ -53,13 +64,18 @@ class Pump:
         *,
         flush: Callable[[], None] | None = None,
         at_end: Callable[[str], None] | None = None,
+        record: FlightRecord | None = None,
     ) -> None:
-        """`flush` is called when the inbox is empty, `at_end` once with the reason, at the end."""
+        """`flush` is called when the inbox is empty, `at_end` once with the reason, at the end.
+        `record` holds the last events, and is written where the machine breaks down.
+        """
         self.name = name
         self.machine = machine
         self._does = dict(does)
         self._flush = flush
         self._at_end = at_end
+        self._record = record
+        self._note = None if record is None else record.note
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
@@ -139,6 +155,8 @@ class Pump:
         """Gives the machine an event now, and does what follows."""
         now = now_ms()
         self._busy = type(event).__name__, now
+        if self._note is not None:
+            self._note(event, now)
         for effect in self.machine.on(event, now):
             if self._ended is not None:
                 return
@@ -166,6 +184,8 @@ class Pump:
         except Exception as e:  # noqa: BLE001  # it ends this life, and its supervisor reads why
             reason = f"{type(e).__name__}: {e}"
             _log.error("%s breaks down:\n%s", self.name, traceback.format_exc())
+            if self._record is not None:
+                self._record.write(f"breakdown: {reason}")
         self._ended = reason
         if self._at_end is not None:
             self._at_end(reason)

@@ -26,6 +26,7 @@ from gapless.failover.life_start import ReplicaStart
 from gapless.failover.replica import checkpoint as checkpoints
 from gapless.failover.replica.machine import Replica
 from gapless.failover.replica.sources import Sources
+from gapless.protocol.documents import Document
 from gapless.protocol.errors import Bug, GaplessError, JournalError
 from gapless.protocol.frame import Frame
 
@@ -86,6 +87,9 @@ class ReplicaShell(Shell):
         )
         executor.on_aside = self._rejects.take
         self._beside = Hands(f"work of {self.life}", self._broken)
+
+    def _plans(self) -> Mapping[str, Document]:
+        return {self._start.plan: self.dir.plan(self._start.plan).to_document()}
 
     def _let_go(self) -> None:
         self._disk.end()

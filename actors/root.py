@@ -28,6 +28,7 @@ import ray
 from ray.exceptions import RayActorError, RayError
 
 from gapless.actors.book import Book, Entry
+from gapless.actors.flight_record import FlightRecord
 from gapless.actors.host import LAST_WORDS_S, About
 from gapless.actors.hosts import Hosts, reason
 from gapless.actors.node_threads import NodeThreads
@@ -113,13 +114,14 @@ class Root:
             self._timing,
             on_divergence=record.settings.on_divergence,
         )
+        self._record = FlightRecord(self.life, self.machine, self._dir.disk, token())
         self._pump = Pump(
             str(self.life),
             self.machine,
             {
                 ask.Send: lambda effect: self._post.send(effect.to, effect.message),
                 ask.Exit: lambda effect: self._pump.stop(effect.reason),
-                ask.Alarm: lambda effect: self._note("supervisor", effect.what),
+                ask.Alarm: lambda effect: self._alarm(effect.what),
                 ask.Spawn: self._spawn,
                 ask.Kill: self._kill,
                 ask.Desire: self._desire,
@@ -127,6 +129,7 @@ class Root:
             },
             flush=self._flush,
             at_end=self._end,
+            record=self._record,
         )
         self._reserve = Reserve(
             self._hosts,
@@ -224,6 +227,10 @@ class Root:
             job.add_plan(name, plan)
         self._pump.happens(ask.Command(Switch(tuple(wanted), BEGIN if at is None else at)))
         return notes
+
+    def record(self, reason: str) -> bytes:
+        """The flight record of its supervisor."""
+        return self._record.encoded(self._pump.call(self._record.take), reason)
 
     def wait(self) -> str:
         """Answers when this root ends by itself, and says why."""
@@ -373,6 +380,10 @@ class Root:
     def _note(self, who: str, what: str) -> None:
         _log.warning("%s: %s", who, what)
         self._alarms.append(Alarm(time.time_ns() // 1_000_000, who, what))
+
+    def _alarm(self, what: str) -> None:
+        self._record.alarm(what, now_ms())
+        self._note("supervisor", what)
 
     def tell(self, what: str) -> None:
         """An alarm, from any thread."""

@@ -220,6 +220,10 @@ class RootActor:
         """Where the lives are."""
         return self._there().book()
 
+    def record(self, reason: str) -> bytes:
+        """The flight record of its supervisor."""
+        return self._there().record(reason)
+
     def command(self, change: Change) -> None:
         """Changes what is desired."""
         self._there().command(change)
@@ -269,6 +273,7 @@ _THREADS = {"ask": 16, "watch": 16}
 _METHODS = {
     "view": "ask",
     "book": "ask",
+    "record": "ask",
     "command": "ask",
     "cutover": "ask",
     "validate": "ask",

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gapless.actors.book import Book
+from gapless.actors.flight_record import FlightRecord
 from gapless.actors.heart import Heart, Line
 from gapless.actors.post import Post
-from gapless.actors.pump import Pump
-from gapless.actors.setup import JobDir, Setup
+from gapless.actors.pump import Pump, now_ms
+from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.wire import Intake, Wire
 from gapless.failover import effects as ask
 from gapless.failover.machines import Machine
 from gapless.failover.messages import SUPERVISOR, Life, Message
 from gapless.failover.statuses import MergerStatus, ReplicaStatus
+from gapless.protocol.documents import Document
 from gapless.protocol.errors import JobError
 
 RECORD_MS = 3000
@@ -50,16 +52,33 @@ class Shell:
             ask.Alarm: lambda effect: self._alarm(effect.what),
         }
         self._early: list[str] | None = []  # alarms of before there is anybody to send them
+        self.record: FlightRecord
         self.pump: Pump
         self.post: Post
         self.heart: Heart
 
     def _pump(self, machine: Machine[Any]) -> None:
         """Makes the pump, once there is a machine."""
-        self.pump = Pump(str(self.life), machine, self._does, flush=self._flush, at_end=self._end)
+        self.record = FlightRecord(self.life, machine, self.dir.disk, token(), self._plans)
+        self.pump = Pump(
+            str(self.life),
+            machine,
+            self._does,
+            flush=self._flush,
+            at_end=self._end,
+            record=self.record,
+        )
         self.post = Post(self.wire, self.pump.do)
         line = Line(self.post, self.wire)
         self.heart = Heart(self.pump, line.say, self.setup.timing.heartbeat_ms)
+
+    def _plans(self) -> Mapping[str, Document]:
+        """Those that the machine runs, for its flight record."""
+        return {}
+
+    def recorded(self, reason: str) -> bytes:
+        """Its flight record, as of now. From any thread."""
+        return self.record.encoded(self.pump.call(self.record.take), reason)
 
     def start(self, book: Book) -> None:
         """Begins to live."""
@@ -95,6 +114,7 @@ class Shell:
 
     def _alarm(self, what: str) -> None:
         _log.warning("%s on %s: %s", self.life, self.setup.node, what)
+        self.record.alarm(what, now_ms())
         self.post.send(SUPERVISOR, Alarmed(self.life, what))  # type: ignore[arg-type]  # of the shells alone
 
     def _tell(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""What `simulate` and `drill` raise, told so that a person can mend the query."""
+"""What `simulate`, `drill` and `replay` raise, told so that a person can mend what is wrong."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ class DrillFailed(BadData):
         super().__init__(problem)
         self.outcome = outcome
         self.report = report
+
+
+class ReplayFailed(BadData):
+    """A machine, given again what a flight record holds, raises an error. The message has the chain
+    of its causes.
+    """
 
 
 class WrongAnswer(BadData):

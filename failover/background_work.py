@@ -29,6 +29,11 @@ class Beside:
         self._then: dict[int, Then] = {}
         self._asked: list[ReplicaEffect] = []
 
+    @property
+    def under_way(self) -> int:
+        """How much of it has been asked for, and not come back."""
+        return len(self._then)
+
     def do(self, what: str, work: Callable[[], Any], then: Then) -> None:
         """Has something done. It begins once what follows from the present event is done, too."""
         self._count += 1

@@ -21,6 +21,7 @@ below it for each answer:
           Trimmed            rows that retention has removed: read from the earliest that are left
         CheckpointError    a checkpoint that cannot be read back: use another, or replay
         JobError           a job's directory that cannot be read back, or has another version
+        RecordError        a flight record that cannot be read back, or cannot be replayed
       Fenced           nobody: another writer has taken over the journal or the job
       DiskFull         nobody: a journal needs more space than its disk has
       MemoryLimit      nobody: a query needs more memory than its limit
@@ -145,6 +146,10 @@ class CheckpointError(BadData):
 
 class JobError(BadData):
     """A job's directory that cannot be read back as written, or has another format."""
+
+
+class RecordError(BadData):
+    """A flight record that cannot be read back, or holds too little to be replayed."""
 
 
 class Fenced(GaplessError):

@@ -44,6 +44,28 @@ TRIED_BY: Mapping[str, str] = {
     "test_of_one_life_that_is_late_nothing_follows_and_of_nearly_all_it_does",
     "failover.supervisor.failure_detector.LAG_FACTOR": "failover/supervisor/test_overload.py::"
     "test_a_life_whose_steps_are_long_may_take_long_for_one_and_no_longer",
+    "failover.recorder.folder.FOLDER_BYTES_MAX": "failover/recorder/test_folder.py::"
+    "test_of_larger_records_fewer_stay",
+    "failover.recorder.folder.RECORDS_MAX": "failover/recorder/test_folder.py::"
+    "test_of_more_records_than_a_folder_keeps_the_oldest_go",
+    "failover.recorder.image.IMAGE_BYTES_MAX": "failover/recorder/test_recorder.py::"
+    "test_a_machine_that_is_too_large_has_events_alone_until_it_is_small_again",
+    "failover.recorder.record.REASON_CHARS_MAX": "failover/recorder/test_record.py::"
+    "test_of_a_long_reason_the_beginning_is_kept",
+    "failover.recorder.record.RECORD_BYTES_MAX": "failover/recorder/test_record.py::"
+    "test_a_larger_file_than_any_record_is_refused",
+    "failover.recorder.recorder.EVENTS_MAX": "failover/recorder/test_recorder.py::"
+    "test_the_last_events_are_there_and_as_many_more_as_a_part_has_at_most",
+    "failover.recorder.recorder.EVENT_BYTES_MAX": "failover/recorder/test_recorder.py::"
+    "test_behind_an_event_that_is_too_large_the_record_begins_anew",
+    "failover.recorder.recorder.PARTS_MAX": "failover/recorder/test_recorder.py::"
+    "test_the_last_events_are_there_and_as_many_more_as_a_part_has_at_most",
+    "failover.recorder.recorder.PART_BYTES_MAX": "failover/recorder/test_recorder.py::"
+    "test_large_frames_end_a_part_before_it_has_its_events",
+    "failover.recorder.recorder.PART_EVENTS_MAX": "failover/recorder/test_recorder.py::"
+    "test_the_last_events_are_there_and_as_many_more_as_a_part_has_at_most",
+    "failover.recorder.recorder.SHARE_FACTOR": "failover/recorder/test_recorder.py::"
+    "test_images_take_no_more_than_their_share_of_the_time",
     "failover.replica.output_sender.KEPT_ROWS_MAX": "failover/replica/test_large_tails.py::"
     "test_a_link_that_still_gets_its_tail_keeps_its_place_until_too_much_waits_behind_it",
     "failover.replica.snapshots.ASKED_MAX": "failover/replica/test_large_tails.py::"

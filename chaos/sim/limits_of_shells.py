@@ -17,6 +17,8 @@ REACHED_BY: Mapping[str, str] = {
     "test_it_is_given_up_at_once_where_all_that_could_answer_fail",
     "actors.door.LOOKS_MAX": "actors/test_small_parts.py::"
     "test_a_root_that_never_answers_is_asked_no_more_than_so_often",
+    "actors.flight_record.ALARMS_APART_MS": "actors/test_flight_record.py::"
+    "test_an_alarm_writes_it_and_others_soon_after_do_not",
     "actors.host.ASKERS_MAX": "actors/test_bounds.py::"
     "test_subscribers_that_wait_have_threads_of_their_own_and_keep_no_message_waiting",
     "actors.hosts.SPARES_FAILED_MAX": "actors/test_node_threads.py::"

@@ -66,6 +66,11 @@ class Executor:
         """Rows that it could not process so far, where that is known."""
         return 0 if self._puts_aside is None else self._puts_aside.count
 
+    @property
+    def useless(self) -> Mapping[str, int]:
+        """Rows that end before it are not wanted, by source."""
+        return dict(self._useless)
+
     def push(self, source: str, frame: Frame) -> Frame:
         """Takes the next frame of a source; all output that follows as one frame, maybe empty."""
         return one_frame(self.schema, list(self.parts(source, frame)))
@@ -139,6 +144,12 @@ class Executor:
         self._graph = graph
         self.given = dict(given)
         self._useless = dict.fromkeys(self.sources, BEGIN)
+
+    def go_on(self, state: State, given: Mapping[str, int], useless: Mapping[str, int]) -> None:
+        """Becomes what had this snapshot, and these rows that are not wanted; raises as `restore`.
+        """
+        self.restore(state, given)
+        self._useless = dict(useless)
 
     def begin_anew(self) -> None:
         """Forgets all that it was given."""

@@ -48,7 +48,7 @@ class Outcome:
             if part is not None and is_full():
                 self._waits = part
                 return None
-        read, self._read = self._read, None
+        read, self._read, self._parts = self._read, None, iter(())
         return read
 
     def drop(self) -> None:

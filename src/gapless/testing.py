@@ -34,6 +34,7 @@ The tools, from small to large:
     run_seed             one trial of drawn streams, with crashes, late joins and feedback
     simulate             jobs of your query, and faults, in the simulator
     drill                a job of your query, and faults, on a real cluster
+    replay               a flight record of a job's life: what went wrong once, as a test
 
 Names are loaded when they are first used.
 """
@@ -50,6 +51,7 @@ _HOMES = {
     "Incompatible": "gapless.merge.compatible",
     "Merging": "gapless.chaos.trials",
     "Outcome": "gapless.chaos.drill.outcome",
+    "ReplayFailed": "gapless.chaos.failed",
     "Scenario": "gapless.chaos.drill.scenario",
     "Simulated": "gapless.chaos.sim.simulation",
     "SimulationFailed": "gapless.chaos.failed",
@@ -65,6 +67,7 @@ _HOMES = {
     "random_tdb": "gapless.protocol.variants",
     "random_telling": "gapless.protocol.variants",
     "rehearse": "gapless.chaos.trials",
+    "replay": "gapless.chaos.replayed",
     "run_seed": "gapless.chaos.trials",
     "simulate": "gapless.chaos.sim.simulation",
     "tell": "gapless.protocol.variants",
@@ -75,7 +78,8 @@ if TYPE_CHECKING:
     from gapless.chaos.drill.outcome import Outcome
     from gapless.chaos.drill.scenario import Scenario
     from gapless.chaos.drill.user_drill import drill
-    from gapless.chaos.failed import DrillFailed, SimulationFailed, WrongAnswer
+    from gapless.chaos.failed import DrillFailed, ReplayFailed, SimulationFailed, WrongAnswer
+    from gapless.chaos.replayed import replay
     from gapless.chaos.sim.simulation import Simulated, simulate
     from gapless.chaos.tellers import Teller
     from gapless.chaos.trials import (
@@ -96,6 +100,7 @@ __all__ = [
     "Incompatible",
     "Merging",
     "Outcome",
+    "ReplayFailed",
     "Scenario",
     "Simulated",
     "SimulationFailed",
@@ -111,6 +116,7 @@ __all__ = [
     "random_tdb",
     "random_telling",
     "rehearse",
+    "replay",
     "run_seed",
     "simulate",
     "tell",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gapless.commands import chaos_drills
+from gapless.commands.replay import replay
 from gapless.commands.terminal import AsJson, ExitCode, print_json, progress_bar
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def group() -> None:
 chaos.command("list")(chaos_drills.listed)
 chaos.command("run")(chaos_drills.run)
 chaos.command("soak")(chaos_drills.soak)
+chaos.command("replay")(replay)
 
 
 @chaos.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +26,14 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep showing it until Ctrl-C or the job's end.")
     ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the flight record of each life of the job to DIR/records, for `gapless "
+            "chaos replay`. DIR may be the job's own directory.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the state of a job, or list running jobs.
@@ -36,6 +45,10 @@ def status(
 
     if watch and (name is None or as_json):
         raise Misuse("--watch needs the name of a job, and cannot be combined with --json")
+    if record is not None and (name is None or watch or as_json):
+        raise Misuse("--record needs the name of a job, and no --watch or --json")
+    if record is not None and name is not None:
+        raise typer.Exit(_record(name, address, record))
     whole = _list(address, as_json) if name is None else _show(name, address, watch, as_json)
     raise typer.Exit(ExitCode.DONE if whole else ExitCode.PROBLEM)
 
@@ -55,6 +68,24 @@ def _show(name: str, address: str, watch: bool, as_json: bool) -> bool:
     else:
         _print(view, unit)
     return is_whole(view)
+
+
+def _record(name: str, address: str, folder: Path) -> ExitCode:
+    """Writes the flight record of each life, and says where."""
+    from gapless.actors.handle import attach
+    from gapless.actors.setup import token
+    from gapless.failover.recorder.folder import write_record
+    from gapless.journal.disk import LocalDisk
+
+    disk, code = LocalDisk(folder), ExitCode.DONE
+    for life, found in attach(name, address=address).records("gapless status --record").items():
+        if isinstance(found, bytes) and found:
+            path = write_record(disk, life, found, token(), time.time_ns() // 1_000_000)
+            typer.echo(f"{life}: {folder / path}")
+        else:
+            typer.echo(f"{life}: no record: {found or 'it is not alive yet'!s}", err=True)
+            code = ExitCode.PROBLEM
+    return code
 
 
 def _print(view: JobView, unit: str) -> None:
