@@ -6,8 +6,8 @@
 The last 4,096 events are there at any time, less where they are large, and up to 2,048 before them.
 A part begins with an image of the machine (image.py), made between two events. A machine that is
 new is small, and one that is large has no image: its parts hold events alone, until it is small
-again. No image is made before fifty times what the last one took has passed, on the same clock: so
-images take no more than a fiftieth of the pump's time, whatever the machine is.
+again. No image is made before a hundred times what the last one took has passed, on the same clock:
+images take no more than a hundredth of the pump's time, whatever the machine is.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from gapless.failover.effects import (
 )
 from gapless.failover.messages import Attach, Data, Delivery, Opened, SnapshotReply
 from gapless.failover.recorder.image import IMAGE_BYTES_MAX, NoImage, written
+from gapless.failover.replica.checkpoint import Checkpoint
 from gapless.protocol.frame import Frame
 
 EVENTS_MAX = 4096
@@ -39,21 +40,21 @@ PART_BYTES_MAX = 8 << 20
 """
 EVENT_BYTES_MAX = 8 << 20
 """A larger event is not held: the record begins anew behind it."""
-SHARE_FACTOR = 50
+SHARE_FACTOR = 100
 """Images take this part of a pump's time at most."""
-SIZES: dict[type, Callable[[Any], int]] = {
-    Attach: lambda event: _held(event.tail),
-    CheckpointLoaded: lambda event: _of_checkpoint(event.checkpoint),
-    Data: lambda event: _held(event.frame),
-    Delivery: lambda event: _held(event.frame),
-    Opened: lambda event: _held(event.frame),
-    OutputRead: lambda event: _held(event.frame),
-    PeerRead: lambda event: _held(event.frame),
-    SnapshotReply: lambda event: _of_checkpoint(event.checkpoint),
-    SourceRead: lambda event: _held(event.frame),
-    TableRead: lambda event: _held(event.frame),
+FRAMES: dict[type, str] = {
+    Attach: "tail",
+    Data: "frame",
+    Delivery: "frame",
+    Opened: "frame",
+    OutputRead: "frame",
+    PeerRead: "frame",
+    SourceRead: "frame",
+    TableRead: "frame",
+    CheckpointLoaded: "checkpoint",
+    SnapshotReply: "checkpoint",
 }
-"""Bytes that an event keeps in memory; of all other events a few hundred."""
+"""By event, its field that may be large; any other event takes a few hundred bytes."""
 
 
 @dataclass(slots=True)
@@ -62,7 +63,9 @@ class Part:
 
     image: bytes | None
     why_none: str = ""
-    events: list[tuple[Event, int]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    """Of each; a list of its own, as pairs would be what collections of garbage look at."""
     nbytes: int = 0
 
 
@@ -99,15 +102,16 @@ class Recorder:
             or part.nbytes >= PART_BYTES_MAX
         ):
             part = self._begin_part()
-        size = SIZES.get(type(event))
-        if size is not None:
-            nbytes = size(event)
+        large = FRAMES.get(type(event))
+        if large is not None:
+            nbytes = held_bytes(getattr(event, large))
             if nbytes > EVENT_BYTES_MAX:
                 self._parts.clear()
                 self._part = None
                 return
             part.nbytes += nbytes
-        part.events.append((event, now))
+        part.events.append(event)
+        part.times.append(now)
 
     def take(self) -> Taken:
         """What is held now: from the oldest image on, and all events where there is none."""
@@ -117,7 +121,7 @@ class Recorder:
             image, why = None, parts[-1].why_none if parts else "nothing has happened"
         else:
             image, why, parts = parts[first].image, "", parts[first:]
-        events = [each for part in parts for each in part.events]
+        events = [each for p in parts for each in zip(p.events, p.times, strict=True)]
         return Taken(type(self._machine).__name__, image, why, events)
 
     def _begin_part(self) -> Part:
@@ -139,10 +143,10 @@ class Recorder:
             self._took = self._imaged_at - began
 
 
-def _held(frame: Frame | None) -> int:
-    """Whole buffers: a slice keeps all of what it is a slice of."""
-    return 0 if frame is None else int(frame.batch.get_total_buffer_size())
-
-
-def _of_checkpoint(checkpoint: Any) -> int:
-    return 0 if checkpoint is None else int(checkpoint.nbytes)
+def held_bytes(large: Frame | Checkpoint | None) -> int:
+    """What it keeps in memory: of a frame whole buffers, as a slice keeps what it is a slice of."""
+    if large is None:
+        return 0
+    if type(large) is Frame:
+        return large.batch.get_total_buffer_size()
+    return large.nbytes

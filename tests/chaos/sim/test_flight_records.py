@@ -31,7 +31,9 @@ def run(
 
 def same(mine: list[Effect], theirs: list[Effect]) -> bool:
     """The same effects; of work beside the machine what it is for, as it is a function."""
-    told = [[replace(e, do=len) if isinstance(e, Work) else e for e in es] for es in (mine, theirs)]
+    told = [
+        [replace(e, do=dict) if isinstance(e, Work) else e for e in es] for es in (mine, theirs)
+    ]
     return told[0] == told[1]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.effects import Appended, Start, Tick
+from gapless.failover.effects import Appended, Event, Start, Tick
 from gapless.failover.recorder import image as images
 from gapless.failover.recorder import record as records
 from gapless.failover.recorder.record import FORMAT, decode, encode
@@ -20,7 +20,7 @@ from gapless.failover.recorder.replay import replayed
 from gapless.protocol.envelope import Incarnation, encode_document
 from gapless.protocol.errors import DecodeError, RecordError
 
-EVENTS = [(Start(), 1), (Tick(), 51), (Appended(3, 4), 60)]
+EVENTS: list[tuple[Event, int]] = [(Start(), 1), (Tick(), 51), (Appended(3, 4), 60)]
 DATA = encode(Taken("Merger", None, "it is too large", EVENTS), "m0.0/1.2", "why", "0.1.0", {})
 
 

@@ -58,7 +58,7 @@ def test_the_last_events_are_there_and_as_many_more_as_a_part_has_at_most() -> N
 
 def test_large_frames_end_a_part_before_it_has_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
     event = PeerRead("m0.1", frame(100))
-    size = recorders.SIZES[PeerRead](event)
+    size = recorders.held_bytes(event.frame)
     assert size >= 100 * 8
     monkeypatch.setattr(recorders, "PART_BYTES_MAX", 10 * size)
     recorder = Recorder(Machine(), clock)
