@@ -10,9 +10,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from typing import Any
 
-import gapless
 from gapless.failover.messages import Life
 from gapless.failover.recorder.folder import write_record
 from gapless.failover.recorder.image import NoImage
@@ -50,8 +50,8 @@ class FlightRecord:
         self.take = self._recorder.take
 
     def write(self, reason: str) -> None:
-        """Writes it to the job's directory. Where that fails the log says so: what it would tell of
-        is told in any case.
+        """Writes it to the job's directory. Where that fails the log says so, and nothing stops:
+        the breakdown itself is reported in any case.
         """
         self._write(self.take(), reason)
 
@@ -69,7 +69,7 @@ class FlightRecord:
     def encoded(self, taken: Taken, reason: str) -> bytes:
         """As bytes. Raises `RecordError` where that cannot be."""
         try:
-            return encode(taken, str(self._life), reason, gapless.__version__, self._plans())
+            return encode(taken, str(self._life), reason, version("gapless"), self._plans())
         except NoImage as e:
             raise RecordError(f"what {self._life} was given has no form as bytes: {e}") from e
 

@@ -43,7 +43,7 @@ def now_ms() -> int:
 
 
 class FlightRecord(Protocol):
-    """What a pump tells of its machine (flight_record.py)."""
+    """Where a pump notes what its machine is given (flight_record.py)."""
 
     @property
     def note(self) -> Callable[[Event, int], None]:

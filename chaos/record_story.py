@@ -35,8 +35,9 @@ Asked = Callable[[Any, Any], bool]
 
 def _asks(kind: type | tuple[type, ...], *same: str) -> Asked:
     """An effect of some kind whose fields of these names are the event's."""
-    return lambda effect, event: isinstance(effect, kind) and all(
-        getattr(effect, name) == getattr(event, name) for name in same
+    return lambda effect, event: (
+        isinstance(effect, kind)
+        and all(getattr(effect, name) == getattr(event, name) for name in same)
     )
 
 

@@ -275,5 +275,3 @@ def _closure(
 def _filled(function: FunctionType, held: list[Any]) -> None:
     for cell, value in zip(function.__closure__ or (), held, strict=True):
         cell.cell_contents = value
-
-

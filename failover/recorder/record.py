@@ -92,7 +92,7 @@ def encode(
 
 
 def decode(data: bytes) -> Record:
-    """Its inverse; raises `RecordError` where it is none, is damaged, or of another format."""
+    """Its inverse; raises `RecordError` for bytes that are no whole record of this format."""
     try:
         return _decoded(data)
     except DecodeError as e:

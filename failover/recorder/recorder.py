@@ -42,7 +42,7 @@ EVENT_BYTES_MAX = 8 << 20
 """A larger event is not held: the record begins anew behind it."""
 SHARE_FACTOR = 100
 """Images take this part of a pump's time at most."""
-FRAMES: dict[type, str] = {
+LARGE: dict[type, str] = {
     Attach: "tail",
     Data: "frame",
     Delivery: "frame",
@@ -59,7 +59,7 @@ FRAMES: dict[type, str] = {
 
 @dataclass(slots=True)
 class Part:
-    """Events in a row, and what the machine was before the first of them."""
+    """Successive events, and what the machine was before the first of them."""
 
     image: bytes | None
     why_none: str = ""
@@ -96,13 +96,9 @@ class Recorder:
     def note(self, event: Event, now: int) -> None:
         """Holds an event. Comes before the machine is given it."""
         part = self._part
-        if (
-            part is None
-            or len(part.events) >= PART_EVENTS_MAX
-            or part.nbytes >= PART_BYTES_MAX
-        ):
+        if part is None or len(part.events) >= PART_EVENTS_MAX or part.nbytes >= PART_BYTES_MAX:
             part = self._begin_part()
-        large = FRAMES.get(type(event))
+        large = LARGE.get(type(event))
         if large is not None:
             nbytes = held_bytes(getattr(event, large))
             if nbytes > EVENT_BYTES_MAX:
@@ -148,5 +144,5 @@ def held_bytes(large: Frame | Checkpoint | None) -> int:
     if large is None:
         return 0
     if type(large) is Frame:
-        return large.batch.get_total_buffer_size()
+        return int(large.batch.get_total_buffer_size())
     return large.nbytes

@@ -146,8 +146,7 @@ class Executor:
         self._useless = dict.fromkeys(self.sources, BEGIN)
 
     def go_on(self, state: State, given: Mapping[str, int], useless: Mapping[str, int]) -> None:
-        """Becomes what had this snapshot, and these rows that are not wanted; raises as `restore`.
-        """
+        """As `restore`, with the rows that were not wanted."""
         self.restore(state, given)
         self._useless = dict(useless)
 

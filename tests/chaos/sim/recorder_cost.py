@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,9 +45,10 @@ def turned(record: Record, simulation: Simulation, *, is_recorded: bool) -> int:
     machine = record.start(simulation.workload.functions)
     held = Held(machine) if is_recorded else None
     wire = Wire(simulation.schema)
+    does: dict[type, Callable[[Any], Any]] = defaultdict(lambda: lambda _: None)
+    does[Send] = lambda effect: wire.encode([effect.message])
     pump = Pump("cost", machine, {}, record=held)
-    pump._does = defaultdict(lambda: lambda _: None)
-    pump._does[Send] = lambda effect: wire.encode([effect.message])
+    pump._does = does
     began = time.process_time_ns()
     for event, _ in record.events:
         pump.post(event)

@@ -110,7 +110,7 @@ def test_images_take_no_more_than_their_share_of_the_time(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(recorders, "written", image)
     recorder = Recorder(Machine(), lambda: worked)
-    for now in range(20_000):
+    for now in range(40_000):
         recorder.note(Tick(), now)
         worked += 1
     assert made > 10
