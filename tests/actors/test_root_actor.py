@@ -311,6 +311,6 @@ def test_a_root_whose_job_is_removed_ends(trial: Trial) -> None:
 
 def test_the_actor_has_the_methods_that_are_asked_for() -> None:
     """Each in a group of threads, but those whose order counts."""
-    asked = {"view", "book", "command", "cutover", "validate", "about", "wait", "guard"}
+    asked = {"view", "book", "command", "cutover", "validate", "about", "wait", "guard", "record"}
     assert root_actor._METHODS.keys() == asked
     assert root_class() is not None
