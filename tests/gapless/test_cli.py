@@ -59,6 +59,7 @@ def test_only_commands_that_exist_are_offered() -> None:
         "gapless bench",
         "gapless demo",
         "gapless chaos list",
+        "gapless chaos replay",
         "gapless chaos run",
         "gapless chaos soak",
         "gapless chaos sim",
