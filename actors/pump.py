@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gapless.failover.effects import Event, Start, Tick
 from gapless.failover.machines import Machine
@@ -46,7 +46,7 @@ class FlightRecord(Protocol):
     """Where a pump notes what its machine is given (flight_record.py)."""
 
     @property
-    def note(self) -> Callable[[Event, int], None]:
+    def note(self) -> Callable[[Any, int], None]:
         """Holds an event, before the machine is given it."""
 
     def write(self, reason: str) -> None:
