@@ -18,7 +18,7 @@ from gapless.actors import host, launching
 from gapless.actors.bytecode import keep_bytecode
 from gapless.actors.host import Host
 from gapless.actors.setup import RAY_TIMING
-from gapless.failover import job as jobs
+from gapless.failover.job import directory as jobs
 
 PACKAGE = "kept_by_a_test"
 MODULES = (PACKAGE, f"{PACKAGE}.one", f"{PACKAGE}.two")
