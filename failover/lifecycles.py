@@ -1,6 +1,7 @@
 """Life cycles as tables: every state of a thing, what can happen to it there, and what it is then.
 
-    LINK = Lifecycle("a replica's link to a merger", {
+    LinkState = Literal["closed", "opening", "open"]
+    LINK: Lifecycle[LinkState] = Lifecycle("a replica's link to a merger", {
         "closed":  {"attach": "opening"},
         "opening": {"ack": "open", "refused": "closed"},
         ...})
@@ -14,30 +15,33 @@ tables (`diagram`). What a table does not have cannot happen; where it does, tha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Generic, TypeVar
 
 from gapless.protocol.errors import Bug
 
+StateT = TypeVar("StateT", bound=str)
 
-class Lifecycle:
+
+class Lifecycle(Generic[StateT]):
     """The states of one kind of thing, the first of them first."""
 
-    def __init__(self, what: str, table: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, what: str, table: Mapping[StateT, Mapping[str, StateT]]) -> None:
         """`table`: of each state, what can happen there, and the state behind it."""
         unknown = {after for row in table.values() for after in row.values()} - set(table)
         if unknown:
             raise Bug(f"{what}: {sorted(unknown)} can be reached, and have no row")
         self.what = what
         self.table = table
-        self.first = next(iter(table))
+        self.first: StateT = next(iter(table))
 
-    def after(self, state: str, cause: str) -> str:
+    def after(self, state: StateT, cause: str) -> StateT:
         """The state behind `cause`; raises `Bug` where that cannot happen in `state`."""
         behind = self.table[state].get(cause)
         if behind is None:
             raise Bug(f"{self.what} that is {state}: {cause!r} cannot happen to it")
         return behind
 
-    def allows(self, state: str, cause: str) -> bool:
+    def allows(self, state: StateT, cause: str) -> bool:
         """Whether `cause` can happen in `state`."""
         return cause in self.table[state]
 

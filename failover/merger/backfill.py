@@ -22,6 +22,8 @@ the beginning of the next backfill, told twice.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gapless.failover.effects import Alarm, ClosePeer, MergerEffect, PeerRead, ReadPeer
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.merger.inputs import Links
@@ -29,7 +31,8 @@ from gapless.merge.lmerge import LMerge
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Frame
 
-BACKFILL = Lifecycle(
+BackfillState = Literal["idle", "patient", "reading", "resting", "closing", "given up"]
+BACKFILL: Lifecycle[BackfillState] = Lifecycle(
     "a merger's backfill",
     {
         "idle": {"stuck": "patient"},
@@ -99,8 +102,9 @@ class Backfill:
             out = self._merge.push(self.number, event.frame)
             if not out and self.number not in self._merge.inputs:
                 return None, self._give_up(str(self._merge.detached[self.number]))
-        self._after("nothing" if event.frame is None or is_full else "read")
-        return out, self._read_on() if self.state == "reading" else []
+        reads_on = event.frame is not None and not is_full
+        self._after("read" if reads_on else "nothing")
+        return out, self._read_on() if reads_on else []
 
     def is_stuck(self) -> bool:
         """Whether nobody can lead the output on; or those that could are silent, and others that

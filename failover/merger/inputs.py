@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.messages import Life, Session
@@ -23,7 +23,8 @@ from gapless.merge.membership import INPUTS_MAX
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 
-INPUT = Lifecycle(
+InputState = Literal["joining", "qualified", "gone"]
+INPUT: Lifecycle[InputState] = Lifecycle(
     "an input of a merger",
     {
         "joining": {"reached": "qualified", "left": "gone"},
@@ -70,7 +71,7 @@ class Link:
     """The last sequence number taken in."""
     acked: int = -1
     """The last sequence number that an ack has said."""
-    state: str = INPUT.first
+    state: InputState = INPUT.first
     early: dict[int, Frame] = field(default_factory=dict)
     """By sequence number, what came before its turn: at most `EARLY_FRAMES_MAX`."""
     before: Tally = NOTHING

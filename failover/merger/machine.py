@@ -19,6 +19,7 @@ durable, what feedback says, what may be delivered.
 from __future__ import annotations
 
 from collections.abc import KeysView
+from typing import Literal
 
 from gapless.failover.effects import (
     Appended,
@@ -75,7 +76,8 @@ for others, and grows without bound if those are slow.
 """
 TIMING = Timing()
 
-MERGER = Lifecycle(
+MergerState = Literal["open", "draining", "drained", "over"]
+MERGER: Lifecycle[MergerState] = Lifecycle(
     "a merger",
     {
         "open": {"drain": "draining", "exit": "over"},

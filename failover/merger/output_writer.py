@@ -17,6 +17,7 @@ what the journal has, beside the appends that follow (bases.py).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from gapless.failover.effects import (
     Alarm,
@@ -36,7 +37,8 @@ BASE_ROWS_MAX = 1 << 17
 """Live rows that are taken for a base, and written, while the output waits: some ten milliseconds.
 A base of more is made beside."""
 
-JOURNAL = Lifecycle(
+JournalState = Literal["idle", "appending", "waiting", "sealing"]
+JOURNAL: Lifecycle[JournalState] = Lifecycle(
     "a merger's work at its journal",
     {
         "idle": {"append": "appending", "seal": "sealing"},

@@ -15,6 +15,8 @@ Nor is a state whose sources cannot be opened where it left them, as trimming ma
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gapless.failover.effects import (
     Alarm,
     CheckpointLoaded,
@@ -29,7 +31,8 @@ from gapless.failover.messages import Life, SnapshotReply, SnapshotRequest
 from gapless.failover.replica.checkpoint import Checkpoint
 from gapless.failover.timing import Timing
 
-JUMPSTART = Lifecycle(
+JumpstartState = Literal["choosing", "asking", "loading", "begun"]
+JUMPSTART: Lifecycle[JumpstartState] = Lifecycle(
     "a replica's start",
     {
         "choosing": {"a live peer": "asking", "a checkpoint": "loading", "a replay": "begun"},

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Literal
 
 from gapless.failover.effects import Send
 from gapless.failover.lifecycles import Lifecycle
@@ -34,7 +35,8 @@ from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 
-LINK = Lifecycle(
+LinkState = Literal["closed", "opening", "open"]
+LINK: Lifecycle[LinkState] = Lifecycle(
     "a replica's link to a merger",
     {
         "closed": {"attach": "opening"},

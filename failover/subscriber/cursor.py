@@ -18,6 +18,7 @@ offsets stay what they were. Another merger's mean nothing here.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from gapless.failover.effects import Send
 from gapless.failover.lifecycles import Lifecycle
@@ -33,7 +34,8 @@ SLOWER_MAX = 4
 forgotten the question, and the output goes on only once it is asked again.
 """
 
-CURSOR = Lifecycle(
+CursorState = Literal["idle", "opening", "opened", "reading", "declined", "ended"]
+CURSOR: Lifecycle[CursorState] = Lifecycle(
     "a subscriber's cursor on a merger",
     {
         "idle": {"open": "opening", "fetch": "reading", "end": "ended"},

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from gapless.failover.effects import Alarm, Desire, Send, SupervisorEffect
 from gapless.failover.job.desired import Desired
@@ -38,7 +39,8 @@ from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug, Misuse
 
-CUTOVER = Lifecycle(
+CutoverState = Literal["joining", "holding", "lifting", "undoing", "done", "failed"]
+CUTOVER: Lifecycle[CutoverState] = Lifecycle(
     "a cutover to another answer",
     {
         "joining": {"all qualify": "holding", "given up": "undoing"},

@@ -13,6 +13,7 @@ started again, and told to drain.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from gapless.failover.effects import Send, SupervisorEffect
 from gapless.failover.lifecycles import Lifecycle
@@ -20,7 +21,8 @@ from gapless.failover.messages import Drain
 from gapless.failover.supervisor.slots import Known, Shard
 from gapless.failover.timing import Timing
 
-ENDING = Lifecycle(
+EndingState = Literal["running", "draining", "stopping", "over"]
+ENDING: Lifecycle[EndingState] = Lifecycle(
     "the end of a job",
     {
         "running": {"drain": "draining", "stop": "stopping"},

@@ -29,7 +29,8 @@ from gapless.protocol.errors import Bug
 Role = Literal["r", "m"]
 """A replica or a merger."""
 
-LIFE = Lifecycle(
+LifeState = Literal["starting", "joining", "running", "suspected", "over"]
+LIFE: Lifecycle[LifeState] = Lifecycle(
     "a life, as the supervisor knows it",
     {
         "starting": {"report": "joining", "die": "over", "leave": "over"},
@@ -41,7 +42,8 @@ LIFE = Lifecycle(
 )
 """A merger joins with its first report: it has read its journal before it speaks."""
 
-SLOT = Lifecycle(
+SlotState = Literal["empty", "filled", "failed"]
+SLOT: Lifecycle[SlotState] = Lifecycle(
     "a slot",
     {
         "empty": {"fill": "filled", "give up": "failed"},
@@ -64,7 +66,7 @@ class Known:
     """Empty where it is not known."""
     origins: tuple[Origin, ...] = ()
     """What it was told to start from, as long as it may still read that."""
-    state: str = LIFE.first
+    state: LifeState = LIFE.first
     heard_at: int = 0
     replica: ReplicaStatus | None = None
     merger: MergerStatus | None = None

@@ -23,17 +23,15 @@ DRAWN = re.compile(
 """A line that names the thing and the module of its table, and the diagram behind it."""
 
 
-def lifecycles() -> dict[str, tuple[str, Lifecycle]]:
+def lifecycles() -> dict[str, tuple[str, Lifecycle[str]]]:
     """Every table of the package, by what it is of, with the module that makes it."""
-    found: dict[str, tuple[str, Lifecycle]] = {}
+    found: dict[str, tuple[str, Lifecycle[str]]] = {}
     for info in pkgutil.walk_packages(failover.__path__, "gapless.failover."):
         module = importlib.import_module(info.name)
         made = {
-            target.id
+            statement.target.id
             for statement in ast.parse(source_of(info)).body
-            if isinstance(statement, ast.Assign)
-            for target in statement.targets
-            if isinstance(target, ast.Name)
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
         }
         for name, value in vars(module).items():
             if name in made and isinstance(value, Lifecycle):
@@ -83,6 +81,7 @@ def words_of(module: pkgutil.ModuleInfo) -> set[str]:
         id(inner)
         for node in ast.walk(tree)
         if (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Lifecycle")
+        or (isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "Literal")
         or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
         for inner in ast.walk(node)
     }

@@ -59,6 +59,11 @@ def started(shards: list[ShardView] | None = None) -> Cutover:
     return Cutover(TERM, DESIRED, T, shards or shard(), 0, TIMING)
 
 
+def state(cut: Cutover) -> str:
+    """Its state now: mypy would keep what an earlier assert has said of it."""
+    return cut.state
+
+
 def sent(effects: list[SupervisorEffect], kind: type[Message]) -> dict[str, Message]:
     """To whom messages of a kind go."""
     return {e.to: e.message for e in effects if isinstance(e, Send) and isinstance(e.message, kind)}
@@ -153,7 +158,7 @@ def test_a_dead_life_is_fenced_instead_of_held() -> None:
     fences = {"fences": (NEW[0], OLD[1])}
     now = [replace(dead[0], mergers=shard(merger=fences)[0].mergers)]
     cut.look(now, 3)
-    assert cut.state == "lifting"
+    assert state(cut) == "lifting"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +194,7 @@ def test_a_cutover_that_takes_too_long_is_undone() -> None:
         assert sent(effects, Hold) == {str(old): Hold(TERM, INF, now) for old in OLD}
         effects = cut.look(shard(old={"held_at": T}), 2 * TIMING.cutover_ms)
     cut.look(shard(), 3 * TIMING.cutover_ms)
-    assert cut.state == "failed"
+    assert state(cut) == "failed"
 
 
 def test_it_can_be_given_up_before_the_commit_and_not_after() -> None:
