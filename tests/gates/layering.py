@@ -1,6 +1,6 @@
 """Who may import whom, and which folders are pure: the rules, and what finds a breach of them.
 
-`STANDS_ON` is the table of docs/architecture.md. A module may import its own folder and what that
+`STANDS_ON` is the list of docs/architecture.md. A module may import its own folder and what that
 stands on, transitively; the front door (`gapless` itself) may import all. Imports inside functions
 and under `if TYPE_CHECKING` count: what a folder stands on does not depend on when it is asked.
 
