@@ -196,7 +196,7 @@ def measure_kills(context: Context, account: Account) -> Iterator[Row]:
 
 def measure_row(context: Context, account: Account) -> Iterator[Row]:
     """Strikes at one slot of such a job, again and again."""
-    yield from _measure("filter", fine(), ROW, context, account, mergers=2)
+    yield from _measure("filter, one slot", fine(), ROW, context, account, mergers=2)
 
 
 def measure_merger(context: Context, account: Account) -> Iterator[Row]:

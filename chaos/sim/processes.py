@@ -365,6 +365,8 @@ class MergerProcess(Process):
         super().__init__(world, life, node, machine)
         self._output = output
         self._heard: dict[Session, dict[int, tuple[int, Frame]]] = {}  # not taken in so far
+        self._is_unsynced = False  # an append waits for its sync, and nothing is written meanwhile
+        self._waiting: deque[tuple[Step, OutputEffect]] = deque()
         self._io = world.build.merger_io(
             output,
             lambda peer: world.cluster.output_reader(peer, node),
@@ -406,7 +408,10 @@ class MergerProcess(Process):
         super()._send(effect)
 
     def _begins(self, step: Step, effect: OutputEffect) -> None:
-        """Does a step, now or after as long as it takes."""
+        """Does a step, now or after as long as it takes; a write after the sync that comes first."""
+        if step.place == "write" and self._is_unsynced:
+            self._waiting.append((step, effect))
+            return
         most = STEP_MS_MAX.get(step.place)
         if most is not None:
             ms = self.disk_ms(1 + self.world.below(most))
@@ -420,6 +425,7 @@ class MergerProcess(Process):
     def _run(self, step: Step, effect: OutputEffect) -> None:
         done = step.do()
         if isinstance(done, Step):
+            self._is_unsynced |= done.place == "sync"
             self._begins(done, effect)
         elif done is None:
             return
@@ -429,6 +435,14 @@ class MergerProcess(Process):
             if isinstance(effect, ask.Append) and isinstance(done, ask.Appended):
                 self._say_durable(effect.frame, done)
             self.happens(done)
+            if step.place == "sync":
+                self._go_on_writing()
+
+    def _go_on_writing(self) -> None:
+        """Does the writes that waited for a sync, up to the next append."""
+        self._is_unsynced = False
+        while self._waiting and not self._is_unsynced:
+            self._begins(*self._waiting.popleft())
 
     def _say_durable(self, frame: Frame, done: ask.Appended) -> None:
         is_late = self.world.toil is not None and self.world.cluster.is_taken_over(self)

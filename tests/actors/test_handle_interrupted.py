@@ -88,6 +88,7 @@ CALLS: dict[str, Callable[[Job], Any]] = {
     "cutover": lambda job: job._door.ask(lambda root: root.cutover.remote({}, None)),
     "subscribe": lambda job: job.subscribe().close(),
     "kill": lambda job: job._book(),
+    "records": lambda job: job.records("asked"),
 }
 
 

@@ -39,7 +39,7 @@ def test_a_subscription_begins_at_a_word_a_token_or_a_time() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ("soon", 'no token of this version.*"now", "earliest" or a time'),
+        ("soon", 'not a token of this version.*"now", "earliest" or a time'),
         ("begin", '"now", "earliest" or a time'),
         ("2024-13-01", "write it as '2024-05-01'"),
         (encode(TOKENS)[:-2], "was cut or changed"),

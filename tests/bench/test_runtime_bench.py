@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.actors.host import About
-from gapless.bench import runtime
+from gapless.bench import runtime, runtime_kills
 from gapless.bench.harness import Bench, Context, Row, measure, wanted
 from gapless.bench.netflow import FLOW_LATENESS_MS, FLOW_RATE
 from gapless.bench.runtime import Section, measured
@@ -364,3 +364,19 @@ def test_the_process_that_measures_collects_no_garbage_while_it_does() -> None:
     with _seeing_frames_as_they_come():
         assert not gc.isenabled()
     assert gc.isenabled() == collects
+
+
+def test_no_two_sections_of_strikes_measure_under_one_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names: list[str] = []
+
+    def seen(on: str, *_: Any, mergers: int, **__: Any) -> Iterator[Row]:
+        names.append(f"{on}, {mergers} mergers")
+        return iter(())
+
+    monkeypatch.setattr(runtime_kills, "_measure", seen)
+    strikes = [runtime.SECTIONS[name] for name in ("kills", "row", "merger", "windows", "nodes")]
+    for section in strikes:
+        list(section.measure(context(), Account()))
+    assert len(names) == len(strikes) == len(set(names))

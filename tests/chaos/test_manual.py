@@ -119,7 +119,7 @@ def test_every_option_of_the_commands_is_there() -> None:
 
     group: Any = typer.main.get_command(chaos)
     options: dict[str, list[str]] = {}
-    for command in ("list", "run", "soak"):
+    for command in ("list", "run", "soak", "replay"):
         for parameter in group.commands[command].params:
             for name in parameter.opts:
                 if name.startswith("--") and name != "--help":

@@ -50,9 +50,9 @@ def test_durations_as_people_write_them(written: Any, unit: str, count: int) -> 
 @pytest.mark.parametrize(
     ("written", "unit", "why"),
     [
-        ("1us", "ms", "no whole number of ms"),
-        ("1.5ms", "ms", "no whole number of ms"),
-        (timedelta(microseconds=1), "ms", "no whole number of ms"),
+        ("1us", "ms", "not a whole number of ms"),
+        ("1.5ms", "ms", "not a whole number of ms"),
+        (timedelta(microseconds=1), "ms", "not a whole number of ms"),
         ("10", "ms", "write a text such as '10s'"),
         ("10 parsecs", "ms", "write a text such as '10s'"),
         ("-1s", "ms", "write a text such as '10s'"),

@@ -80,6 +80,7 @@ LEFT_BY: Mapping[str, str] = {
     "table": LOCAL + "test_a_table_that_was_interrupted_is_computed_anew",
     "Job.status": HANDLE + ASKED,
     "Job.validate": HANDLE + ASKED,
+    "Job.records": HANDLE + ASKED,
     "Job.scale": HANDLE + ASKED,
     "Job.stop": HANDLE + "test_a_stop_that_is_interrupted_may_be_waited_for_again",
     "Job.subscribe": HANDLE + ASKED,

@@ -208,6 +208,23 @@ def test_a_bench_is_told_whether_peers_are_wanted_and_what_it_says_goes_to_stder
     assert gapless("bench", "one").err == ""
 
 
+def test_a_bench_that_ends_early_says_what_it_has_measured(
+    gapless: Gapless, benches: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benches(one=[HELD])
+
+    def run(_: Context) -> Iterator[Row]:
+        yield HELD
+        raise Misuse("the cluster is gone")
+
+    monkeypatch.setattr(sys.modules["fake_bench_one"], "run", run)
+    outcome = gapless("bench", "one")
+    assert outcome.code == 2
+    first, last = outcome.err.splitlines()
+    assert first.startswith(f"{HELD.name}: ")
+    assert last == "gapless: the cluster is gone"
+
+
 def test_all_benches_make_one_report(gapless: Gapless, benches: Callable[..., None]) -> None:
     benches(one=[HELD], two=[MISSED])
     outcome = gapless("bench", "--all", "--json")

@@ -63,6 +63,7 @@ COMMANDS = [
     "chaos run {X}",
     "chaos run kill-replica --out {X}",
     "chaos soak --out {X}",
+    "chaos replay {X}",
     "demo --keep {X}",
     "bench kernel --plot {X}",
 ]

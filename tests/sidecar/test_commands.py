@@ -153,7 +153,7 @@ def test_push_says_which_option_a_file_wants_that_is_no_recording(tmp_path: Path
     log = tmp_path / "log.jsonl"
     log.write_text('{"op": "+I", "ts": 1, "id": "a"}\n')
     said = refused("push", log, "--stream", "s", "--name", "a")
-    assert said.endswith("text? give --schema; rows that come and go? --changelog")
+    assert said.endswith("if it is text, add --schema; if it is a changelog, add --changelog")
 
 
 def test_an_address_at_which_nobody_can_answer_is_refused_at_once() -> None:

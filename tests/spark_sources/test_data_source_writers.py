@@ -328,7 +328,7 @@ def test_a_journal_that_is_not_there_is_made_only_of_what_was_said(path: Path) -
         ({"time": "when"}, "'when' is none of the columns"),
         ({"time": "t", "time_unit": "ms"}, r"is timestamp\[us\]: it is to be"),
         ({"time": "ts", "partitions": 2}, "2 partitions need key="),
-        ({"time": "ts", "lateness": "1us"}, "no whole number of ms"),
+        ({"time": "ts", "lateness": "1us"}, "not a whole number of ms"),
     ]
     for options, said in wrong:
         with pytest.raises(Misuse, match=said):

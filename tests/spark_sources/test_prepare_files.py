@@ -143,7 +143,7 @@ def test_csv_headers_name_the_columns(tmp_path: Path) -> None:
         ({"partitions": 2_000}, "partitions 2000: 1 to 1024"),
         ({"lateness": "-5s"}, "lateness '-5s'"),
         ({"lateness": timedelta(seconds=-1)}, "it is not negative"),
-        ({"lateness": timedelta(microseconds=1)}, "no whole number of ms"),
+        ({"lateness": timedelta(microseconds=1)}, "not a whole number of ms"),
         ({"durability": "none"}, '"process" or "machine"'),
         ({"schema": Path("s.yaml")}, "its name is to end in .toml or .json"),
         ({"schema": Path("s.toml")}, "--schema 's.toml' does not read"),

@@ -1,9 +1,10 @@
 """Broken builds on real processes: a machine's class is replaced where its shell takes it from.
 
-    gapless.actors.merger    Merger, LMerge, OutputJournal        in the processes of a job, by the
-    gapless.actors.replica   Replica                              hook that inside.py plants
+    gapless.actors.merger    Merger, MergerIO,           in the processes of a job, by the hook
+                             LMerge, OutputJournal       that inside.py plants
+    gapless.actors.replica   Replica
     gapless.actors.root      Supervisor
-    gapless.actors.reading   Subscriber                           in the driver: `planted_build`
+    gapless.actors.reading   Subscriber                  in the driver: `planted_build`
 
 The shells know nothing of it: a module's name is bound to another class before any is made.
 """
@@ -22,6 +23,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "merger": ("gapless.actors.merger", "Merger"),
     "merge": ("gapless.actors.merger", "LMerge"),
     "output": ("gapless.actors.merger", "OutputJournal"),
+    "merger_io": ("gapless.actors.merger", "MergerIO"),
     "replica": ("gapless.actors.replica", "Replica"),
     "supervisor": ("gapless.actors.root", "Supervisor"),
     "subscriber": ("gapless.actors.reading", "Subscriber"),

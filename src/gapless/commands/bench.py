@@ -143,14 +143,18 @@ def _measure(bench: Bench, context: Context) -> Report:
     from gapless.bench.harness import measure
 
     with spinner(f"measuring {bench.name}") as say:
-        rows = 0
+        rows: list[Row] = []
 
         def watch(row: Row) -> None:
-            nonlocal rows
-            rows += 1
-            say(f"measuring {bench.name}: {rows} done, last {row.name} {_number(row.value)}")
+            rows.append(row)
+            say(f"measuring {bench.name}: {len(rows)} done, last {row.name} {_number(row.value)}")
 
-        return measure(bench, context, watch)
+        try:
+            return measure(bench, context, watch)
+        except BaseException:  # what was measured in half an hour is not lost with the rest
+            for row in rows:
+                typer.echo(f"{row.name}: {_number(row.value)} {row.unit}".rstrip(), err=True)
+            raise
 
 
 def _list(benches: list[Bench], *, as_json: bool) -> None:
