@@ -408,7 +408,7 @@ class MergerProcess(Process):
         super()._send(effect)
 
     def _begins(self, step: Step, effect: OutputEffect) -> None:
-        """Does a step, now or after as long as it takes; a write after the sync that comes first."""
+        """Does a step, now or after as long as it takes; a write after a sync that is under way."""
         if step.place == "write" and self._is_unsynced:
             self._waiting.append((step, effect))
             return
