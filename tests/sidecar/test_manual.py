@@ -16,7 +16,7 @@ from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.frames import from_wire
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.refusals import Code
-from gapless.sidecar.server.settings import Settings
+from gapless.sidecar.server.settings import Settings, load
 from tests.sidecar.helpers import SCHEMA, Caller, frame_of, sidecar
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +56,13 @@ def test_every_setting_limit_and_code_is_in_the_manual() -> None:
     codes = [f"`{code}`" for code in Code.__args__ if code != "INTERNAL"]  # type: ignore[attr-defined]  # of a Literal
     missing = [n for n in [*names, *limits, *codes] if n not in MANUAL and n not in structured]
     assert missing == []
+
+
+def test_the_settings_file_of_the_examples_is_one() -> None:
+    settings = load({}, {}, ROOT / "examples" / "sidecar" / "sidecar.toml").settings
+    assert [grant.name for grant in settings.tokens] == ["spark", "flink"]
+    assert [stream.name for stream in settings.streams] == ["talkers"]
+    assert settings.limits.streams_max == 50
 
 
 def test_the_changelog_of_the_manual_is_pushed_and_read(tmp_path: Path) -> None:
