@@ -1,10 +1,9 @@
-"""The door to a job's root: every caller of a job comes in here, whichever of two actors is the
-root.
+"""The door to a job's root: the client of the two actors of which one is the root.
 
-    ask(command)     to the one that was root last; it stands by, is away, or dead: the other
-    look(question)   the same for what changes nothing, which is asked again while no answer comes
+    ask(command)     calls the actor that was root last; if it stands by, is away or dead: the other
+    look(question)   the same for what changes nothing: repeated while no answer comes
 
-Where neither is root, as the one has just died, both are asked in turn until one is.
+Where neither is root, because one has just died, both are called in turn until one is.
 """
 
 from __future__ import annotations
@@ -100,20 +99,20 @@ class Door:
             time.sleep(AGAIN_S)
 
     def wait(self, until: float, goes_on: Callable[[], bool]) -> None:
-        """Until the root says that it has ended, or nobody is there and nothing `goes_on`; where it
-        dies meanwhile, the next one. Raises Ray's `GetTimeoutError`.
+        """Until nothing `goes_on`: looks when the root says that it has ended, or dies, and then
+        asks the next one. Raises Ray's `GetTimeoutError`.
         """
         while True:
             self.check_connected()
             try:
                 ray.get(self.actor.wait.remote(), timeout=max(0.1, until - time.monotonic()))
-                return
-            except RayActorError:
-                if not goes_on():
-                    return
-            except RayTaskError as e:
-                if not isinstance(e.cause, StandsBy):
+            except (RayActorError, RayTaskError) as e:  # it has died, or the other one leads
+                if isinstance(e, RayTaskError) and not isinstance(e.cause, StandsBy):
                     raise
+            if not goes_on():
+                return
+            if time.monotonic() >= until:
+                raise GetTimeoutError("the job goes on")
             time.sleep(AGAIN_S)
             self.ask(lambda root: root.book.remote())  # which turns to the root that is
 

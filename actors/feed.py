@@ -1,13 +1,13 @@
 """A feed: the subscriber's machine in this process, which asks the mergers while there is room.
 
     machine --Send--> the newest question of each merger --> RunningMergers, while the job runs
-            --Emit--> handing.py                         --> StoredMergers, from its directory
+            --Emit--> delivery.py                         --> StoredMergers, from its directory
 
-A merger is asked only while there is room for its answer: what waits for a program that does not
-read is bounded by bytes, and then nothing is asked, so nothing is read or sent for it either. A
-repeated question takes the place of the one before.
+Back-pressure: a merger is asked only while there is room for its answer. What waits for a program
+that does not read is bounded in bytes; beyond that nothing is asked, so nothing is read or sent for
+it either. A repeated question takes the place of the one before.
 
-Where the job is over its output is still there: a reader continues in the job's directory, if this
+When the job is over its output is still there: a reader continues in the job's directory, if this
 process can see it, with the same machine, the same offsets and so the same tokens.
 """
 
@@ -18,18 +18,19 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless.actors.handing import Handing
+from gapless.actors.delivery import Delivery
 from gapless.actors.pump import Pump, now_ms
 from gapless.actors.stored import StoredMergers
-from gapless.failover import effects as ask
+from gapless.failover.effects import Send, Tick
 from gapless.failover.messages import Message
+from gapless.failover.subscriber import effects as ask
 from gapless.failover.subscriber.machine import Subscriber
 from gapless.protocol.errors import GaplessError, JobError, Misuse
 from gapless.protocol.errors import Trimmed as TrimmedError
 from gapless.protocol.schema import StreamSchema
 
 if TYPE_CHECKING:  # Ray takes a second to import, and a reader of a directory needs none
-    from gapless.actors.asking import RunningMergers
+    from gapless.actors.running_mergers import RunningMergers
 
 POLL_MS = 100
 """Between two looks into the journals of a job that is not stopped, where nobody is asked."""
@@ -71,11 +72,11 @@ class Feed:
         self._emits_at_rest = -1
         self._is_read = False  # all that a stopped job has left
         self._is_closed = False
-        self.handing = Handing(self._has_room)
+        self.delivery = Delivery(self._has_room)
         self.pump = Pump(
             f"subscriber {machine.name}",
             machine,
-            {ask.Send: self._send, ask.Emit: self._emit, ask.Give: self._give},
+            {Send: self._send, ask.Emit: self._emit, ask.Give: self._give},
             flush=self._look_at_end,
             at_end=self._end,
         )
@@ -94,7 +95,7 @@ class Feed:
     def close(self) -> None:
         """Asks no more, and lets go of what waits; from any thread."""
         self._is_closed = True
-        self.handing.close()
+        self.delivery.close()
         self.pump.end("closed")
 
     @property
@@ -105,22 +106,22 @@ class Feed:
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         self.pump.call(self._machine.validate)
-        self.handing.validate()
+        self.delivery.validate()
 
     # -- effects ------------------------------------------------------------------------------
 
-    def _send(self, effect: ask.Send) -> None:
+    def _send(self, effect: Send) -> None:
         self._newest[effect.to] = effect.message
         self._unasked.add(effect.to)
         self._ask(effect.to)
 
     def _emit(self, effect: ask.Emit) -> None:
         self._emits += 1
-        self.handing.put(effect)
+        self.delivery.put(effect)
 
     def _give(self, effect: ask.Give) -> None:
         kind = {"trimmed": TrimmedError, "broken": JobError}.get(effect.why, Misuse)
-        self.handing.end(kind(effect.reason))
+        self.delivery.end(kind(effect.reason))
         self.pump.stop(effect.reason)
 
     def _look_at_end(self) -> None:
@@ -132,7 +133,7 @@ class Feed:
             self._running.end()
         broken = not (self._is_closed or self._machine.has_ended or self._is_read)
         error = JobError(f"the subscription broke down: {reason}") if broken else None
-        self.handing.end(error)
+        self.delivery.end(error)
 
     # -- asking -------------------------------------------------------------------------------
 
@@ -147,7 +148,7 @@ class Feed:
     def _ask(self, slot: str) -> None:
         if slot not in self._unasked or self.pump.ended is not None:
             return
-        if not self.handing.has_room:
+        if not self.delivery.has_room:
             return
         if self._running is None:
             self._schedule(0)
@@ -203,12 +204,12 @@ class Feed:
             return
         was_stopped, self._was_stopped = self._was_stopped, stored.is_stopped()
         for slot in sorted(self._unasked):
-            if not self.handing.has_room:
+            if not self.delivery.has_room:
                 return  # `_has_room` comes once there is
             self._unasked.discard(slot)
-            answer = stored.answer(slot, self._newest[slot])
-            if answer is not None and self.pump.ended is None:
-                self.pump.happens(answer)
+            for answer in stored.answer(slot, self._newest[slot], now_ms()):
+                if self.pump.ended is None:
+                    self.pump.happens(answer)
         if not self._unasked and self.pump.ended is None:
             self._rest(was_stopped)
 
@@ -222,8 +223,8 @@ class Feed:
             return
         if was_stopped:
             self._emits_at_rest = self._emits
-            for effect in self._machine.on(ask.Tick(), now_ms() + LATER_MS):
-                if isinstance(effect, ask.Send):
+            for effect in self._machine.on(Tick(), now_ms() + LATER_MS):
+                if isinstance(effect, Send):
                     self._send(effect)
         self._unasked |= set(self._newest)
         self._schedule(0 if self._was_stopped else POLL_MS)

@@ -27,7 +27,6 @@ from ray.exceptions import (
 )
 
 from gapless.actors import cluster
-from gapless.actors.asking import RunningMergers
 from gapless.actors.book import Book
 from gapless.actors.door import Door
 from gapless.actors.feed import Feed
@@ -37,9 +36,10 @@ from gapless.actors.hosts import reason as why_of
 from gapless.actors.options import check_code
 from gapless.actors.outputs import Output
 from gapless.actors.plans import Plans, named_plans
-from gapless.actors.reading import Start, mergers_of, slots_of, start_at, subscriber_of
+from gapless.actors.running_mergers import RunningMergers
 from gapless.actors.setup import RAY_TIMING, JobDir
-from gapless.actors.subscribing import Subscription
+from gapless.actors.subscriber_start import Start, mergers_of, slots_of, start_at, subscriber_of
+from gapless.actors.subscription import Subscription
 from gapless.actors.views import JobView
 from gapless.actors.whereabouts import cluster_of, root_name, standby_name
 from gapless.engine.answer import answer, instant, last_answer

@@ -1,8 +1,11 @@
-"""Hands: one thread that does what would keep a pump waiting, in the order in which it was asked.
+"""Hands: a serial worker. Its one thread does, in order, the work that would keep a pump waiting.
 
-A pump has several where kinds of work must not wait for each other: a merger's reads for
-subscribers do not wait for its disk to sync. The askers bound what is asked for: the machines
-have one append, one seal, one read of a kind under way at a time.
+    pump --do(append)--> |sync ... sync| --> post(Appended)         the pump goes on meanwhile
+         --do(read)----> |read| -----------> post(OutputRead)       reads do not wait for a sync
+
+A shell has several of them, one for each kind of work that must not wait for another kind. The
+queues need no bound of their own: a machine has one append, one seal, and one read of each kind
+under way at a time.
 """
 
 from __future__ import annotations

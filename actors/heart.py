@@ -1,14 +1,14 @@
-"""The heart: says that a life is busy while its pump is inside something for long.
+"""The heart: a thread that sends heartbeats for a life whose pump is busy with one thing for long.
 
     pump    |-Tick-|-------------- SnapshotRequest: 3 s ---------------|-Tick-|
     heart      .       .   busy    .   busy    .   busy    .   busy       .
                            "SnapshotRequest, for 0.3 s"
 
-A pump says how its life is between two events. While it is inside one that takes long (a snapshot,
-a large fold, the encoding of a gigabyte) nothing would be heard, and the life would be taken for
-one that hangs, at each checkpoint. This thread repeats the last status then, with what the pump is
-busy with; the supervisor has patience for that, for a while (`busy_ms`). A process that is stopped
-has no heart that beats either.
+A pump sends the status of its life between two events. During one that takes long (a snapshot, a
+large fold, the encoding of a gigabyte) the supervisor would hear nothing, and would take the life
+for one that hangs, at each checkpoint. Then this thread repeats the last status, with what the pump
+is busy with; the supervisor accepts that for a while (`busy_ms`). In a process that is stopped this
+thread is stopped, too.
 """
 
 from __future__ import annotations

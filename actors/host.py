@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from gapless.actors.book import Book
 from gapless.actors.bytecode import keep_bytecode
 from gapless.actors.collector import leave_out_what_is_there
 from gapless.actors.merger import MergerShell
-from gapless.actors.own_process import slay, started
+from gapless.actors.own_process import slay, started, stopped
 from gapless.actors.replica import ReplicaShell
 from gapless.actors.setup import JobDir, Setup
 from gapless.actors.wire import joined
@@ -154,6 +155,12 @@ class Host:
         """
         return slay(pid, started_at)
 
+    def stopped(self, host: str, pid: int) -> int:
+        """When a process of that machine was started, if this is the machine and it is stopped;
+        else 0.
+        """
+        return stopped(pid) if host == socket.gethostname() else 0
+
     def _wait(self, job_dir: str) -> None:
         """Waits as a spare, no longer than there is a job that may need it: nobody else ends what
         a root has made in its last moment.
@@ -177,7 +184,7 @@ class Host:
 
 _THREADS = {"ask": ASKERS_MAX, "watch": 4, "look": 2}
 _METHODS = {"ask": "ask", "watch": "watch", "about": "look", "validate": "look"}
-_METHODS |= {"slay": "look", "record": "look"}
+_METHODS |= {"slay": "look", "stopped": "look", "record": "look"}
 
 
 def host_class() -> Any:

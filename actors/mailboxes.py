@@ -1,11 +1,11 @@
-"""Mailboxes: what a merger has to say to subscribers, who are nobody's actors and cannot be called.
+"""Mailboxes: a merger's answers to subscribers, which are not actors, so that nobody can call them.
 
     subscriber --ask([Fetch])--> its mailbox waits for an answer, ASK_MS at most
                <--[Delivery]----
 
-A subscriber has one question under way, so that it never pushes back and is never run over: what
-does not fit into its mailbox is lost, and it asks again. Where all letters that wait are too large,
-those to the longest silent asker are lost first: a vanished one does not cost much.
+A subscriber polls: it has one question under way, and answers wait here until it asks. What does
+not fit into its mailbox is lost, and it asks again. If all waiting answers together are too large,
+those of the subscriber that has been silent longest go first: one that has vanished costs little.
 """
 
 from __future__ import annotations

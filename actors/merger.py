@@ -4,8 +4,8 @@ What effects do says failover/io/merger_io.py; here is on which thread. Appends 
 done by one thread, in order; reads for subscribers and of the peer by another, so that readers do
 not wait for a disk that syncs; tables by a third, a slice of each in turn, so that nobody waits for
 one that takes long; bases of large tables by a fourth. The pump merges meanwhile, and what it
-merges gathers for the next append. What may go of the output goes now and then (retaining.py), on
-the thread that writes it.
+merges gathers for the next append. What may go of the output goes now and then, on the thread that
+writes it (output_retention.py).
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from gapless.actors import retaining
+from gapless.actors import output_retention
 from gapless.actors.hands import Hands
 from gapless.actors.mailboxes import Mailboxes
-from gapless.actors.retaining import TRIM_MS, Retaining
+from gapless.actors.output_retention import TRIM_MS, OutputRetention
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.shell import Shell
+from gapless.actors.subscriber_start import explained
 from gapless.failover import effects as ask
 from gapless.failover.io.merger_io import EFFECTS, MergerIO
 from gapless.failover.io.steps import Place, Step
 from gapless.failover.life_start import MergerStart
+from gapless.failover.merger.effects import MergerEvent
 from gapless.failover.merger.machine import Merger
-from gapless.failover.merger.output_journal import OutputJournal, OutputReader
+from gapless.failover.merger.output_journal import OutputJournal
+from gapless.failover.merger.output_reader import OutputReader
 from gapless.failover.messages import Opened
 from gapless.merge.lmerge import LMerge
-from gapless.protocol.errors import Bug, GaplessError, Trimmed
+from gapless.protocol.errors import Bug, GaplessError
 
 
 class MergerShell(Shell):
@@ -47,12 +50,12 @@ class MergerShell(Shell):
             self.life,
             token(),
             lambda: time.time_ns() // 1_000_000,
-            base_bytes=retaining.base_bytes(record.settings),
-            segment_bytes=retaining.segment_bytes(record.settings),
+            base_bytes=output_retention.base_bytes(record.settings),
+            segment_bytes=output_retention.segment_bytes(record.settings),
             on_alarm=self._tell,
             guard=threading.Lock(),
         )
-        self._retaining = Retaining(
+        self._retention = OutputRetention(
             job_dir.output(self.life.slot),
             record.settings,
             {peer: job_dir.output(peer) for peer in start.peers},
@@ -86,7 +89,7 @@ class MergerShell(Shell):
         self._mailboxes = Mailboxes()
         self._does |= dict.fromkeys(EFFECTS, lambda effect: self._has_done(self._io.step(effect)))
         self._pump(self.machine)
-        if self._retaining.is_wanted:
+        if self._retention.is_wanted:
             self.pump.do(lambda: self.pump.later(TRIM_MS, self._trim_later))
 
     def _let_go(self) -> None:
@@ -117,11 +120,11 @@ class MergerShell(Shell):
 
     # -- the output ---------------------------------------------------------------------------
 
-    def _has_done(self, step: Step) -> None:
+    def _has_done(self, step: Step[MergerEvent]) -> None:
         """Has a step done by its thread, and then what follows from it."""
         self._hands[step.place].do(lambda: self._run(step))
 
-    def _run(self, step: Step) -> None:
+    def _run(self, step: Step[MergerEvent]) -> None:
         done = step.run()
         if isinstance(done, Step):
             self._has_done(done)
@@ -134,17 +137,6 @@ class MergerShell(Shell):
 
     def _trim(self) -> None:
         try:
-            self._retaining.trim()
+            self._retention.trim()
         except (GaplessError, OSError) as e:  # what is wrong with the journal the next append says
             self._tell(f"the output is not trimmed: {e} ({self.life} on node {self.setup.node})")
-
-
-def explained(slot: str, error: GaplessError) -> str:
-    """What a subscriber is told about an error, and what it may do."""
-    if not isinstance(error, Trimmed):
-        return str(error)
-    return (
-        f"merger {slot}: that part of the output has been trimmed, as the job's retain= says: "
-        'subscribe with start="now", whose first frame is a reset that replaces all you hold '
-        f"({error})"
-    )

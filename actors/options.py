@@ -1,5 +1,5 @@
-"""What somebody who launches a job has given, looked at before anything runs: each wrong thing is
-one sentence, that says which it is and what to write in its place.
+"""The options of a launch, checked before anything runs: each error names the option that is wrong,
+and says what to write in its place.
 """
 
 from __future__ import annotations

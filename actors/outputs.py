@@ -21,19 +21,18 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.actors.feed import Feed
-from gapless.actors.reading import Start, mergers_of, slots_of, start_at, subscriber_of
 from gapless.actors.setup import RAY_TIMING, JobDir
-from gapless.actors.subscribing import Subscription
+from gapless.actors.stored import StoredMerger
+from gapless.actors.subscriber_start import Start, mergers_of, slots_of, start_at, subscriber_of
+from gapless.actors.subscription import Subscription
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.failover.job.desired import Desired, State
-from gapless.failover.merger.output_journal import OutputReader
-from gapless.failover.merger.scan import BeyondEnd, end_of, last_events
-from gapless.failover.messages import Token
+from gapless.failover.merger.scan import end_of, last_events
 from gapless.failover.subscriber.machine import StartAt
 from gapless.failover.table import Deliver
 from gapless.journal.layout import layout_of
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import GaplessError, Misuse
+from gapless.protocol.errors import Misuse
 from gapless.protocol.schema import StreamSchema
 
 TABLE_S = 60.0
@@ -120,7 +119,8 @@ class Output:
         """The merger whose journal is read of a stopped job; all of them where none would do."""
         token = start.get(shard) if isinstance(start, Mapping) else None
         if token is not None and token.merger in slots:
-            return (token.merger,) if self._goes_on(token) else slots
+            merger = StoredMerger(token.merger, self._job_dir.output(token.merger), self.schema)
+            return (token.merger,) if merger.goes_on(token) else slots
         best = self._farthest(slots)
         return slots if best is None else (best,)
 
@@ -128,15 +128,6 @@ class Output:
         """Of a shard's mergers the one whose journal goes farthest; None where none has begun."""
         ends = [end for slot in slots if (end := self._end_of(slot)) is not None]
         return max(ends, key=lambda end: end.stable).merger if ends else None
-
-    def _goes_on(self, token: Token) -> bool:
-        try:
-            OutputReader(self._job_dir.output(token.merger), self.schema).read(token)
-        except BeyondEnd:
-            return True  # and the program hears of it
-        except GaplessError:
-            return False  # trimmed or damaged: another one may have it
-        return True
 
     def table(self, at: Any = None) -> pa.Table:
         """Like `Job.table`: the durable answer at a time; by default the newest, or the last one

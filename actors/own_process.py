@@ -42,6 +42,17 @@ def runs(pid: int) -> bool:
         return False
 
 
+def stopped(pid: int) -> int:
+    """When a process was started that is stopped (SIGSTOP), in ticks as `started`; 0 where it is
+    not, or is not there.
+    """
+    try:
+        is_stopped = psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return 0
+    return started(pid) if is_stopped else 0
+
+
 def slay(pid: int, started_at: int) -> bool:
     """Kills a process if it is still the one that was started then. Whether it was."""
     if not hasattr(os, "pidfd_open"):

@@ -11,7 +11,8 @@ does nothing more (decision 0023). A pair that a later launch or resume has foll
     nobody, or up to `since`  leads: its pair was made to depose those
     another pair, later       ends for good: the job was taken over
     itself                    leads again: Ray has restarted it, and nobody was faster
-    the other                 stands by, until that one is gone; then it leads
+    the other                 stands by, until that one is gone; then it leads. One that is stopped
+                              is killed first (stopped_leader.py)
 
 Why a second process: a new one takes a second of CPU to boot, on a machine that is busy several
 seconds, in which nothing of the job is supervised. One that waits costs its memory.
@@ -32,6 +33,7 @@ from ray.exceptions import RayActorError, RayError
 
 from gapless.actors.host import NAMESPACE, About
 from gapless.actors.own_process import runs
+from gapless.actors.stopped_leader import LOOK_S, StoppedLeader
 from gapless.actors.whereabouts import Silent, actor_at, root_name, standby_name
 from gapless.failover.job.files import Where
 from gapless.protocol.errors import JobError
@@ -78,12 +80,16 @@ class Pair:
 def until_gone(name: str, leader: Where) -> None:
     """Returns once the root that runs there, in an actor of that name, is gone, or root no more. It
     is not taken for gone where it only cannot be reached: two that cannot reach each other would
-    depose one another for ever.
+    depose one another for ever. One that is stopped is ended.
     """
+    stopped = StoppedLeader(f"{name.rpartition('/')[0]}/host/", leader)
     while not _is_gone(name, leader):
         try:
             actor: Any = ray.get_actor(name, namespace=NAMESPACE)
-            ray.get(actor.guard.remote())  # answered when it is root no more, fails when it dies
+            guarded = actor.guard.remote()  # answered when it is root no more, fails when it dies
+            while not ray.wait([guarded], timeout=LOOK_S)[0]:
+                stopped.look(actor)
+            ray.get(guarded)
         except (RayActorError, ValueError) as e:
             _log.info("%s: %s", name, e)
         if _is_gone(name, leader):

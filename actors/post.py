@@ -1,11 +1,11 @@
-"""The post: messages to other processes, as calls of their actors.
+"""The post: sends messages to other processes, in batches, as calls of their actors.
 
     send("m0.1", message) --> box of m0.1/3.2: gathers --> flush: one call with all that gathered
                                                            CALLS_MAX calls of a box under way
 
-While a process takes its calls slowly, what is sent to it gathers and goes as fewer, larger calls;
-beyond the bounds of a box it is lost, as on any network: its sender sends it again. The calls go
-from process to process. None asks the cluster's directory for anything.
+While a process takes its calls slowly, messages to it gather and go as fewer, larger calls. Beyond
+the bounds of a box a message is lost, as on any network: its sender sends it again. The calls go
+from process to process; none needs the cluster's directory.
 """
 
 from __future__ import annotations

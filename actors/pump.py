@@ -22,8 +22,8 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from gapless.failover.effects import Event, Start, Tick
-from gapless.failover.machines import Machine
+from gapless.failover.effects import Start, Tick
+from gapless.failover.machines import Event, Machine
 from gapless.protocol.errors import JobError
 
 TICK_MS = 50

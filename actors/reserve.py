@@ -1,10 +1,10 @@
-"""The reserve of a job: processes that wait, so that nobody who dies has to be waited for.
+"""The reserve of a job: idle processes that are ready to replace those that die.
 
     spares      of each node, to become any life           hosts.py makes them
     standby     one, to be the root                         pair.py makes it
 
-The making of a process keeps a core busy, so it comes after what is needed now: while lives begin
-it is put off, for a while.
+To start a process keeps a core busy, so what is needed now comes first: while lives begin, the
+reserve is filled up later.
 """
 
 from __future__ import annotations

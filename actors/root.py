@@ -1,9 +1,9 @@
 """The root of a job: the supervisor's shell. It starts and ends processes as the machine says.
 
-    Spawn, Kill      hosts.py, on threads: the cluster takes its time
-    Desire           the job's directory, before anything else happens
-    Send             the post, to lives in the address book, which the root writes
-    Died, Nodes      from watching the hosts, and from asking the cluster
+    Desire, DropCheckpoint    failover/io/supervisor_io.py: the job's directory
+    Spawn, Kill               the same, by life_processes.py, on threads: the cluster takes its time
+    Send                      the post, to lives in the address book, which the root writes
+    Died, Nodes               from watching the hosts, and from asking the cluster (node_watch.py)
 
 It lives in one of two detached actors (root_actor.py), "talkers/root" and "talkers/standby", that
 Ray restarts when they die; where one dies the other leads (pair.py). Every root takes a term of the
@@ -19,50 +19,49 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import RayActorError
 
 from gapless.actors.book import Book, Entry
-from gapless.actors.flight_record import FlightRecord
+from gapless.actors.flight_record import flight_record
 from gapless.actors.host import LAST_WORDS_S, About
 from gapless.actors.hosts import Hosts, reason
-from gapless.actors.node_threads import NodeThreads
+from gapless.actors.life_processes import LifeProcesses
+from gapless.actors.node_watch import NodeWatch
 from gapless.actors.pair import Other
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
-from gapless.actors.registering import Keeper
+from gapless.actors.reader_registry import Keeper
 from gapless.actors.reserve import Reserve
 from gapless.actors.setup import JobDir, Setup, token
-from gapless.actors.sharding import check_shards
+from gapless.actors.shard_check import check_shards
 from gapless.actors.shell import Alarmed
 from gapless.actors.views import Alarm, JobView
 from gapless.actors.wire import Intake, Wire
 from gapless.engine.splice import runnable_from_document
-from gapless.failover import effects as ask
+from gapless.failover import effects as shared
+from gapless.failover.io.supervisor_io import EFFECTS, JobEffect, SupervisorIO, drop_unreadable
 from gapless.failover.job.desired import Change, Switch
 from gapless.failover.job.files import Where
-from gapless.failover.messages import SUPERVISOR, Life, Message, Retire
+from gapless.failover.life_start import Start
+from gapless.failover.messages import SUPERVISOR, Life, Message
+from gapless.failover.supervisor import effects as ask
 from gapless.failover.supervisor.equivalence import successors
 from gapless.failover.supervisor.machine import Supervisor
 from gapless.failover.timing import Timing
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import DiskFull, Fenced, GaplessError
+from gapless.protocol.errors import GaplessError, JobError
 
-NODES_MS = 300
-"""Between two looks at which nodes there are."""
 TERM_MS = 1000
 """Between two looks whether another root has the job."""
 BEGINNING = ("starting", "joining")
 """States of a slot whose life is on its way to be of use."""
-SPAWNERS = 4
-"""Processes that are started at once on each node; each start keeps a core busy for a while."""
 ALARMS_MAX = 200
 """Kept for people; the log has all of them."""
 
@@ -94,65 +93,84 @@ class Root:
         self._alarms: deque[Alarm] = deque(maxlen=ALARMS_MAX)
         self._ended = threading.Event()
         self._reason = ""
-        self._nodes = _nodes()
+        self._nodes = NodeWatch()
         self._hosts = Hosts(record.name, job_dir, record.settings.spares, runtime_env)
         self._handle = ray.get_runtime_context().current_actor
         self._node = ray.get_runtime_context().get_node_id()
-        self._about: dict[Life, About] = {}
-        self._entries: dict[Life, Entry] = {self.life: Entry(self._handle, self._node)}
-        self._books = 0
-        self._spawning = NodeThreads("spawn", SPAWNERS)
-        self._killing = ThreadPoolExecutor(1, thread_name_prefix="kill")
-        for name, why in resumed.unreadable.items():
-            self._note("root", f"checkpoint {name} is dropped: {why}")
-            job.drop_checkpoint(name)
+        drop_unreadable(job, resumed, lambda what: self._note("root", what))
         self.machine = Supervisor(
             resumed.term,
             resumed.desired,
             resumed.checkpoints,
-            tuple(self._nodes),
+            tuple(self._nodes.names),
             self._timing,
             on_divergence=record.settings.on_divergence,
         )
-        self._record = FlightRecord(self.life, self.machine, self._dir.disk, token())
-        self._pump = Pump(
+        self._record = flight_record(self.life, self.machine, self._dir.disk, token())
+        self._pump = self._made_pump()
+        standby = other if record.settings.spares else None
+        self._reserve = Reserve(
+            self._hosts,
+            standby,
+            self._pump,
+            self._node,
+            lambda: self._nodes.names,
+            self._any_begins,
+            self._is_over,
+        )
+        self._intake = Intake(Wire(self._schema), lambda what: self._note("root", what))
+        self._post = Post(Wire(self._schema), self._pump.do)
+        self._processes = self._made_processes()
+        self._io = SupervisorIO(
+            job,
+            resumed,
+            self._processes,
+            lambda what: self._note("root", what),
+            on_drop=self._has_dropped,
+        )
+        self._begin()
+
+    def _made_pump(self) -> Pump:
+        does: dict[type, Callable[[Any], None]] = {
+            shared.Send: lambda effect: self._post.send(effect.to, effect.message),
+            shared.Exit: lambda effect: self._pump.stop(effect.reason),
+            shared.Alarm: lambda effect: self._alarm(effect.what),
+        }
+        does |= dict.fromkeys(EFFECTS, self._has_done)
+        return Pump(
             str(self.life),
             self.machine,
-            {
-                ask.Send: lambda effect: self._post.send(effect.to, effect.message),
-                ask.Exit: lambda effect: self._pump.stop(effect.reason),
-                ask.Alarm: lambda effect: self._alarm(effect.what),
-                ask.Spawn: self._spawn,
-                ask.Kill: self._kill,
-                ask.Desire: self._desire,
-                ask.DropCheckpoint: lambda effect: self._drop_checkpoint(effect.name),
-            },
+            does,
             flush=self._flush,
             at_end=self._end,
             record=self._record,
         )
-        self._reserve = Reserve(
+
+    def _made_processes(self) -> LifeProcesses:
+        def setup_of(life: Life, node: str, start: Start) -> Setup:
+            return Setup(str(self._dir.path), life, start, self._schema, self._timing, node)
+
+        return LifeProcesses(
+            (self.life, Entry(self._handle, self._node)),
             self._hosts,
-            other if record.settings.spares else None,
             self._pump,
-            self._node,
-            lambda: self._nodes,
-            self._any_begins,
-            self._retires,
+            self._post,
+            setup_of,
+            self._nodes.name_of,
+            self._reserve.want,
         )
-        self._intake = Intake(Wire(self._schema), lambda what: self._note("root", what))
-        self._post = Post(Wire(self._schema), self._pump.do)
-        for about, handle in self._hosts.find():
-            self._add(about, handle)
-        answered = [life for life, about in self._about.items() if about.pid]
+
+    def _begin(self) -> None:
+        """Adopts the lives that run, and leads from then on."""
+        answered = self._processes.find()
         self.machine.expect(life for life in answered if life.incarnation < self.life.incarnation)
-        self._publish()
+        self._processes.publish()
         self._keeper = Keeper(self._dir, token(), self.tell, lambda e: self.tell(str(e)))
         self._pump.do(lambda: self._pump.later(TERM_MS, self._look_at_term))
         self._keeper.sweep_on(self._pump, lambda: self.machine.state().slots)
         self._pump.do(self._reserve.want)
         self._pump.start()
-        threading.Thread(target=self._watch_nodes, name="nodes", daemon=True).start()
+        self._nodes.start(self._have_nodes)
 
     # -- for lives ----------------------------------------------------------------------------
 
@@ -183,8 +201,8 @@ class Root:
             str(self._dir.path),
             self.machine.state(),
             self.machine.desired,
-            dict(self._nodes),
-            dict(self._about),
+            dict(self._nodes.names),
+            dict(self._processes.about),
             tuple(self._alarms),
             About(self.life, self._node, os.getpid()),
             now_ms() - self._began_ms,
@@ -198,8 +216,15 @@ class Root:
         return self._post.book
 
     def command(self, change: Change) -> None:
-        """Changes what is desired. Raises `Misuse` where that makes no sense."""
-        self._pump.call(lambda: self._pump.happens(ask.Command(change)))
+        """Changes what is desired. Raises `Misuse` where that makes no sense, and `JobError` where
+        it could not be written.
+        """
+        self._pump.call(lambda: self._change(change))
+
+    def _change(self, change: Change) -> None:
+        self._pump.happens(ask.Command(change))
+        if self._io.unwritten:
+            raise JobError(self._io.unwritten)
 
     def cutover(
         self, plans: Mapping[str, Document], at: int | None, assumed: bool = False
@@ -225,7 +250,7 @@ class Root:
                 check_shards(plan, self._dir.layouts(), shards)
         for name, plan in wanted.items():
             job.add_plan(name, plan)
-        self._pump.happens(ask.Command(Switch(tuple(wanted), BEGIN if at is None else at)))
+        self._change(Switch(tuple(wanted), BEGIN if at is None else at))
         return notes
 
     def record(self, reason: str) -> bytes:
@@ -240,7 +265,7 @@ class Root:
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken, here or in any life."""
         self._pump.call(self.machine.validate)
-        handles = self._pump.call(lambda: [self._entries[life].handle for life in self._about])
+        handles = self._pump.call(self._processes.handles)
         for answer in [handle.validate.remote() for handle in handles]:
             try:
                 ray.get(answer)
@@ -251,129 +276,49 @@ class Root:
         """The identity of this process."""
         return About(self.life, self._node, os.getpid())
 
-    # -- lives --------------------------------------------------------------------------------
+    # -- the machine's effects ----------------------------------------------------------------
 
-    def _spawn(self, effect: ask.Spawn) -> None:
-        if self._retires():
-            return
-        life, start, node = effect.life, effect.start, effect.node
-        setup = Setup(str(self._dir.path), life, start, self._schema, self._timing, node)
-        self._spawning.submit(node, self._start, setup, self._post.book)
+    def _has_done(self, effect: JobEffect) -> None:
+        if (follows := self._io.do(effect)) is not None:
+            self._pump.happens(follows)
 
-    def _start(self, setup: Setup, book: Book) -> None:
-        """On a thread of its own."""
+    def _has_dropped(self, checkpoint: str) -> None:
+        self._keeper.drop_checkpoint(checkpoint)
 
-        def begins(handle: Any) -> None:
-            self._pump.do(lambda: self._begins(setup, handle))
-
+    @property
+    def is_followed(self) -> bool:
+        """Whether another root has the job: what is asked of this one is for that one to answer. As
+        far as is known: where the directory cannot be read, this one's own answer stands.
+        """
         try:
-            handle, about = self._hosts.start(setup, book, begins)
-        except (RayError, ValueError) as e:
-            why = f"it cannot be started on node {self._name_of(setup.node)}: {reason(e)}"
-            self._pump.do(lambda: self._died(setup.life, why))
-            return
-        self._pump.do(lambda: self._started(about, handle))
+            return self._dir.job.is_over
+        except (GaplessError, OSError) as e:
+            _log.warning("whether another root has the job cannot be read: %s", e)
+            return False
 
-    def _begins(self, setup: Setup, handle: Any) -> None:
-        self._entries[setup.life] = Entry(handle, setup.node)
-        self._publish()
+    def _is_over(self) -> bool:
+        """Whether this root has ended; it does where another one has the job."""
+        if self._pump.ended is None and (order := self._io.look()) is not None:
+            self._pump.happens(order)
+        return self._pump.ended is not None
 
-    def _started(self, about: About, handle: Any) -> None:
-        self._add(about, handle)
-        self._reserve.want()
+    def _look_at_term(self) -> None:
+        if not self._is_over():
+            self._pump.later(TERM_MS, self._look_at_term)
 
-    def _add(self, about: About, handle: Any) -> None:
-        life = about.life
-        if life is None:
-            return
-        self._about[life] = about
-        self._entries[life] = Entry(handle, about.node)
-
-        def over(why: str) -> None:
-            self._pump.do(lambda: self._died(life, why))
-
-        self._hosts.watch(handle, over)
-
-    def _died(self, life: Life, why: str) -> None:
-        about = self._about.pop(life, None)
-        node = "" if about is None else f" on node {self._name_of(about.node)}"
-        _log.info("%s%s is over: %s", life, node, why)
-        entry = self._entries.pop(life, None)
-        if entry is not None:
-            self._publish()
-            self._killing.submit(self._hosts.kill, entry.handle)  # it has ended, or is out of reach
-        self._pump.happens(ask.Died(life, why))
-
-    def _kill(self, effect: ask.Kill) -> None:
-        if self._retires():
-            return
-        entry, about = self._entries.get(effect.life), self._about.get(effect.life)
-        if entry is None:
-            return
-        if about is not None:
-            self._killing.submit(self._hosts.slay, about)
-        self._killing.submit(self._hosts.kill, entry.handle)
-
-    def _publish(self) -> None:
-        """Writes a new version of the address book, and sends it to all who are in it."""
-        self._books += 1
-        book = Book((self.life.incarnation.term, self._books), dict(self._entries))
-        self._post.take_book(book)
-        for life, entry in self._entries.items():
-            if life != self.life:
-                entry.handle.meet.remote(book)
+    def _flush(self) -> None:
+        self._post.flush()
 
     def _any_begins(self) -> bool:
         """Whether a life is on its way to be of use."""
         return any(slot.state in BEGINNING for slot in self.machine.state().slots)
 
-    # -- the job's directory ------------------------------------------------------------------
-
-    def _desire(self, effect: ask.Desire) -> None:
-        try:
-            self._dir.job.write_desired(effect.desired)
-        except (Fenced, DiskFull, OSError) as e:
-            self._note("root", f"what is desired cannot be written: {e}")
-            self._pump.stop(f"cannot write what is desired: {e}")
-
-    def _drop_checkpoint(self, name: str) -> None:
-        if not self._retires():
-            self._dir.job.drop_checkpoint(name)
-            self._keeper.drop_checkpoint(name)
-
-    def _retires(self) -> bool:
-        """Whether another root has the job; this one ends then."""
-        if self._dir.job.is_over and self._pump.ended is None:
-            term = self.life.incarnation.term
-            self._pump.happens(Retire(term, self.life, "another root has the job"))
-        return self._pump.ended is not None
-
-    def _look_at_term(self) -> None:
-        if not self._retires():
-            self._pump.later(TERM_MS, self._look_at_term)
-
-    # -- nodes --------------------------------------------------------------------------------
-
-    def _watch_nodes(self) -> None:
-        """On a thread of its own, as the cluster's directory may be away for a while."""
-        while not self._ended.wait(NODES_MS / 1000):
-            try:
-                nodes = _nodes()
-            except RayError as e:
-                _log.warning("the cluster does not say which nodes it has: %s", e)
-                continue
-            if nodes.keys() != self._nodes.keys():
-                self._nodes = nodes
-                self._pump.post(ask.Nodes(tuple(nodes)))
-                self._pump.do(self._have_nodes)
-
     def _have_nodes(self) -> None:
-        """Which nodes there are has changed."""
-        self._spawning.keep(self._nodes)
-        self._reserve.keep_nodes(self._nodes)
-
-    def _name_of(self, node: str) -> str:
-        return self._nodes.get(node, node[:8])
+        """Other nodes are there than before; on the thread that has seen it."""
+        names = self._nodes.names
+        self._pump.post(ask.Nodes(tuple(names)))
+        self._pump.do(lambda: self._processes.keep_nodes(names))
+        self._pump.do(lambda: self._reserve.keep_nodes(names))
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -389,16 +334,14 @@ class Root:
         """An alarm, from any thread."""
         self._pump.do(lambda: self._note("root", what))
 
-    def _flush(self) -> None:
-        self._post.flush()
-
     def _end(self, why: str) -> None:
         """The machine has exited. A stopped job needs no root, nor does one that another pair has;
         what broke down, or was followed by the other of its pair, is restarted by Ray, to stand by.
         """
         self._reason = why
         self._ended.set()
-        self._spawning.keep(())
+        self._nodes.end()
+        self._processes.end()
         self._reserve.end()
         try:
             is_stopped = self._dir.job.desired().state == "stopped"
@@ -418,9 +361,3 @@ class Root:
         """Whether a later pair of actors has the job."""
         where = self._dir.job.where()
         return self._dir.job.is_over and (where is None or where.pair != self._where.pair)
-
-
-def _nodes() -> dict[str, str]:
-    """The nodes that can be used now: by id, their names."""
-    look: Any = ray.nodes
-    return {node["NodeID"]: node["NodeName"] for node in look() if node["Alive"]}

@@ -20,11 +20,11 @@ import logging
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from time import sleep
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -58,6 +58,7 @@ EARLY_MAX = 256
 """Calls of lives that wait for it: a second's heartbeats of a large job, and alarms among them."""
 
 _log = logging.getLogger("gapless.actors")
+_R = TypeVar("_R")
 
 
 class RootActor:
@@ -188,6 +189,18 @@ class RootActor:
             why = self._over or self._why or f"it has been beginning for {BEGIN_S:g} s"
         raise JobError(f"{self._job_dir}: its root cannot begin: {why}; it tries again")
 
+    def _asked(self, question: Callable[[Root], _R]) -> _R:
+        """The root's answer. Raises as `_there` does; also where another root has followed this one
+        a moment ago, so that nobody takes its end for an answer.
+        """
+        root = self._there()
+        try:
+            return question(root)
+        except JobError as e:
+            if root.is_followed:
+                raise StandsBy(f"{self._job_dir}: its root was followed by another: {e}") from None
+            raise
+
     # -- the root's ---------------------------------------------------------------------------
 
     def hear(self, *pieces: bytes) -> None:
@@ -214,7 +227,7 @@ class RootActor:
 
     def view(self) -> JobView:
         """How the job is."""
-        return self._there().view()
+        return self._asked(lambda root: root.view())
 
     def book(self) -> Book:
         """Where the lives are."""
@@ -222,17 +235,17 @@ class RootActor:
 
     def record(self, reason: str) -> bytes:
         """The flight record of its supervisor."""
-        return self._there().record(reason)
+        return self._asked(lambda root: root.record(reason))
 
     def command(self, change: Change) -> None:
         """Changes what is desired."""
-        self._there().command(change)
+        self._asked(lambda root: root.command(change))
 
     def cutover(
         self, plans: Mapping[str, Document], at: int | None, assumed: bool = False
     ) -> tuple[str, ...]:
         """Switches to these plans."""
-        return self._there().cutover(plans, at, assumed)
+        return self._asked(lambda root: root.cutover(plans, at, assumed))
 
     def wait(self) -> str:
         """Answers when the root ends by itself, and says why. Raises `StandsBy`."""
@@ -257,7 +270,7 @@ class RootActor:
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken, here or in any life."""
-        self._there().validate()
+        self._asked(lambda root: root.validate())
 
 
 def _end() -> None:

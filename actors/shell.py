@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.actors.book import Book
-from gapless.actors.flight_record import FlightRecord
+from gapless.actors.flight_record import JobFlightRecord, flight_record
 from gapless.actors.heart import Heart, Line
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
@@ -52,14 +52,14 @@ class Shell:
             ask.Alarm: lambda effect: self._alarm(effect.what),
         }
         self._early: list[str] | None = []  # alarms of before there is anybody to send them
-        self.record: FlightRecord
+        self.record: JobFlightRecord
         self.pump: Pump
         self.post: Post
         self.heart: Heart
 
     def _pump(self, machine: Machine[Any]) -> None:
         """Makes the pump, once there is a machine."""
-        self.record = FlightRecord(self.life, machine, self.dir.disk, token(), self._plans)
+        self.record = flight_record(self.life, machine, self.dir.disk, token(), self._plans)
         self.pump = Pump(
             str(self.life),
             machine,

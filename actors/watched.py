@@ -1,7 +1,8 @@
 """An executor that says how long its plan has taken, and which rows it could not process.
 
-The plan alone is timed, and not what was read for it, or sent of it, also between two parts of its
-output. It is told once all are out, before anything else is read: as much as its time advises.
+The time is that of the plan alone: without reading its input, and without sending its output, also
+between two parts of that. It is reported once the whole output is there, before the next read: how
+much is read then depends on it (pace.py).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from gapless.bench.baselines_order import InOrder
 from gapless.kernels import KeyTable
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.answers import Answers
-from gapless.operators.hopping import answer_schema
+from gapless.operators.hopping_aggregate import answer_schema
 from gapless.operators.operator import Marks, Operator, Out
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN

@@ -25,7 +25,8 @@ from itertools import combinations
 from typing import TypeAlias
 
 from gapless.bench.harness import Context, Row
-from gapless.bench.weight_cases import CASES, Case
+from gapless.bench.weight_case import Case
+from gapless.bench.weight_cases import CASES
 from gapless.bench.weight_run import CPU_S_MAX, DATA_BYTES_MAX, Measured
 
 LINEAR = 2.0

@@ -32,7 +32,7 @@ from gapless.engine.compile import IMPLEMENTATIONS
 from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
 from gapless.operators.aggregates import max_
-from gapless.operators.hopping import HoppingAggregate
+from gapless.operators.hopping_aggregate import HoppingAggregate
 from gapless.operators.windows import Hopping
 
 FRAME_ROWS = 16_000

@@ -59,6 +59,7 @@ KILLS = 20
 KILLS_MAX = 1000
 """A night's worth."""
 
+AUTOGROUPS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 _PACKAGES = ("gapless", "numpy", "pyarrow", "ray", "pyspark")
 
 
@@ -207,12 +208,23 @@ def wanted(context: Context, sections: Iterable[str]) -> list[str]:
 
 
 def machine() -> dict[str, Any]:
-    """The machine that the figures belong to: cores this process may use, memory, processor."""
+    """The machine that the figures belong to: cores this process may use, memory, processor, and
+    whether it groups processes by session, which lengthens pauses where all cores are busy.
+    """
     return {
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": psutil.virtual_memory().total,
         "cpu": _cpu_model(),
+        "autogroups": _autogroups(),
     }
+
+
+def _autogroups() -> bool | None:
+    """Whether Linux groups processes by session; None: this system cannot."""
+    try:
+        return AUTOGROUPS.read_text().strip() != "0"
+    except FileNotFoundError:
+        return None
 
 
 def _cpu_model() -> str:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gapless.actors.launching import launch
+from gapless.actors.launch import launch
 from gapless.actors.setup import RAY_TIMING
 from gapless.bench.harness import Context, Row
 from gapless.bench.journal_files import folder

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.actors.handle import Job
-from gapless.actors.launching import launch
+from gapless.actors.launch import launch
 from gapless.bench.harness import Context, Row
 from gapless.bench.journal_files import folder
 from gapless.bench.netflow import FLOW_LATENESS_MS, FLOWS, START_MS, flows, generator

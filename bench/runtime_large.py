@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from gapless.actors.handle import Job
 from gapless.actors.host import SWITCH_S
-from gapless.actors.launching import launch
+from gapless.actors.launch import launch
 from gapless.bench.harness import Context, Row
 from gapless.bench.runtime_kills import in_slots
 from gapless.bench.runtime_pauses import longest_pause_s, pause_bar_s

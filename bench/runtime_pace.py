@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gapless.actors.launching import launch
+from gapless.actors.launch import launch
 from gapless.bench.harness import Context, Row
 from gapless.bench.journal_files import folder
 from gapless.bench.runtime_throughput import WAIT_S, cluster_of_one, wait_for_all

@@ -28,7 +28,7 @@ import numpy as np
 from gapless.actors import cluster
 from gapless.actors.handle import Job
 from gapless.actors.host import SWITCH_S
-from gapless.actors.launching import launch
+from gapless.actors.launch import launch
 from gapless.actors.local_nodes import LocalNodes
 from gapless.actors.views import JobView
 from gapless.bench.runtime_feed import Fed, Feeder

@@ -29,8 +29,8 @@ import pyarrow as pa
 
 from gapless.actors import cluster
 from gapless.actors.handle import Job
-from gapless.actors.launching import launch
-from gapless.actors.subscribing import Subscription
+from gapless.actors.launch import launch
+from gapless.actors.subscription import Subscription
 from gapless.bench.engine_expected import ExpectedWindows
 from gapless.bench.engine_queries import w1
 from gapless.bench.harness import Context, Row

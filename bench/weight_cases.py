@@ -1,83 +1,35 @@
 """What the section `weight` runs: queries over large, sparse, skewed and dirty inputs.
 
-A case grows along one axis (keys, seconds of a lull, rows of one key, ...) over sizes that each
-double or more. Its **work** at a size is what its definition makes of it, by default the rows that
-go in and the answers that come out. What it **holds** there is what the definition has to remember,
-in any unit. Seconds have to grow as the work does, bytes as what is held does, each within
-`engine_weight.LINEAR` of it.
-
-    "max over long windows"     size: seconds of the range; one row a second, one answer a second
-                                work: the same at each size; so an answer may not cost more because
-                                its window has more panes
+Each case is one of `weight_case.py`; those with dirty inputs are in `weight_bad_rows.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
+from gapless.bench.weight_bad_rows import BAD
+from gapless.bench.weight_case import Case, as_size, counted, rows
 from gapless.bench.weight_feeds import (
     ROW,
     Feed,
     after_a_lull,
     burst,
     changed,
-    every,
     in_turn,
     lulls,
     once,
     one_after_the_other,
     spread,
 )
-from gapless.engine.intake import FRAME_ROWS
-from gapless.engine.lateness import Lateness
 from gapless.engine.query import Query, source
 from gapless.operators.aggregates import count, count_distinct, first, last, max_, min_, sum_
 from gapless.protocol.expr import col
 
 HOUR_S, DAY_S = 3_600, 86_400
-ALL_ANSWERS = 1 << 62
-
-
-@dataclass(frozen=True)
-class Case:
-    """One query over inputs of growing size."""
-
-    about: str
-    """What the size is."""
-    query: Callable[[int], Query]
-    feed: Callable[[int], Feed]
-    sizes: tuple[int, ...]
-    """Ascending."""
-    quick: tuple[int, ...]
-    """Small ones: they show that the case runs, and warm a process up."""
-    work: Callable[[int, int, int], float] = lambda size, rows, answers: rows + answers
-    """Of a size, with the rows that went in and the answers that came out."""
-    holds: Callable[[int], float] = lambda size: 1
-    """How much must be remembered at a size, in any unit; by default as much at every one."""
-    answers_max: int = ALL_ANSWERS
-    """With so many answers the caller stops."""
-    frame_rows: int = FRAME_ROWS
-
-
-def as_size(size: int) -> float:
-    """What is held grows with the size."""
-    return size
-
-
-def rows(name: str = "a", lateness: Lateness | int = 0) -> Query:
-    """A source of `weight_feeds.ROW`."""
-    return source(name, ROW, time="ts", lateness=lateness)
-
-
-def counted(range_: str, slide: str) -> Query:
-    """A count and a sum by key: both can be subtracted."""
-    return rows().window(range_, slide).group_by("k").aggregate(n=count(), v=sum_("v"))
-
 
 # -- windows --------------------------------------------------------------------------------------
 
@@ -317,92 +269,6 @@ JOINS = {
 
 def _other_keys(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(1, "k", pa.array(np.ones(batch.num_rows, np.int64)))
-
-
-# -- rows that cannot be processed ----------------------------------------------------------------
-
-BAD_ROWS = 200_000
-BAD_COSTS = 20
-"""How many good rows a bad one may cost: it is kept, with its reason."""
-PER_MILLE = (3, 30, 300)
-
-
-def _mixed(size: int, worse: Callable[[pa.RecordBatch, np.ndarray], pa.RecordBatch]) -> Feed:
-    """Rows of which `size` in a thousand are made worse."""
-
-    def change(batch: pa.RecordBatch) -> pa.RecordBatch:
-        return worse(batch, every(size / 1000, batch.num_rows))
-
-    return changed(spread(BAD_ROWS, 100, 600), change)
-
-
-def _zeros(batch: pa.RecordBatch, bad: np.ndarray) -> pa.RecordBatch:
-    return batch.set_column(1, "k", pa.array(np.where(bad, 0, 7)))
-
-
-def _large(batch: pa.RecordBatch, bad: np.ndarray) -> pa.RecordBatch:
-    return batch.set_column(2, "v", pa.array(np.where(bad, 1 << 62, 3)))
-
-
-def _texts(batch: pa.RecordBatch, bad: np.ndarray) -> pa.RecordBatch:
-    return batch.append_column("t", pa.array(np.where(bad, "NA", "17"), pa.string()))
-
-
-def _earlier(batch: pa.RecordBatch, bad: np.ndarray) -> pa.RecordBatch:
-    ts = batch.column("ts").to_numpy()
-    return batch.set_column(0, "ts", pa.array(np.where(bad, ts - 1_000_000, ts)))
-
-
-def _bad_work(size: int, rows: int, answers: int) -> float:
-    return rows + answers + BAD_COSTS * rows * size / 1000
-
-
-def _bad(
-    about: str,
-    query: Callable[[int], Query],
-    worse: Callable[[pa.RecordBatch, np.ndarray], pa.RecordBatch],
-) -> Case:
-    return Case(
-        f"of a thousand rows so many {about}",
-        query,
-        lambda size: _mixed(size, worse),
-        PER_MILLE,
-        (1,),
-        work=_bad_work,
-    )
-
-
-TEXTS = ROW.append(pa.field("t", pa.string()))
-
-BAD = {
-    "bad rows, divided by zero": _bad(
-        "have a zero divisor",
-        lambda size: rows().map(q=col("v") // col("k"), m=col("v") % col("k")).on_error("aside"),
-        _zeros,
-    ),
-    "bad rows, too large": _bad(
-        "have a product beyond int64",
-        lambda size: rows().where(col("v") * 4 + 1 > col("k")).on_error("aside"),
-        _large,
-    ),
-    "bad rows, no number": _bad(
-        "have a text that is no number",
-        lambda size: (
-            source("a", TEXTS, time="ts", lateness=0)
-            .map(n=col("t").cast("int64"))
-            .on_error("aside")
-        ),
-        _texts,
-    ),
-    "late rows": Case(
-        "of a thousand rows so many are late",
-        lambda size: counted("1m", "1s").on_error("aside"),
-        lambda size: _mixed(size, _earlier),
-        PER_MILLE,
-        (1,),
-        work=_bad_work,
-    ),
-}
 
 
 CASES: Mapping[str, Case] = MappingProxyType({**WINDOWS, **INSTANTS, **JOINS, **BAD})

@@ -26,7 +26,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.bench.weight_cases import CASES, Case
+from gapless.bench.weight_case import Case
+from gapless.bench.weight_cases import CASES
 from gapless.engine.intake import Intake
 from gapless.engine.plan import Plan
 from gapless.operators.aside import Aside

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gapless.chaos.sim.story import told, told_step
-from gapless.failover import effects as ask
+from gapless.failover.effects import Send
+from gapless.failover.merger import effects as ask
 from gapless.failover.messages import (
     Ack,
     Attach,
@@ -25,6 +26,19 @@ from gapless.failover.messages import (
 )
 from gapless.failover.recorder.record import Record
 from gapless.failover.recorder.replay import Step
+from gapless.failover.replica.effects import (
+    CheckpointLoaded,
+    CheckpointWritten,
+    Done,
+    LoadCheckpoint,
+    OpenSources,
+    ReadSource,
+    SourceFailed,
+    SourceRead,
+    Work,
+    WriteCheckpoint,
+)
+from gapless.failover.supervisor.effects import Died, Kill, Spawn
 
 CAUSES_MAX = 20
 """Steps of a chain that are told: what led to them in turn is a run of its own."""
@@ -44,15 +58,15 @@ def _asks(kind: type | tuple[type, ...], *same: str) -> Asked:
 def _says(kind: type | tuple[type, ...], *same: str) -> Asked:
     """The same, of a message that was sent."""
     in_message = _asks(kind, *same)
-    return lambda effect, event: isinstance(effect, ask.Send) and in_message(effect.message, event)
+    return lambda effect, event: isinstance(effect, Send) and in_message(effect.message, event)
 
 
 ASKED_BY: dict[type, Asked] = {
-    ask.SourceRead: _asks(ask.ReadSource, "source"),
-    ask.SourceFailed: _asks((ask.ReadSource, ask.OpenSources)),
-    ask.CheckpointWritten: _asks(ask.WriteCheckpoint, "name"),
-    ask.CheckpointLoaded: _asks(ask.LoadCheckpoint, "name"),
-    ask.Done: _asks(ask.Work, "number"),
+    SourceRead: _asks(ReadSource, "source"),
+    SourceFailed: _asks((ReadSource, OpenSources)),
+    CheckpointWritten: _asks(WriteCheckpoint, "name"),
+    CheckpointLoaded: _asks(LoadCheckpoint, "name"),
+    Done: _asks(Work, "number"),
     ask.Appended: _asks(ask.Append),
     ask.AppendRefused: _asks(ask.Append),
     ask.OutputLost: _asks((ask.Append, ask.Seal, ask.MakeBase, ask.WatchOutput)),
@@ -65,7 +79,7 @@ ASKED_BY: dict[type, Asked] = {
     Ack: _says((Attach, Data), "session"),
     Refused: _says((Attach, Data), "session"),
     SnapshotReply: _says(SnapshotRequest),
-    ask.Died: _asks((ask.Spawn, ask.Kill), "life"),
+    Died: _asks((Spawn, Kill), "life"),
 }
 """By event, which effect asked for it; all others come from outside."""
 
@@ -99,9 +113,9 @@ def told_replayed(life: str, step: Step) -> list[str]:
 def told_effect(effect: Any) -> str:
     """An effect as a few words."""
     match effect:
-        case ask.Send(to, message):
+        case Send(to, message):
             return f"{to}: {told(message)}"
-        case ask.Work(number, what):
+        case Work(number, what):
             return f"Work {number}: {what}"
         case _:
             return told(effect)

@@ -38,9 +38,9 @@ from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
 from gapless.operators.free_aggregate import FreeAggregate
 from gapless.operators.held import HeldAggregate
-from gapless.operators.hopping import HoppingAggregate
+from gapless.operators.hopping_aggregate import HoppingAggregate
 from gapless.operators.join import Join
-from gapless.operators.join_marks import Progressing
+from gapless.operators.join_marks import JoinProgress
 from gapless.operators.latest import LatestBy
 from gapless.operators.lifetimes import SetLifetimes
 from gapless.operators.meld import Meld
@@ -212,7 +212,7 @@ class Compiler:
         inputs = [self._compile(each) for each in node.inputs]
         left, right = (self._known[each] for each in node.inputs)
         progressing = [
-            Progressing(side, column, lag, p.grain)
+            JoinProgress(side, column, lag, p.grain)
             for side, p in enumerate((left, right))
             for column, lag in p.progress.items()
             if lag < INF and node in self._with_marks

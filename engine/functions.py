@@ -6,7 +6,7 @@
 The function gets the columns of a frame, as they are, and gives one value for each row, as an array
 of the declared type. It decides by the row alone: frames are cut differently in each replica. Where
 it raises, or gives something else, it is called again with parts of the frame, down to single rows:
-those that it fails for alone go aside (operators/evaluating.py).
+those that it fails for alone go aside (operators/evaluation.py).
 
 A function is code, so it does not travel in a document: it is named there, "module:qualname", and
 the reader of the document brings it. `explain` names it too, as nobody can see whether two calls

@@ -33,7 +33,7 @@ from gapless.engine.fit import (
 from gapless.engine.lateness import Lateness
 from gapless.engine.names import check_column
 from gapless.operators.aggregates.function import AggregateFunction
-from gapless.operators.hopping import answer_schema
+from gapless.operators.hopping_aggregate import answer_schema
 from gapless.operators.join_columns import JoinColumns
 from gapless.operators.top_k import K_MAX
 from gapless.protocol.elements import INF

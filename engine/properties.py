@@ -49,13 +49,14 @@ from math import gcd
 from typing import Any
 
 from gapless.engine import nodes
-from gapless.engine.differing import aggregate_may_differ, computed_may_differ
+from gapless.engine.disagreement import aggregate_may_differ, computed_may_differ
 from gapless.engine.known import Hop, Properties
 from gapless.engine.lateness import Watermarks, is_ordered
+from gapless.engine.lifetime_rules import latest, windowed, with_lifetime
 from gapless.engine.nodes import Node
 from gapless.merge.choose import choose
 from gapless.operators.join_columns import JoinColumns
-from gapless.operators.windows import Hopping, Landmark
+from gapless.operators.windows import Landmark
 from gapless.protocol.elements import INF
 from gapless.protocol.expr import Column
 
@@ -156,95 +157,6 @@ def _renamed_hop(hop: Hop | None, renamed: Mapping[str, str]) -> Hop | None:
     if hop.on in renamed:
         return replace(hop, on=renamed[hop.on])
     return replace(hop, problem=f"its window reads {hop.on!r}, which a select above it drops")
-
-
-def _window(node: nodes.Window, p: Properties) -> Properties:
-    on = None if node.on in p.starts else node.on
-    covers, slide = node.range, node.slide
-    longest = INF if covers is None else covers
-    lag = longest
-    if covers is not None and slide is not None:
-        longest, lag = -(-covers // slide) * slide, covers + slide
-    exact = slide is None or covers is None or covers % slide == 0
-    lasts = longest if exact else None
-    at_start = slide is None and on is None
-    grain = slide or (gcd(p.grain, covers or 0) if on is None else 1)
-    text = window_text(node)
-    return _lived(
-        p,
-        ordered=p.ordered and on is None,
-        strictly_ordered=p.strictly_ordered and at_start,
-        key=p.key and (at_start or bool(p.starts)),
-        lasts=lasts,
-        longest=longest,
-        grain=grain,
-        starts=p.starts if at_start else frozenset((on,)) if on and slide is None else frozenset(),
-        progress=_lagging(p, p.starts if on is None else (on,), lag),
-        hop=None if slide is None else Hop(_hop_window(covers, slide), on),
-        window=text,
-        endless=text if covers is None else None,
-        own_reach=INF if covers is None or on is not None else min(INF, covers + (slide or 0)),
-    )
-
-
-def _hop_window(covers: int | None, slide: int) -> Hopping | Landmark:
-    return Landmark(slide) if covers is None else Hopping(covers, slide)
-
-
-def window_text(node: nodes.Window) -> str:
-    """As the query's author wrote it, in the unit of its times."""
-    slide = "" if node.slide is None else f", slide={node.slide}"
-    on = "" if node.on is None else f", on={node.on!r}"
-    return f"window(range={'all' if node.range is None else node.range!r}{slide}{on})"
-
-
-def _lagging(p: Properties, read: Iterable[str], lag: int) -> dict[str, int]:
-    """Columns that progress; what a window did not read lags without bound."""
-    times = frozenset(read)
-    return {name: lag if name in times else INF for name in p.progress}
-
-
-def _lifetime(node: nodes.Lifetime, p: Properties) -> Properties:
-    lasts = node.duration
-    why: tuple[str, ...] = ()
-    if node.end is not None:
-        end = f"lifetime end={node.end}"
-        why = tuple(computed_may_differ(end, node.end, node.input.schema.payload))
-    return _lived(
-        p,
-        ordered=p.ordered,
-        strictly_ordered=p.strictly_ordered,
-        key=p.key,
-        lasts=lasts,
-        longest=INF if lasts is None else lasts,
-        grain=1 if lasts is None else gcd(p.grain, lasts),
-        starts=p.starts,
-        progress=_lagging(p, p.starts, INF if lasts is None else lasts),
-        own_reach=INF if lasts is None else lasts,
-        own_divergence=why,
-    )
-
-
-def _lived(p: Properties, **own: Any) -> Properties:
-    """After new lifetimes: events stay what they are, and who lives with whom is not known."""
-    return Properties(
-        insert_only=p.insert_only,
-        ve_of_vs=own["lasts"] is not None,
-        deterministic_ties=own["strictly_ordered"],
-        group_marks=p.group_marks,
-        **own,
-    )
-
-
-def _latest_by(node: nodes.LatestBy, p: Properties) -> Properties:
-    return Properties(
-        key=True,
-        unique=node.key,
-        grain=p.grain,
-        starts=p.starts,
-        group_marks=p.group_marks,
-        own_reach=INF,
-    )
 
 
 def _aggregate(node: nodes.Aggregate, p: Properties) -> Properties:
@@ -418,9 +330,9 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.Source: _source,
     nodes.Where: _where,
     nodes.Select: _select,
-    nodes.Window: _window,
-    nodes.Lifetime: _lifetime,
-    nodes.LatestBy: _latest_by,
+    nodes.Window: windowed,
+    nodes.Lifetime: with_lifetime,
+    nodes.LatestBy: latest,
     nodes.Aggregate: _aggregate,
     nodes.Join: _join,
     nodes.Union: _union,

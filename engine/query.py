@@ -29,6 +29,7 @@ from gapless.engine.known import Properties
 from gapless.engine.lateness import Lateness, lateness_of
 from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
+from gapless.engine.on import On, pairs_of
 from gapless.engine.properties import of_node
 from gapless.operators.aside import OnError
 from gapless.protocol.column_names import column_name, column_names
@@ -42,13 +43,6 @@ if TYPE_CHECKING:
     from gapless.engine.explain import Implementation
     from gapless.operators.aggregates.function import AggregateFunction
     from gapless.protocol.documents import Document
-
-Named = str | Expr
-"""A column, or its name."""
-On = Named | Sequence[Named | tuple[Named, Named]] | Mapping[str, str] | None
-"""Columns that a join compares: one, several, pairs of left and right, or a mapping from left to
-right.
-"""
 
 
 class Query:
@@ -167,12 +161,12 @@ class Query:
         self, *, early: Duration | bool | None = None, **aggregates: AggregateFunction
     ) -> Query:
         """Aggregates all rows of a window, or all rows alive; `early` as for groups."""
-        return self._aggregated((), early, aggregates)
+        return _aggregated(self, (), early, aggregates)
 
     def distinct(self, *columns: str | Expr) -> Query:
         """Each row once at every instant; only these columns, if any are named."""
         query = self.select(*columns) if columns else self
-        return query._then(nodes.Distinct(query.root))
+        return Query(nodes.Distinct(query.root), query.on_error_mode, query.derived)
 
     def top_k(
         self,
@@ -203,19 +197,20 @@ class Query:
         """Pairs of rows that are alive together, equal in `on`, and for which `where` holds over
         the output's columns. Outer joins add unmatched rows, with nulls.
         """
-        pairs = _pairs(on)
-        return self._with(nodes.Join(self.root, _root("join", other), pairs, where, how), other)
+        pairs = pairs_of(on)
+        node = nodes.Join(self.root, _root("join", other), pairs, where, how)
+        return _combined(node, self, other)
 
     def union(self, *others: Query) -> Query:
         """The rows of all these queries."""
         if not others:
             raise Misuse("union: give at least one other query")
         roots = (_root("union", query) for query in others)
-        return self._with(nodes.Union((self.root, *roots)), *others)
+        return _combined(nodes.Union((self.root, *roots)), self, *others)
 
     def difference(self, other: Query) -> Query:
         """Each row as often as it is alive more here than in `other`."""
-        return self._with(nodes.Difference(self.root, _root("difference", other)), other)
+        return _combined(nodes.Difference(self.root, _root("difference", other)), self, other)
 
     # -- the whole ----------------------------------------------------------------------------
 
@@ -259,27 +254,6 @@ class Query:
     def _then(self, node: Node) -> Query:
         return Query(node, self.on_error_mode, self._known)
 
-    def _with(self, node: Node, *others: Query) -> Query:
-        known = dict(self._known)
-        for other in others:
-            known.update(other._known)
-        return Query(node, self.on_error_mode, known)
-
-    def _aggregated(
-        self,
-        group_by: tuple[str, ...],
-        early: Duration | bool | None,
-        aggregates: Mapping[str, AggregateFunction],
-    ) -> Query:
-        if early is True:
-            horizon: int | None = INF
-        elif early is None or early is False:
-            horizon = None
-        else:
-            horizon = ticks(early, self.schema.time_unit, "aggregate early")
-        node = nodes.Aggregate(self.root, group_by, tuple(aggregates.items()), horizon)
-        return self._then(node)
-
     def __reduce__(self) -> tuple[Any, ...]:
         from gapless.engine.documents import has_functions
 
@@ -313,7 +287,7 @@ class GroupedQuery:
         `early`: windows that end within this time of the stable are answered provisionally, and
         revised; True: all windows that have rows. Only windows with a slide have early answers.
         """
-        return self._query._aggregated(self._columns, early, aggregates)
+        return _aggregated(self._query, self._columns, early, aggregates)
 
     def __repr__(self) -> str:
         return f"{self._query!r} grouped by {', '.join(self._columns)}: call aggregate(...)"
@@ -349,10 +323,34 @@ def race(first: Query, *others: Query) -> Query:
     if not others:
         raise Misuse("race: give at least two queries")
     roots = [_root("race", query) for query in (first, *others)]
-    return first._with(nodes.Race(tuple(roots)), *others)
+    return _combined(nodes.Race(tuple(roots)), first, *others)
 
 
 # -- parts ----------------------------------------------------------------------------------------
+
+
+def _aggregated(
+    query: Query,
+    group_by: tuple[str, ...],
+    early: Duration | bool | None,
+    aggregates: Mapping[str, AggregateFunction],
+) -> Query:
+    if early is True:
+        horizon: int | None = INF
+    elif early is None or early is False:
+        horizon = None
+    else:
+        horizon = ticks(early, query.schema.time_unit, "aggregate early")
+    node = nodes.Aggregate(query.root, group_by, tuple(aggregates.items()), horizon)
+    return Query(node, query.on_error_mode, query.derived)
+
+
+def _combined(node: Node, first: Query, *others: Query) -> Query:
+    """A step over several queries, whose steps are known already."""
+    known = dict(first.derived)
+    for other in others:
+        known.update(other.derived)
+    return Query(node, first.on_error_mode, known)
 
 
 def _root(what: str, query: Query) -> Node:
@@ -382,28 +380,3 @@ def _sources(known: Mapping[Node, Properties]) -> dict[str, nodes.Source]:
             if not first.alike(node):
                 raise Misuse(f"two sources are called {node.name!r} and differ: {first} and {node}")
     return found
-
-
-def _pairs(on: On) -> tuple[tuple[str, str], ...]:
-    if on is None:
-        return ()
-    what = "join on"
-    if isinstance(on, str | Column):
-        return ((column_name(what, on),) * 2,)
-    if isinstance(on, Expr):
-        raise ExpressionError(
-            f"join on {on}: name the columns to compare, as in on='src' or "
-            "on=[('src', 'dst')]; put other conditions in where=, over the columns of both"
-        )
-    if isinstance(on, Mapping):
-        return tuple((column_name(what, a), column_name(what, b)) for a, b in on.items())
-    pairs = []
-    each: Any
-    for each in on:
-        if isinstance(each, str | Expr):
-            pairs.append((column_name(what, each),) * 2)
-        elif isinstance(each, tuple | list) and len(each) == 2:
-            pairs.append((column_name(what, each[0]), column_name(what, each[1])))
-        else:
-            raise Misuse(f"join on {each!r:.100}: a column, or a pair (left, right)")
-    return tuple(pairs)

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gapless.failover.effects import Done, ReplicaEffect, Work
+from gapless.failover.replica.effects import Done, ReplicaEffect, Work
 
 Then = Callable[[Any, int], list[ReplicaEffect]]
 """Takes the result, and the time at which it came; what follows from it."""
 
 
-class Beside:
+class BackgroundWork:
     """What one machine has done beside it. There is as much of it as its askers have under way:
     one fold, one snapshot, one base at a time.
     """

@@ -8,10 +8,10 @@
         case _:
             raise unhandled("a subscriber", event)
 
-The events of a machine are a closed union (effects.py). mypy rejects the last line while a member
-of the union has no case. At run time the line is reached by an event of another machine alone:
-something was sent to the wrong slot. That is our bug, and a machine does not go on as if nothing
-had happened.
+The events of a machine are a closed union, in the `effects.py` of its folder. mypy rejects the last
+line while a member of the union has no case. At run time the line is reached by an event of another
+machine alone: something was sent to the wrong slot. That is our bug, and a machine does not go on
+as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Never, Protocol, TypeVar
 
-from gapless.failover.effects import Effect
+from gapless.failover.merger.effects import MergerEffect, MergerEvent
+from gapless.failover.replica.effects import ReplicaEffect, ReplicaEvent
+from gapless.failover.subscriber.effects import SubscriberEffect, SubscriberEvent
+from gapless.failover.supervisor.effects import SupervisorEffect, SupervisorEvent
 from gapless.protocol.errors import Bug
+
+Event = ReplicaEvent | MergerEvent | SubscriberEvent | SupervisorEvent
+Effect = ReplicaEffect | MergerEffect | SubscriberEffect | SupervisorEffect
 
 EventT_contra = TypeVar("EventT_contra", contravariant=True)
 

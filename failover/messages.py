@@ -22,18 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from gapless.failover.statuses import (
-    CheckpointTaken as CheckpointTaken,  # noqa: PLC0414  # messages, too: exported from here
-)
-from gapless.failover.statuses import (
-    InputStatus as InputStatus,  # noqa: PLC0414  # as above
-)
-from gapless.failover.statuses import (
-    MergerStatus as MergerStatus,  # noqa: PLC0414  # as above
-)
-from gapless.failover.statuses import (
-    ReplicaStatus as ReplicaStatus,  # noqa: PLC0414  # as above
-)
+from gapless.failover.statuses import CheckpointTaken, MergerStatus, ReplicaStatus
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Misuse

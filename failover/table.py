@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gapless.failover.effects import Emit
 from gapless.failover.messages import Token
+from gapless.failover.subscriber.effects import Emit
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.protocol.elements import BEGIN, INF, format_time

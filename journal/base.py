@@ -10,11 +10,12 @@ The last two are kept, so that a reader that has just opened the older one may f
 
 from __future__ import annotations
 
+from gapless.journal.commit import Commits
 from gapless.journal.disk import SYNC_BYTES, Disk
 from gapless.journal.head import Base
 from gapless.journal.layout import Layout
 from gapless.journal.segment import ADVICE, Index, read, records_of, writer_of
-from gapless.protocol.errors import JournalError
+from gapless.protocol.errors import JournalError, Misuse
 from gapless.protocol.frame import Frame
 
 
@@ -51,3 +52,41 @@ def _read(disk: Disk, layout: Layout, base: Base) -> Frame:
     return Frame.concat([frame.with_stable(None) for frame in frames]).with_stable(
         frames[-1].stable
     )
+
+
+class Bases:
+    """The bases of the journal that a writer appends to, and how far it is behind the last."""
+
+    def __init__(self, disk: Disk, commits: Commits, layout: Layout, *, durable: bool) -> None:
+        self._disk = disk
+        self._commits = commits
+        self._layout = layout
+        self._durable = durable
+        self.bytes_since = self._committed_since()
+        """Of frames: what rebuilding reads."""
+
+    @staticmethod
+    def name_for(segment: str) -> str:
+        """The name of the base that is made while a segment is the live one."""
+        return f"bases/{segment.rpartition('/')[2]}"
+
+    def is_named(self, name: str) -> bool:
+        """Whether a commit names a base of that name: one that was made beside has it."""
+        return any(base.segment == name for base in self._commits.head.bases)
+
+    def write(self, live: Frame, name: str) -> Base:
+        """Writes the live table as of the next commit. Raises what the disk raises."""
+        if not live.insert_only:
+            raise Misuse("a base has adjusts: it is the live table, as inserts")
+        size = write_base(self._disk, self._layout, name, live, durable=self._durable)
+        return Base(self._commits.head.number + 1, name, size)
+
+    def recount(self, live_bytes: int) -> None:
+        """Counts anew once a base was committed, with so many bytes of the live segment."""
+        self.bytes_since = self._committed_since() + live_bytes
+
+    def _committed_since(self) -> int:
+        """Of the segments that the last base does not stand for; all, where there is no base."""
+        head, facts = self._commits.head, self._commits.facts
+        base = head.bases[-1].commit if head.bases else 0
+        return int(facts.column("bytes").to_numpy()[facts.column("commit").to_numpy() > base].sum())

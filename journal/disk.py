@@ -1,16 +1,12 @@
-"""The disk, behind an interface: the only module that touches the operating system's files.
+"""The disk of a machine: the only module that touches the operating system's files.
 
-The simulator implements the same interface in memory, with torn writes and unsynced bytes lost.
-Everything above works on names and bytes. Names are relative, like "commits/0000000017".
+    append    lseek, write, ...            the bytes are there, and a crash may take them
+    sync      fdatasync, fsync of the      they are there to stay, and so is their name, up to the
+              directories above            first directory of another file system
+    create    write a draft, link it       the whole file or none; of several makers one succeeds
 
-What a journal asks of a file system, and what POSIX gives: `link` makes a name for a file that is
-there whole, or fails because the name exists; bytes appended are seen by later readers; a
-file that has no name any more stays for those who have it open. Object stores give none of it, so
-commits and fencing need a POSIX file system.
-
-Over a network less is asked, which is what NFS gives as it is mounted by default. That a name is
-*not* there (`exists`, and what reads nothing) may be as of a minute ago, until its folder is
-listed. What is in a file that is there, and whether a name can be made, is as of now.
+It implements `Disk` (disk_interface.py), which is imported from here, too. The simulator implements
+the same interface in memory, with torn writes and unsynced bytes lost.
 """
 
 from __future__ import annotations
@@ -23,12 +19,14 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 
+from gapless.journal.disk_interface import Disk
 from gapless.journal.mount import mount_of
 from gapless.protocol.errors import JournalError, Misuse
+
+__all__ = ["SYNC_BYTES", "Disk", "LocalDisk", "Lock", "Mapped", "mountinfo"]
 
 WRITTEN_OPEN_MAX = 64
 """Files kept open for the next write: one a writer, and a program has few writers."""
@@ -71,69 +69,6 @@ class Lock:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-
-
-class Disk(Protocol):
-    """Files that are appended to, small ones that are overwritten, and names made by link."""
-
-    def size(self, name: str) -> int:
-        """Bytes in the file; 0 where there is none."""
-
-    def exists(self, name: str) -> bool:
-        """Whether there is such a file."""
-
-    def create(self, name: str, data: bytes) -> None:
-        """Makes a file; raises `FileExistsError` where there is one: of several, one succeeds.
-        Nobody else reads a part of it while it is made.
-
-        Of a crash a file with a part of the bytes may be left.
-        """
-
-    def append(self, name: str, data: bytes) -> int:
-        """Adds bytes at the end, makes the file where there is none; returns the new size.
-
-        The bytes survive a crash only after `sync`; before it any prefix of them may. Where they
-        cannot all be written it raises `OSError`, and the file is as it was; `JournalError` where
-        it cannot be brought back to that: nothing may be appended any more.
-        """
-
-    def sync(self, name: str) -> None:
-        """Makes every byte appended so far, and the name itself, survive a crash of the machine."""
-
-    def put(self, name: str, data: bytes) -> None:
-        """Overwrites the start of a small file. Of a crash any mix of old and new may be left."""
-
-    def read(self, name: str, offset: int, length: int) -> bytes:
-        """Up to `length` bytes from `offset` on; fewer at the end, none where there is no file."""
-
-    def map(self, name: str, length: int) -> Mapped:
-        """The first `length` bytes of a file that does not change any more, copied if need be.
-
-        Raises `OSError` where there are not so many, or no such file.
-        """
-
-    def expect(self, name: str) -> None:
-        """The file will be mapped soon: the system may begin to read it."""
-
-    def truncate(self, name: str, size: int) -> None:
-        """Cuts the file to `size` bytes."""
-
-    def link(self, source: str, name: str) -> None:
-        """Gives a file a second name; raises `FileExistsError` where another file has that name.
-        Where this file has it already nothing happens: an answer may have been lost.
-        """
-
-    def unlink(self, name: str) -> None:
-        """Takes a name away; nothing happens where it does not exist."""
-
-    def list(self, folder: str) -> list[str]:
-        """The names in a folder, in order, without the folder; none where it does not exist."""
-
-    def free_bytes(self) -> int:
-        """What may still be written before the disk is full."""
-
-    def close(self, name: str) -> None:
-        """Nothing will be appended to the file for now."""
 
 
 class LocalDisk:

@@ -27,14 +27,14 @@ from gapless.journal.commit import Commits, check_committed, live_segment, read_
 from gapless.journal.cursor import Growing, Needs, Piece
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import is_fenced, live_end_name, read_live_end
-from gapless.journal.facts import Fact
 from gapless.journal.lane import Lane, lanes_of
 from gapless.journal.layout import NAME as LAYOUT
 from gapless.journal.layout import opened
+from gapless.journal.place import Place, Position
 from gapless.journal.readers import register
-from gapless.journal.segment import ADVICE, no_rows
+from gapless.journal.segment import no_rows
 from gapless.protocol.elements import BEGIN, INF
-from gapless.protocol.errors import JournalError, Misuse, SchemaError, Trimmed
+from gapless.protocol.errors import JournalError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.ipc_guard import ROWS_MAX
 from gapless.protocol.schema import StreamSchema
@@ -48,8 +48,6 @@ LOOKS_PER_LISTING = 256
 or by two trims, finds the next one gone, and must not wait for it. What says which commit is the
 newest says so at once, but may itself be damaged."""
 
-Position = Mapping[int, int]
-"""By partition, the offset of the next row."""
 Start = Literal["earliest", "end", "base"]
 
 
@@ -82,8 +80,8 @@ class Reader:
         self._wanted = self._partitions(partitions)
         self._commits = Commits(disk, self.layout)
         self._agenda = Agenda(self._commits.facts, self._wanted, self.layout.partitions)
-        self._read: Offsets = np.array(self._commits.head.first, np.int64)
-        self._needs = Needs(self._read)
+        self._place = Place(disk, self._commits, self._wanted)
+        self._needs = Needs(self._place.offsets)
         self._lanes: list[Lane] = []  # of the commit that is being read
         self._growing: Growing | None = None  # the live segment, once all commits are read
         self._cap = BEGIN  # what may be promised before the present commit is read
@@ -119,36 +117,20 @@ class Reader:
 
     def _begin(self, start: Start | Position) -> None:
         if isinstance(start, Mapping):
-            self._begin_at(start)
+            self._place.move_to(start, self._end() if self._place.is_ahead(start) else None)
         elif start == "end":
-            self._read[:] = self._end()
+            self._place.offsets[:] = self._end()
         elif start not in ("earliest", "base"):
             raise Misuse(f'start {start!r}: "earliest", "end", "base", or a position')
         elif start == "base" or (not self.layout.has_rows and any(self._commits.head.first)):
             self._begin_at_base()  # of trimmed frames the base is the beginning
-
-    def _begin_at(self, position: Position) -> None:
-        if sorted(position) != self._wanted:
-            raise Misuse(f"a position of partitions {sorted(position)}, read are {self._wanted}")
-        end = (
-            self._end() if any(position[p] > self._commits.head.rows[p] for p in position) else None
-        )
-        for p, offset in position.items():
-            if offset < self._commits.head.first[p]:
-                raise self._trimmed(p, offset)
-            self._read[p] = offset
-            if end is not None and offset > end[p]:
-                raise self._lost(p, int(end[p]))
 
     def _begin_at_base(self) -> None:
         bases = self._commits.head.bases
         if not bases:
             return
         self._first = read_base(self._disk, self.layout, bases[-1])
-        facts = self._commits.facts
-        before = facts.column("commit").to_numpy() <= bases[-1].commit
-        columns = [facts.column(n).to_numpy()[before] for n in ("partition", "first", "rows")]
-        np.maximum.at(self._read, columns[0], columns[1] + columns[2])
+        self._place.move_behind(bases[-1].commit)
 
     def _end(self) -> Offsets:
         """Behind all rows that are there now."""
@@ -166,25 +148,12 @@ class Reader:
                 end[piece.partition] = piece.offset + len(piece.frame)
         return end
 
-    def _lost(self, partition: int, end: int) -> JournalError:
-        return JournalError(
-            f"{self._disk}: partition {partition} has {end} rows, the position is "
-            f"{self._read[partition]}: rows that were read have been lost, or it is another "
-            "journal's position"
-        )
-
-    def _trimmed(self, partition: int, offset: int) -> Trimmed:
-        return Trimmed(
-            f"{self._disk}: row {offset} of partition {partition} has been trimmed, the first that "
-            f'is there is {self._commits.head.first[partition]}: start at "earliest", or at a base'
-        )
-
     # -- reading ------------------------------------------------------------------------------
 
     @property
     def position(self) -> dict[int, int]:
         """Where to go on: behind the rows that were given."""
-        return {p: int(self._read[p]) for p in self._wanted}
+        return self._place.position
 
     @property
     def stable(self) -> int:
@@ -221,7 +190,7 @@ class Reader:
             self._given = BEGIN if base.stable is None else base.stable
             return self._projected(base)
         pieces: list[Frame] = []
-        rows, promise = 0, self._given
+        rows, promise, offsets = 0, self._given, self._place.offsets
         while rows < self.frame_rows and (piece := self._next_before(rows)) is not None:
             if rows + len(piece.frame) > self.frame_rows:
                 if rows:
@@ -232,7 +201,7 @@ class Reader:
             if size := len(frame):
                 pieces.append(frame)
                 rows += size
-                self._read[partition] = offset + size
+                offsets[partition] = offset + size
             if stable is not None and stable > promise:
                 promise = stable
         if promise == self._given and not rows:
@@ -288,7 +257,7 @@ class Reader:
                     continue
                 piece = self._nothing(stable)
             self.records += 1
-            piece = self._unread(piece)
+            piece = self._place.unread(piece)
             if len(piece.frame) or piece.stable is not None:
                 return piece
 
@@ -321,22 +290,6 @@ class Reader:
     def _nothing(self, stable: int) -> Piece:
         return Piece(0, 0, no_rows(self.layout.schema), stable)
 
-    def _unread(self, piece: Piece) -> Piece:
-        """Without the rows before our position. Raises where rows are missing before it."""
-        size = len(piece.frame)
-        if not size:
-            return piece
-        read = int(self._read[piece.partition])
-        if piece.offset - piece.passed <= read <= piece.offset:
-            return piece
-        if piece.offset > read:
-            raise JournalError(
-                f"{self._disk}: partition {piece.partition} continues at row {piece.offset} after "
-                f"row {read - 1}; {ADVICE}"
-            )
-        rows = max(0, piece.offset + size - read)
-        return piece._replace(offset=read, frame=piece.frame.slice(size - rows))
-
     # -- what there is to read ----------------------------------------------------------------
 
     def _look(self) -> int | None:
@@ -350,9 +303,9 @@ class Reader:
             sealed = self._agenda.sealed(growing.name)  # nothing where it had no rows at all
             if sealed and not growing.is_read_to(sealed[0].bytes):
                 return BEGIN
-            self._check_sealed(sealed)
+            self._place.check_sealed(sealed, self._before)
             self._growing = None
-        group = self._agenda.next(self._read)
+        group = self._agenda.next(self._place.offsets)
         if group is not None:
             if not group.facts:
                 return group.stable
@@ -410,18 +363,7 @@ class Reader:
 
     def _commits_changed(self) -> None:
         self._agenda.replace(self._commits.facts)
-        for p in self._wanted:
-            if self._read[p] < self._commits.head.first[p]:
-                raise self._trimmed(p, int(self._read[p]))
-
-    def _check_sealed(self, sealed: list[Fact]) -> None:
-        """Raises where we have read rows of the live segment that are not in it any more."""
-        first = self._commits.head.first
-        ends = {fact.partition: fact.first + fact.rows for fact in sealed}
-        for p in self._wanted:
-            end = max(first[p], ends.get(p, self._before[p]))
-            if self._read[p] > end:
-                raise self._lost(p, end)
+        self._place.check_trimmed()
 
 
 def _cut(piece: Piece, rows: int) -> tuple[Piece, Piece]:

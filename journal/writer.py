@@ -18,28 +18,28 @@ resumes with batch `batches` after a restart, and has every row in the journal e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
 from gapless.journal import rejects
-from gapless.journal.base import write_base
+from gapless.journal.base import Bases
 from gapless.journal.commit import Change, Commits, fenced, live_segment
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import LiveEnd, is_claimed, is_fenced, marker, put_live_end
 from gapless.journal.head import BASES_MAX, Base
 from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout, establish
-from gapless.journal.partition import partitions_of, split
 from gapless.journal.plausible import Plausible, doubted_after, reach_of
 from gapless.journal.room import Room
-from gapless.journal.segment import SEGMENT_BYTES, records_of, span, times_of, writer_of
+from gapless.journal.segment import SEGMENT_BYTES, records_of, writer_of
+from gapless.journal.shares import Share, Shares
 from gapless.journal.takeover import take_over
-from gapless.journal.tally import Part, Tally, sealed, watermark
+from gapless.journal.tally import Tally, sealed, watermark
 from gapless.protocol.elements import INF
-from gapless.protocol.errors import Bug, DiskFull, JournalError, Misuse, SchemaError
+from gapless.protocol.errors import Bug, DiskFull, JournalError, Misuse
 from gapless.protocol.frame import Frame
 
 Durability = Literal["process", "machine"]
@@ -99,6 +99,7 @@ class Writer:
         self._now_ms = now_ms
         self._segment_bytes = segment_bytes
         self._ended_by: str | None = None
+        self._shares = Shares(disk, layout)
         self._room = Room(disk, on_alarm)
         self._room.need(0)
         establish(disk, layout, token)
@@ -111,7 +112,7 @@ class Writer:
         self._plausible = Plausible(layout, self._reach, self._commits.head.doubted)
         self.stable = self._commits.head.stable
         """Promised of all rows to come."""
-        self._since_base = self._bytes_behind_base()
+        self._bases = Bases(disk, self._commits, layout, durable=self._durable)
         self._begin()
 
     def _begin(self) -> None:
@@ -122,12 +123,6 @@ class Writer:
         self._tally = Tally(live_segment(self._commits.head))
         self._unshown = True
         self._show()
-
-    def _bytes_behind_base(self) -> int:
-        """Of the segments that the last base does not stand for; all, where there is no base."""
-        head, facts = self._commits.head, self._commits.facts
-        base = head.bases[-1].commit if head.bases else 0
-        return int(facts.column("bytes").to_numpy()[facts.column("commit").to_numpy() > base].sum())
 
     # -- appending ----------------------------------------------------------------------------
 
@@ -165,25 +160,26 @@ class Writer:
         lines, left_out = rejects.lines(number, rejected) if rejected else b"", len(rejected)
         times: tuple[int, int] | None = None
         if isinstance(rows, Frame):
-            kept, stable = self._checked(rows), rows.stable
+            kept, stable = self._shares.frame(rows), rows.stable
         else:
-            verdict = parted(self._fitting(rows), self.layout, self.stable, self._plausible)
+            batch = self._shares.batch(rows)
+            verdict = parted(batch, self.layout, self.stable, self._plausible)
             kept, times, late, stable = verdict.kept, verdict.span, verdict.late, None
             if verdict.reasons:
                 lines += rejects.lines_of(number, verdict, origin or f"batch {number}")
                 left_out += len(verdict.reasons)
-        parts = [(p, rows, self._part(rows, times)) for p, rows in self._parts(kept)]
-        if stable is None and parts and self.layout.has_rows:
-            largest = max(part.largest for _, _, part in parts)
+        shares = self._shares.of(kept, times)
+        if stable is None and shares and self.layout.has_rows:
+            largest = max(share.part.largest for share in shares)
             stable = watermark_after(largest, self.layout, self.stable)
         stable = self.stable if stable is None else max(self.stable, stable)
         try:
-            self._write(parts, stable if stable > self.stable else None, lines)
+            self._write(shares, stable if stable > self.stable else None, lines)
         except BaseException:
             self._plausible.doubts = doubts  # of a batch that is not in nothing is remembered
             raise
-        for p, _, part in parts:
-            self._tally.part(p).merge(part)
+        for share in shares:
+            self._tally.part(share.partition).merge(share.part)
         self._tally.batches += 1
         self._tally.rejected += left_out
         self.stable = self._tally.stable = stable
@@ -191,55 +187,14 @@ class Writer:
         if synced or not self._durable:
             self.sync()
             self.seal_full()
-        return Written(number, sum(part.rows for _, _, part in parts), left_out, stable, late)
+        return Written(number, sum(share.part.rows for share in shares), left_out, stable, late)
 
-    def _checked(self, frame: Frame) -> Frame:
-        if self.layout.has_rows:
-            raise Misuse(f"{self._disk} holds rows of a source: append record batches, not frames")
-        schema = self.layout.schema
-        if frame.schema is not schema and frame.schema != schema:
-            raise SchemaError(f"{self._disk} holds {self.layout.schema}, the frame {frame.schema}")
-        return frame
-
-    def _fitting(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        if not self.layout.has_rows:
-            raise Misuse(f"{self._disk} holds frames: append frames, not record batches")
-        if not isinstance(rows, pa.RecordBatch) or rows.schema != self.layout.schema.payload:
-            got = rows.schema if isinstance(rows, pa.RecordBatch) else type(rows).__name__
-            raise SchemaError(
-                f"{self._disk} holds batches of {self.layout.schema}, this is one of {got}"
-            )
-        return rows
-
-    def _parts(self, rows: pa.RecordBatch | Frame) -> Iterable[tuple[int, pa.RecordBatch | Frame]]:
-        """The rows of each partition that has any."""
-        if isinstance(rows, Frame):
-            return [(0, rows)] if len(rows) else []
-        count = self.layout.partitions
-        if count == 1 or not rows.num_rows:
-            return [(0, rows)] if rows.num_rows else []
-        places = partitions_of([rows.column(name) for name in self.layout.key], count)
-        return split(rows, places, count)
-
-    def _part(self, rows: pa.RecordBatch | Frame, times: tuple[int, int] | None) -> Part:
-        """Counts the rows of a part; `times` is the span of the batch, where that is known."""
-        if isinstance(rows, Frame):
-            return Part(len(rows), *span(rows.vs))
-        if times is None or self.layout.partitions > 1:
-            times = span(times_of(rows, self.layout))
-        return Part(rows.num_rows, *times)
-
-    def _write(
-        self,
-        parts: list[tuple[int, pa.RecordBatch | Frame, Part]],
-        stable: int | None,
-        lines: bytes,
-    ) -> None:
+    def _write(self, shares: list[Share], stable: int | None, lines: bytes) -> None:
         """Appends the records, after the lines of rejected rows; all of it or nothing."""
         records = records_of(
             self.layout,
             writer_of(self._tally.name),
-            [(p, self._tally.part(p).rows, rows) for p, rows, _ in parts],
+            [(p, self._tally.part(p).rows, rows) for p, rows, _ in shares],
             stable,
         )
         data = b"".join(records) if len(records) > 1 else records[0]
@@ -260,7 +215,7 @@ class Writer:
             self._ended_by = self._ended_by or f"the disk has failed: {e}; open the journal anew"
             raise
         self._tally.wrote(records, size)
-        self._since_base += len(data)
+        self._bases.bytes_since += len(data)
 
     def sync(self) -> None:
         """Makes what was appended durable, and lets readers see it. Raises `Fenced` where another
@@ -306,12 +261,12 @@ class Writer:
     @property
     def wants_base(self) -> bool:
         """Whether enough was appended that a base is worth it: seal with one."""
-        return not self.layout.has_rows and self._since_base >= BASE_BYTES
+        return not self.layout.has_rows and self._bases.bytes_since >= BASE_BYTES
 
     @property
     def bytes_since_base(self) -> int:
         """What rebuilding reads of frames: for callers that want bases at another distance."""
-        return self._since_base
+        return self._bases.bytes_since
 
     def seal(self, base: Frame | None = None) -> None:
         """Commits the live segment; what comes goes into a new one.
@@ -321,16 +276,12 @@ class Writer:
         self.sync()
         if not self._tally.batches and base is None:
             return
-        if base is not None and self._has_base(_base_of(self._tally.name)):
+        if base is not None and self._bases.is_named(self.base_name()):
             self._commit(self._sealing)  # a base is never written over one that a commit names
         bases = () if base is None else (self._base(base),)
         self._commit(lambda commits: self._sealing(commits, bases))
         if bases:
-            self._since_base = 0
-
-    def _has_base(self, name: str) -> bool:
-        """Whether a commit names a base of that name: one that was made beside has it."""
-        return any(base.segment == name for base in self._commits.head.bases)
+            self._bases.bytes_since = 0
 
     @property
     def ended_by(self) -> str | None:
@@ -346,7 +297,7 @@ class Writer:
         """A name for a base that is made while this writer goes on: nobody takes that away, or
         takes it for itself, before the live segment is sealed with a base of its own.
         """
-        return _base_of(self._tally.name)
+        return self._bases.name_for(self._tally.name)
 
     def put_base(self, base: Base) -> bool:
         """Commits a base as of an earlier commit, which somebody has written durably. False, and
@@ -354,8 +305,7 @@ class Writer:
         Raises as `seal`.
         """
         self.sync()
-        if not is_claimed(self._disk, self.epoch, self._token):
-            raise self._gone()
+        self._check_claim()
         if self._disk.size(base.segment) != base.bytes:
             return False
 
@@ -363,15 +313,8 @@ class Writer:
             bases = sorted((*commits.head.bases, base))[-BASES_MAX:]
             return Change(replace(commits.head, bases=tuple(bases), at_ms=self._now_ms()), [])
 
-        try:
-            self._commits.add(self.epoch, self._token, adding, durable=self._durable)
-        except OSError as e:
-            raise self._room.refused(e) from None
-        except JournalError:
-            self._ended_by = "its last commit has failed; open the journal anew"
-            raise
-        self._commits.catch_up()
-        self._since_base = self._bytes_behind_base() + self._tally.bytes
+        self._add(adding)
+        self._bases.recount(self._tally.bytes)
         return True
 
     def seal_full(self) -> None:
@@ -386,17 +329,13 @@ class Writer:
                 self._room.alarm(str(e))
 
     def _base(self, live: Frame) -> Base:
-        self._checked(live)
+        self._shares.frame(live)
         if live.stable != self.stable:
             raise Misuse(f"a base as of {live.stable}: the journal's stable is {self.stable}")
-        if not live.insert_only:
-            raise Misuse("a base has adjusts: it is the live table, as inserts")
-        name = _base_of(self._tally.name)
         try:
-            size = write_base(self._disk, self.layout, name, live, durable=self._durable)
+            return self._bases.write(live, self.base_name())
         except OSError as e:
             raise self._room.refused(e) from None
-        return Base(self._commits.head.number + 1, name, size)
 
     def _sealing(self, commits: Commits, bases: tuple[Base, ...] = ()) -> Change:
         head, facts = sealed(commits.head, self._tally)
@@ -408,9 +347,18 @@ class Writer:
         return Change(after, facts)
 
     def _commit(self, change: Callable[[Commits], Change]) -> None:
-        if not is_claimed(self._disk, self.epoch, self._token):  # else we damaged what is not ours
-            raise self._gone()
+        self._check_claim()
         sealed_segment = self._tally.name
+        self._add(change)
+        self._disk.close(sealed_segment)
+        self._begin()
+
+    def _check_claim(self) -> None:
+        """Raises where the journal is not ours any more: a commit would damage it."""
+        if not is_claimed(self._disk, self.epoch, self._token):
+            raise self._gone()
+
+    def _add(self, change: Callable[[Commits], Change]) -> None:
         try:
             self._commits.add(self.epoch, self._token, change, durable=self._durable)
         except OSError as e:
@@ -419,8 +367,6 @@ class Writer:
             self._ended_by = "its last commit has failed; open the journal anew"
             raise
         self._commits.catch_up()
-        self._disk.close(sealed_segment)
-        self._begin()
 
     def end(self) -> None:
         """Promises that nothing follows: the journal's stable is INF, and nobody can add to it."""
@@ -451,7 +397,3 @@ class Writer:
             raise Bug(f"{self._tally.name} has fewer bytes than were written")
         if self.stable < self._commits.head.stable:
             raise Bug(f"stable {self.stable} is behind the last commit's")
-
-
-def _base_of(segment: str) -> str:
-    return f"bases/{segment.rpartition('/')[2]}"

@@ -18,8 +18,12 @@ from dataclasses import astuple, dataclass, field
 from operator import index
 from typing import Any
 
+import numpy as np
+
+from gapless.merge.case import violation
 from gapless.protocol.elements import BEGIN, INF, format_time
-from gapless.protocol.errors import GaplessError, Misuse
+from gapless.protocol.errors import GaplessError, Misuse, StreamViolation
+from gapless.protocol.frame import Frame
 
 REASONS_MAX = 1024
 """Inputs that have left and are still reported, the latest; a replica may come and go for years."""
@@ -52,6 +56,24 @@ class Input:
     def qualifies(self, output_stable: int) -> bool:
         """Whether it may act, now that the output is stable up to `output_stable`."""
         return self.join_at <= output_stable
+
+    def check(self, frame: Frame) -> None:
+        """Raises `StreamViolation` where a frame breaks what the input has promised."""
+        stable = self.stable
+        if stable == BEGIN:
+            return
+        if frame.stable is not None and frame.stable < stable:
+            text = f"stable({format_time(frame.stable)})"
+            raise StreamViolation(text, f"stables never go back, and {self._promised()}")
+        if not len(frame) or (frame.insert_only and np.minimum.reduce(frame.vs) >= stable):
+            return
+        floor = np.where(frame.is_insert, frame.vs, np.minimum(frame.was, frame.ve))
+        bad = floor < stable
+        if bad.any():
+            raise violation(frame, int(bad.argmax()), self._promised())
+
+    def _promised(self) -> str:
+        return f"input {self.number} promised stable({format_time(self.stable)})"
 
 
 @dataclass(slots=True)

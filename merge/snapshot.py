@@ -14,12 +14,14 @@ is used.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from gapless.merge.adapt import Declarations, Step
+from gapless.merge.case_in_use import CaseInUse
 from gapless.merge.history import History
 from gapless.merge.membership import Membership
 from gapless.merge.policy import Policy
@@ -41,63 +43,72 @@ class Snapshot:
     tables: dict[str, pa.RecordBatch]
 
 
-def take(merge: LMerge) -> Snapshot:
-    """The snapshot of a merger."""
-    source = merge._history or merge._case
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a merger is made of."""
+
+    in_use: CaseInUse
+    members: Membership
+    put_out: OutputCounts
+
+
+def take(parts: Parts) -> Snapshot:
+    """The snapshot of a merger that is made of these."""
+    in_use, out = parts.in_use, parts.put_out
+    case, source = in_use.case, in_use.source
     tables = {"output": source.live().batch}
-    if merge._rescued:
-        tables["rescued"] = Frame.concat(merge._rescued).batch
-    for number in merge.inputs:
+    if in_use.rescued:
+        tables["rescued"] = Frame.concat(in_use.rescued).batch
+    for number in parts.members.attached:
         tables[f"input {number}"] = source.told(number).batch
-        if held := merge._case.held(number):
+        if held := case.held(number):
             tables[f"held {number}"] = Frame.concat(held).batch
-    out = merge._put_out
     document = {
-        "case": merge.case,
-        "adapts": merge._adapts,
-        "declared": merge._declared.to_plain(),
-        "stable": merge.stable,
-        "policy": merge.policy.to_plain(),
-        "facts": merge._case.facts(),
-        "members": merge._members.to_plain(),
-        "divergences": merge.divergences.count,
+        "case": case.name,
+        "adapts": in_use.adapts,
+        "declared": in_use.declared.to_plain(),
+        "stable": case.stable,
+        "policy": in_use.policy.to_plain(),
+        "facts": case.facts(),
+        "members": parts.members.to_plain(),
+        "divergences": in_use.divergences.count,
         "output": [out.inserts, out.adjusts, out.stables, out.freezes],
-        "steps": [[s.before, s.after, s.why] for s in merge.steps],
+        "steps": [[s.before, s.after, s.why] for s in in_use.steps],
     }
     return Snapshot(document, tables)
 
 
-def restore(make: type[LMerge], schema: StreamSchema, snapshot: Snapshot) -> LMerge:
+def restore(make: Callable[[Parts], LMerge], schema: StreamSchema, snapshot: Snapshot) -> LMerge:
     """The merger that a snapshot describes; raises `DecodeError` where it describes none."""
     try:
-        merge = _restored(make, schema, snapshot)
+        merge = make(_parts(schema, snapshot))
         merge.validate()
     except (GaplessError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
         raise DecodeError("snapshot of a merger", f"{type(e).__name__}: {e}") from e
     return merge
 
 
-def _restored(make: type[LMerge], schema: StreamSchema, snapshot: Snapshot) -> LMerge:
+def _parts(schema: StreamSchema, snapshot: Snapshot) -> Parts:
     d = snapshot.document
     tables = {name: Frame(batch, None, schema) for name, batch in snapshot.tables.items()}
-    merge = make(schema, d["case"], Policy.from_plain(d["policy"]))
-    merge._adapts = d["adapts"]
-    merge._declared = Declarations.from_plain(d["declared"])
-    merge._members = Membership.from_plain(d["members"])
-    merge._rescued = [tables["rescued"]] if "rescued" in tables else []
-    merge.divergences.count = operator.index(d["divergences"])
-    merge._put_out = OutputCounts(*map(operator.index, d["output"]))
-    merge.steps = [Step(*step) for step in d["steps"]]
-    _fill(merge, tables, d["stable"] if d["stable"] == BEGIN else check_stable(d["stable"]))
-    merge._case.adopt_facts(d["facts"])
-    if merge._adapts and merge.case < "r3":
-        merge._history = _history(merge, tables)
-    return merge
+    members = Membership.from_plain(d["members"])
+    policy = Policy.from_plain(d["policy"])
+    in_use = CaseInUse(schema, d["case"], policy, members, adapts=d["adapts"])
+    in_use.declared = Declarations.from_plain(d["declared"])
+    in_use.rescued = [tables["rescued"]] if "rescued" in tables else []
+    in_use.divergences.count = operator.index(d["divergences"])
+    in_use.steps = [Step(*step) for step in d["steps"]]
+    stable = d["stable"] if d["stable"] == BEGIN else check_stable(d["stable"])
+    _fill(in_use, tables, stable)
+    in_use.case.adopt_facts(d["facts"])
+    if in_use.history is not None:
+        in_use.history = _history(in_use, tables)
+    return Parts(in_use, members, OutputCounts(*map(operator.index, d["output"])))
 
 
-def _fill(merge: LMerge, tables: dict[str, Frame], stable: int) -> None:
+def _fill(in_use: CaseInUse, tables: dict[str, Frame], stable: int) -> None:
     """Gives the case what it held."""
-    case, entries = merge._case, merge._members.attached
+    case, entries = in_use.case, in_use.members.attached
     case.stable = stable
     case.adopt_output(tables["output"])
     for number, entry in entries.items():
@@ -109,11 +120,11 @@ def _fill(merge: LMerge, tables: dict[str, Frame], stable: int) -> None:
             case.hold(number, tables[f"held {number}"])
 
 
-def _history(merge: LMerge, tables: dict[str, Frame]) -> History:
-    history = History(merge.schema)
+def _history(in_use: CaseInUse, tables: dict[str, Frame]) -> History:
+    history = History(in_use.schema)
     history.put_out([tables["output"]])
-    for number in merge.inputs:
+    for number in in_use.members.attached:
         history.attach(number)
         history.said(number, tables[f"input {number}"])
-    history.settle(merge.stable)
+    history.settle(in_use.case.stable)
     return history

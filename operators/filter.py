@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gapless.kernels.pick import Picker
 from gapless.operators.aside import Aside
-from gapless.operators.evaluating import Computed, evaluate_rows
+from gapless.operators.evaluation import Computed, evaluate_rows
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.frame import Frame, Mask

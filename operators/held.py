@@ -35,7 +35,7 @@ from gapless.operators.aside import Aside
 from gapless.operators.cells import Cells
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
-from gapless.operators.hopping import answer_schema
+from gapless.operators.hopping_aggregate import answer_schema
 from gapless.operators.memory import Memory
 from gapless.operators.operator import ANSWER_ROWS_MAX, Marks, Operator, Out, check_schema, joined
 from gapless.operators.present_window import panes_of

@@ -46,7 +46,7 @@ from gapless.operators.join_changes import Changes, changes_of
 from gapless.operators.join_columns import How, JoinColumns
 from gapless.operators.join_condition import Condition
 from gapless.operators.join_keys import JoinKeys
-from gapless.operators.join_marks import JoinMarks, Progressing
+from gapless.operators.join_marks import JoinMarks, JoinProgress
 from gapless.operators.join_nulls import NO_PIECES, Revised, revised
 from gapless.operators.join_pairs import JoinRows, Pairs
 from gapless.operators.join_side import ALL, KeysOf, Side, Touched
@@ -82,7 +82,7 @@ class Join(Operator):
         where: Expr | None = None,
         how: How = "inner",
         aside: Aside | None = None,
-        progressing: Sequence[Progressing] = (),
+        progressing: Sequence[JoinProgress] = (),
         final_ends: tuple[bool, bool] = (False, False),
         longest: tuple[int, int] = (INF, INF),
     ) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gapless.kernels.keys import Mask
 from gapless.operators.aside import Aside
-from gapless.operators.evaluating import evaluate_rows
+from gapless.operators.evaluation import evaluate_rows
 from gapless.operators.join_columns import JoinColumns
 from gapless.protocol.columns import take_rows
 from gapless.protocol.errors import ExpressionError

@@ -46,7 +46,7 @@ from gapless.protocol.values import ticks_type
 
 
 @dataclass(frozen=True, slots=True)
-class Progressing:
+class JoinProgress:
     """A column of one side that grows with time."""
 
     side: int
@@ -68,7 +68,7 @@ class JoinMarks:
 
     def __init__(
         self,
-        progressing: Sequence[Progressing],
+        progressing: Sequence[JoinProgress],
         columns: JoinColumns,
         sides: tuple[StreamSchema, StreamSchema],
     ) -> None:
@@ -133,11 +133,11 @@ class JoinMarks:
         self.told_jointly = list(zip(joint[::2], joint[1::2], strict=True))
 
 
-def _others_say(p: Progressing, stable: int) -> int:
+def _others_say(p: JoinProgress, stable: int) -> int:
     return INF if stable == INF else max(BEGIN, stable + p.grain - p.lag)
 
 
-def _check(p: Progressing, schema: StreamSchema) -> None:
+def _check(p: JoinProgress, schema: StreamSchema) -> None:
     if p.column not in schema.names:
         raise SchemaError(f"progressing {p.column!r}: the columns are {', '.join(schema.names)}")
     t = schema.payload.field(p.column).type
@@ -145,5 +145,5 @@ def _check(p: Progressing, schema: StreamSchema) -> None:
         raise SchemaError(f"progressing {p.column!r} is {t}; a bound needs integers or times")
 
 
-def _in_null_rows_of_the_other(p: Progressing, columns: JoinColumns) -> bool:
+def _in_null_rows_of_the_other(p: JoinProgress, columns: JoinColumns) -> bool:
     return p.column in columns.on[p.side] and columns.keeps[1 - p.side]

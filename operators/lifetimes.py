@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.operators.aside import Aside
-from gapless.operators.evaluating import evaluate_rows
+from gapless.operators.evaluation import evaluate_rows
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
 from gapless.operators.windows import For, Hopping, Landmark, Sliding, Until

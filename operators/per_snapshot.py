@@ -34,13 +34,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapless.kernels import Chains
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.live_events import LiveEvents
 from gapless.operators.memory import Memory
 from gapless.operators.normal_form import NormalForm
-from gapless.operators.numbers import at_places, numbers, read_numbers, unique
+from gapless.operators.numbers import at_places, numbers, read_numbers
+from gapless.operators.open_pieces import OpenPieces
 from gapless.operators.operator import (
     ANSWER_ROWS_MAX,
     Marks,
@@ -109,9 +109,7 @@ class PerSnapshot(Operator):
         self._payloads = Payloads(self.schema.payload) if own_rows else self._events.payloads
         self._form = NormalForm(self.schema, self._payloads)
         self._wake = Column(INF)  # by group; BEGIN: touched since it was evaluated
-        self._said_until = Column(BEGIN)  # by group: where the piece ends that reaches over stable
-        self._said = Chains()  # group -> payloads of that piece
-        self._copies = Column(0)  # by payload, how often it is there in that piece
+        self._open = OpenPieces(self._events.groups, self._payloads)
         self._input_stables = [BEGIN] * inputs
         self._stable = BEGIN
         self._wanted = BEGIN  # events that end before it need not be put out
@@ -141,9 +139,8 @@ class PerSnapshot(Operator):
         check_schema(frame, self._input)
         if len(frame):
             touched = self._events.take_in(frame, source)
-            capacity = self._events.groups.capacity
-            self._wake.fit(capacity)[touched] = BEGIN
-            self._said_until.fit(capacity)
+            self._wake.fit(self._events.groups.capacity)[touched] = BEGIN
+            self._open.fit()
         passed = self._closing(marks)
         closed = self._groups_of(passed)
         stable = self._next_stable(source, frame.stable)
@@ -208,12 +205,12 @@ class PerSnapshot(Operator):
         """Says what groups answer from the stable on, in pieces that start before `until`."""
         position, event = self._events.of(groups)
         vs, ve = self._events.vs.values[event], self._events.ve.values[event]
-        said = [self._take_back(groups)]
+        said = [self._open.take_back(groups, self._stable)]
         pieces, spans, after = lay_out(groups, position, event, vs, ve, self._stable, until)
         for part, covering in self._parts(pieces, spans):
             rows = by_payload_and_piece(self._answer(part, covering), len(part))
             said.append(lifetimes(part, rows))
-            self._remember(part, rows, until)
+            self._open.keep(part, rows, until)
         self._wake.values[groups] = after
         done = event if until == INF else event[ve < until]
         return _Work(groups, said, done)
@@ -246,30 +243,10 @@ class PerSnapshot(Operator):
         for first, last in pairwise(edges):
             yield pieces.part(first, last), spans.part(first, last)
 
-    def _take_back(self, groups: Ids) -> Lifetimes:
-        """What was said of these groups beyond the stable is not so any more."""
-        position, payload = self._said.probe(groups)
-        self._said.remove(payload)
-        copies = self._copies.values[payload]
-        self._copies.values[payload] = 0
-        end = self._said_until.fit(self._events.groups.capacity)[groups]
-        self._said_until.values[groups] = BEGIN
-        return Lifetimes(payload, end[position], np.full(len(payload), self._stable), copies)
-
-    def _remember(self, pieces: Pieces, rows: Rows, until: int) -> None:
-        """Keeps what is said beyond `until`: of each group the rows of one piece at most."""
-        over = (pieces.end[rows.piece] > until).nonzero()[0]
-        piece, payload = rows.piece[over], rows.payload[over]
-        self._said.add(pieces.group[piece], payload)
-        self._copies.fit(self._payloads.capacity)[payload] = rows.copies[over]
-        self._said_until.values[pieces.group[piece]] = pieces.end[piece]
-
     def _give_room_back(self) -> None:
         self._events.give_room_back()
-        groups = self._events.groups.capacity
-        self._wake.fit(groups)
-        self._said_until.fit(groups)
-        self._copies.fit(self._payloads.capacity)
+        self._wake.fit(self._events.groups.capacity)
+        self._open.give_room_back()
 
     def fast_forward(self, t: int) -> int:
         """Asks nothing of its inputs, as a skipped early piece would change a later event's start.
@@ -291,7 +268,7 @@ class PerSnapshot(Operator):
         if self._payloads is not self._events.payloads:
             state["answers"], said_places = self._payloads.snapshot()
         groups = self._events.all_groups
-        position, said = self._said.probe(groups)
+        position, said, copies = self._open.rows(groups)
         stables = np.array(self._input_stables, np.int64)
         return {
             **state,
@@ -300,12 +277,12 @@ class PerSnapshot(Operator):
             "groups": numbers(
                 group=group_places[groups],
                 wake=self._wake.values[groups],
-                said_until=self._said_until.values[groups],
+                said_until=self._open.until(groups),
             ),
             "said": numbers(
                 group=group_places[groups[position]],
                 payload=said_places[said],
-                copies=self._copies.values[said],
+                copies=copies,
             ),
             **self._events.snapshot(places, group_places),
             **self._form.snapshot(said_places),
@@ -329,7 +306,7 @@ class PerSnapshot(Operator):
         groups = at_places(group_ids, of, "groups.group")
         self._events.restore(state, payloads, group_ids, groups)
         self._wake.fit(self._events.groups.capacity)[groups] = wake
-        self._said_until.fit(self._events.groups.capacity)[groups] = said_until
+        self._open.restore(groups, said_until)
         self._form.restore(state, answers)
         self._restore_said(state, group_ids, answers)
         try:
@@ -340,10 +317,7 @@ class PerSnapshot(Operator):
     def _restore_said(self, state: State, groups: Ids, answers: Ids) -> None:
         of, at, copies = read_numbers(state, "said", "group", "payload", "copies")
         payload = at_places(answers, at, "said.payload")
-        if len(unique(payload)) < len(payload):
-            raise DecodeError("snapshot.said", "a repeated row", "each once, with its copies")
-        self._said.add(at_places(groups, of, "said.group"), payload)
-        self._copies.fit(self._payloads.capacity)[payload] = copies
+        self._open.restore_rows(at_places(groups, of, "said.group"), payload, copies)
 
     # -- looking at it ------------------------------------------------------------------------
 
@@ -354,10 +328,9 @@ class PerSnapshot(Operator):
     @property
     def nbytes(self) -> int:
         """Bytes of state."""
-        columns = (self._wake, self._said_until, self._copies)
         own = 0 if self._payloads is self._events.payloads else self._payloads.nbytes
-        held = self._events.nbytes + self._form.nbytes + int(self._said.nbytes) + own
-        return held + sum(column.nbytes for column in columns)
+        held = self._events.nbytes + self._form.nbytes + self._open.nbytes + own
+        return held + self._wake.nbytes
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
@@ -369,16 +342,14 @@ class PerSnapshot(Operator):
         if not shared:
             self._payloads.validate(self._form.used)
         self._validate_groups()
-        self._validate_said()
+        self._open.validate(self._events.all_groups, self._stable, self._form)
 
     def _validate_groups(self) -> None:
         """A group wakes at the first boundary that has not been said whole."""
         groups = self._events.all_groups
-        for column, free in ((self._wake, INF), (self._said_until, BEGIN)):
-            if np.count_nonzero(
-                np.delete(column.values, groups[groups < len(column.values)]) != free
-            ):
-                raise Bug("a group that is not there has work to do, or has said something")
+        absent = np.delete(self._wake.values, groups[groups < len(self._wake.values)])
+        if np.count_nonzero(absent != INF):
+            raise Bug("a group that is not there has work to do")
         position, event = self._events.of(groups)
         vs, ve = self._events.vs.values[event], self._events.ve.values[event]
         wake = np.full(len(groups), INF)
@@ -388,21 +359,3 @@ class PerSnapshot(Operator):
             raise Bug("a group sleeps through one of its boundaries")
         if len(self._events.without_events(groups[is_said])):
             raise Bug("a group without events was not let go")
-
-    def _validate_said(self) -> None:
-        """What reaches over the stable is what ends where it was said to end."""
-        self._said.validate()
-        groups = self._events.all_groups
-        position, payload = self._said.probe(groups)
-        copies = self._copies.values
-        said = copies.nonzero()[0]
-        if len(payload) != len(self._said) or not np.array_equal(np.sort(payload), said):
-            raise Bug("what has been said is of no group, or no times")
-        open_ended = groups[self._said_until.values[groups] > BEGIN]
-        if not np.array_equal(open_ended, groups[unique(position)]):
-            raise Bug("a group has said something until no time, or nothing until some")
-        end = self._said_until.values[groups[position]]
-        if np.count_nonzero(end < self._stable):
-            raise Bug("what has been said beyond the stable ends before it")
-        if np.count_nonzero(self._form.sums_at(payload, end) != -copies[payload]):
-            raise Bug("what has been said is not what went out")

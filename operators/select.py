@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from gapless.operators.aside import Aside
-from gapless.operators.evaluating import Computed, evaluate_rows
+from gapless.operators.evaluation import Computed, evaluate_rows
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.protocol.columns import take
 from gapless.protocol.errors import SchemaError

@@ -25,7 +25,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.keys import Ids
 from gapless.operators.aside import Aside
-from gapless.operators.evaluating import Computed, evaluate_rows
+from gapless.operators.evaluation import Computed, evaluate_rows
 from gapless.operators.operator import Marks, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.per_snapshot import PerSnapshot

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.operators.evaluating import Computed
+from gapless.operators.evaluation import Computed
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Times

@@ -25,7 +25,6 @@ What its answers are, so that each replica gives the same:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from typing import Any
 
 import msgpack
@@ -33,30 +32,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.protocol.comparisons import COMPARES
+from gapless.protocol.constant import Constant, type_of
 from gapless.protocol.documents import Document
-from gapless.protocol.errors import DecodeError, ExpressionError, FrameError, SchemaError
-from gapless.protocol.functions import (
-    ARROW_ERRORS,
-    arrow_function,
-    build_options,
-    evaluate,
-    operand,
-    option_from_plain,
-    option_text,
-    option_to_plain,
-)
+from gapless.protocol.errors import ExpressionError
+from gapless.protocol.expr_text import call_text
+from gapless.protocol.functions import ARROW_ERRORS, arrow_call, build_options, evaluate, operand
 from gapless.protocol.lists import normal
-from gapless.protocol.plain import (
-    PLAIN,
-    column,
-    type_from_plain,
-    type_to_plain,
-    value_from_plain,
-    value_to_plain,
-)
-from gapless.protocol.schema import check_type
-from gapless.protocol.type_text import type_of_text
-from gapless.protocol.values import from_values, to_values
+from gapless.protocol.values import from_values
 
 DEPTH_MAX = 64
 """Levels of one tree: deeper ones are made by loops, where `is_in` or `coalesce` is meant."""
@@ -95,12 +77,6 @@ class Expr:
         """The same as `evaluate`; a constant is one value, and what Arrow raises is as it is."""
         raise NotImplementedError
 
-    def to_document(self) -> Document:
-        """The tree as plain data: `["call", function, options, *arguments]`, `["col", name]`,
-        `["lit", type, value]`.
-        """
-        raise NotImplementedError
-
     def to_arrow(self) -> pc.Expression:
         """The same as Arrow's expression, for a dataset's filter.
 
@@ -128,6 +104,12 @@ class Expr:
         columns = [from_values([], field.type) for field in schema]
         return self.evaluate(pa.RecordBatch.from_arrays(columns, schema=schema)).type
 
+    def to_document(self) -> Document:
+        """The tree as plain data (see expr_documents.py)."""
+        from gapless.protocol.expr_documents import document_of
+
+        return document_of(self)
+
     def same_as(self, other: Expr) -> bool:
         """Whether both are the same tree."""
         return msgpack.packb(self.to_document()) == msgpack.packb(other.to_document())
@@ -135,10 +117,9 @@ class Expr:
     @staticmethod
     def from_document(document: Document) -> Expr:
         """The inverse of `to_document`, for documents from anybody: raises `DecodeError`."""
-        try:
-            return _decode(document, 1)
-        except ExpressionError as e:
-            raise DecodeError("expression", str(e)) from None
+        from gapless.protocol.expr_documents import read_expression
+
+        return read_expression(document)
 
     def is_null(self) -> Expr:
         """True where the value is null."""
@@ -160,7 +141,7 @@ class Expr:
         """The value as another type; where it does not fit an error, or if not `safe` what C
         makes of it.
         """
-        return call("cast", self, type=_type(to), safe=safe)
+        return call("cast", self, type=type_of(to), safe=safe)
 
     def __add__(self, other: Any) -> Expr:
         return call("add_checked", self, other)
@@ -273,10 +254,6 @@ class Column(Expr):
             raise ExpressionError(f"no column {self.name!r} among {names}")
         return batch.column(i)
 
-    def to_document(self) -> Document:
-        """`["col", name]`."""
-        return ["col", self.name]
-
     def to_arrow(self) -> pc.Expression:
         """A reference to a field."""
         return pc.field(self.name)
@@ -288,17 +265,10 @@ class Column(Expr):
 class Literal(Expr):
     """A constant. Made by `lit`; a type that was not said may bend to its neighbour's."""
 
-    __slots__ = ("_beside", "scalar", "typed")
+    __slots__ = ("constant",)
 
-    def __init__(self, scalar: pa.Scalar, typed: bool) -> None:
-        if not pa.types.is_null(scalar.type):
-            try:
-                check_type("literal", scalar.type)
-            except SchemaError as e:
-                raise ExpressionError(str(e)) from None
-        self.scalar = scalar
-        self.typed = typed
-        self._beside: dict[int, pa.Scalar] = {}  # by the id of a type
+    def __init__(self, constant: Constant) -> None:
+        self.constant = constant
         self._measure()
 
     @property
@@ -308,41 +278,20 @@ class Literal(Expr):
 
     def value(self, batch: pa.RecordBatch) -> pa.Scalar:  # noqa: ARG002  # a constant
         """The constant."""
-        return self.scalar
-
-    def beside(self, t: pa.DataType) -> pa.Scalar:
-        """The constant, as one of type `t` if both are integers and `t` holds it. A comparison says
-        the same then; else Arrow would first cast all of the column, for four times the time.
-        """
-        known = self._beside.get(t.id)
-        if known is None:
-            known = self._beside[t.id] = _as_integer(self.scalar, t)
-        return known
-
-    def _canonical(self) -> Any:
-        return to_values(pa.repeat(self.scalar, 1))[0]
-
-    def to_document(self) -> Document:
-        """`["lit", type, value]`, the type None where it was not said."""
-        t = type_to_plain(self.scalar.type) if self.typed else None
-        return ["lit", t, value_to_plain(self._canonical())]
+        return self.constant.scalar
 
     def to_arrow(self) -> pc.Expression:
         """The constant."""
-        return pc.scalar(self.scalar)
+        return pc.scalar(self.constant.scalar)
 
     def __str__(self) -> str:
-        value = self._canonical()
-        if not self.typed:
-            return repr(value)
-        shown = str(value) if isinstance(value, Decimal) else repr(value)
-        return f"lit({shown}, {str(self.scalar.type)!r})"
+        return str(self.constant)
 
 
 class Call(Expr):
     """A function of its arguments. Made by the operators and by `call`."""
 
-    __slots__ = ("_built", "_compared", "args", "function", "options")
+    __slots__ = ("_built", "_compared", "_constants", "args", "function", "options")
 
     def __init__(self, function: str, args: tuple[Expr, ...], options: dict[str, Any]) -> None:
         self.function = function
@@ -350,10 +299,9 @@ class Call(Expr):
         self.options = options
         self._measure(args)
         self._built = build_options(function, len(args), options)
-        self._compared: tuple[int, Literal] | None = None  # a constant, and which argument it is
-        if function in COMPARES:
-            constants = [(i, a) for i, a in enumerate(args) if isinstance(a, Literal)]
-            self._compared = constants[0] if len(constants) == 1 else None
+        self._constants = [(i, a.constant) for i, a in enumerate(args) if isinstance(a, Literal)]
+        is_one = function in COMPARES and len(self._constants) == 1
+        self._compared = self._constants[0] if is_one else None  # and which argument it is
 
     @property
     def columns(self) -> frozenset[str]:
@@ -371,63 +319,25 @@ class Call(Expr):
             place, constant = self._compared
             values[place] = constant.beside(values[1 - place].type)
         if pa.lib.Type_UINT64 in [v.type.id for v in values]:
-            values = [_beside_uint64(a, v) for a, v in zip(self.args, values, strict=True)]
+            for place, constant in self._constants:
+                values[place] = constant.beside_uint64(values[place])
         return values
 
     def applied(self, values: Sequence[Any]) -> pa.Array | pa.Scalar:
         """The function of its operands. Raises what Arrow raises, or `ExpressionError`."""
         return evaluate(self.function, values, self._built)
 
-    def to_document(self) -> Document:
-        """`["call", function, options, *arguments]`."""
-        options: Document = {k: option_to_plain(v) for k, v in sorted(self.options.items())}
-        return ["call", self.function, options, *(a.to_document() for a in self.args)]
-
     def to_arrow(self) -> pc.Expression:
         """The call, as Arrow's own functions build it over Arrow's expressions."""
-        args = [a.to_arrow() for a in self.args]
-        if self.function == "cast":
-            return args[0].cast(options=self._built)
-        if self.function == "true_divide":
-            return pc.divide_checked(*(a.cast(pa.float64(), safe=False) for a in args))
         if self.function == "floor_divide":
             raise ExpressionError(f"{self}: Arrow has no //; evaluate it after the scan")
-        return arrow_function(self.function)(*args, **self.options)
+        args = [a.to_arrow() for a in self.args]
+        return arrow_call(self.function, args, self.options, self._built)
 
     def __str__(self) -> str:
-        args = [str(a) for a in self.args]
-        if self.function in _INFIX and len(args) == 2:
-            return f"({args[0]} {_INFIX[self.function]} {args[1]})"
-        if self.function in _PREFIX:
-            return f"{_PREFIX[self.function]}{args[0]}"
-        if self.function == "is_null" and not self.options:
-            return f"{args[0]}.is_null()"
-        if self.function == "is_in":
-            return f"{args[0]}.is_in({to_values(self.options['value_set'])})"
-        if self.function == "cast":
-            unsafe = "" if self.options.get("safe", True) else ", safe=False"
-            return f"{args[0]}.cast({self.options['type']}{unsafe})"
-        named = [f"{k}={option_text(v)}" for k, v in self.options.items()]
-        return f"{self.function}({', '.join(args + named)})"
+        return call_text(self.function, [str(a) for a in self.args], self.options)
 
 
-_INFIX = {
-    "add_checked": "+",
-    "subtract_checked": "-",
-    "multiply_checked": "*",
-    "true_divide": "/",
-    "floor_divide": "//",
-    "modulo_checked": "%",
-    "equal": "==",
-    "not_equal": "!=",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-    "and_kleene": "&",
-    "or_kleene": "|",
-}
-_PREFIX = {"negate_checked": "-", "invert": "~"}
 _WRAPS = frozenset(
     {"abs", "add", "divide", "multiply", "negate", "power", "shift_left", "shift_right", "subtract"}
 )
@@ -444,17 +354,7 @@ def col(name: str) -> Expr:
 
 def lit(value: Any, type: pa.DataType | str | None = None) -> Expr:  # noqa: A002  # as in Arrow
     """A constant: a Python value or an Arrow scalar, of the given type if one is given."""
-    typed = type is not None or not (value is None or value.__class__ in PLAIN)
-    try:
-        if type is None:
-            scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
-        else:
-            scalar = _scalar(value, _type(type))
-        if pa.types.is_dictionary(scalar.type):
-            scalar = from_values(to_values(pa.repeat(scalar, 1)), scalar.type.value_type)[0]
-    except (FrameError, *ARROW_ERRORS) as e:
-        raise ExpressionError(f"lit({value!r}): {e}") from None
-    return Literal(scalar, typed)
+    return Literal(Constant.of(value, type))
 
 
 def call(function: str, *args: Any, **options: Any) -> Expr:
@@ -484,60 +384,3 @@ def _not_none(value: Any) -> Any:
     if value is None:
         raise ExpressionError("comparing with None gives null in each row: use is_null()")
     return value
-
-
-def _type(given: pa.DataType | str) -> pa.DataType:
-    try:
-        return type_of_text(given) if isinstance(given, str) else given
-    except SchemaError as e:
-        raise ExpressionError(str(e)) from None
-
-
-def _scalar(value: Any, t: pa.DataType) -> pa.Scalar:
-    if pa.types.is_dictionary(t):
-        t = t.value_type
-    if isinstance(value, pa.Scalar):
-        return value.cast(t)
-    if pa.types.is_nested(t) and isinstance(value, tuple):
-        return from_values([value], t)[0]
-    return pa.scalar(value, t)
-
-
-def _as_integer(value: pa.Scalar, t: pa.DataType) -> pa.Scalar:
-    """An integer as one of integer type `t`, if that holds it; any other value as it is."""
-    both = pa.types.is_integer(value.type) and pa.types.is_integer(t)
-    if not both or t == pa.uint64() or not value.is_valid:
-        return operand(value)
-    try:
-        return value.cast(t)
-    except pa.ArrowInvalid:
-        return value
-
-
-def _beside_uint64(arg: Expr, value: Any) -> Any:
-    """An integer whose type was not said, as a uint64: an int64 could not hold its neighbour."""
-    if isinstance(arg, Literal) and not arg.typed and value.type == pa.int64():
-        number = value.as_py()
-        return pa.scalar(number, pa.uint64()) if number >= 0 else value
-    return value
-
-
-# -- documents --------------------------------------------------------------------------------
-
-
-def _decode(document: Document, depth: int) -> Expr:
-    if depth > DEPTH_MAX:
-        raise DecodeError("expression", "nests too deep", f"<= {DEPTH_MAX} levels")
-    match document:
-        case ["col", str(name)]:
-            return Column(name)
-        case ["lit", None, value] if value is None or isinstance(value, PLAIN):
-            return lit(value)
-        case ["lit", (str() | bytes()) as t, value]:
-            return Literal(column([value_from_plain(value)], type_from_plain(t))[0], True)
-        case ["call", str(function), dict(options), *args]:
-            if len(args) > NODES_MAX:
-                raise DecodeError("expression", f"{len(args)} arguments", f"<= {NODES_MAX}")
-            decoded = tuple(_decode(a, depth + 1) for a in args)
-            return Call(function, decoded, {k: option_from_plain(v) for k, v in options.items()})
-    raise DecodeError("expression", "a node of no known form", "col, lit or call")

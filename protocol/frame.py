@@ -27,7 +27,6 @@ import pyarrow as pa
 from gapless.protocol.columns import compact_batch, concat_batches, int64s, take
 from gapless.protocol.elements import (
     BEGIN,
-    INF,
     Adjust,
     Element,
     Insert,
@@ -36,9 +35,14 @@ from gapless.protocol.elements import (
     format_time,
 )
 from gapless.protocol.errors import FrameError, SchemaError
-from gapless.protocol.nulls import check_nulls
-from gapless.protocol.schema import TIME_COLUMNS, UNIT_KEY, StreamSchema
-from gapless.protocol.values import from_values, payload_tuples
+from gapless.protocol.frame_rules import (
+    check_columns,
+    check_times,
+    schema_difference,
+    with_schema,
+)
+from gapless.protocol.schema import TIME_COLUMNS, StreamSchema
+from gapless.protocol.values import payload_columns, payload_tuples
 
 Times = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -62,7 +66,7 @@ class Frame:
     ) -> None:
         if schema is None:
             schema = StreamSchema.of_batch(batch.schema)
-        batch = _with_schema(batch, schema)
+        batch = with_schema(batch, schema)
         if stable is not None:
             stable = check_stable(stable)
         self._fill(batch, stable, schema)
@@ -88,26 +92,8 @@ class Frame:
         return frame
 
     def _check_rows(self) -> None:
-        columns = self.batch.columns
-        for name, column in zip(TIME_COLUMNS, columns[:3], strict=True):
-            if column.null_count:
-                raise FrameError(f"column {name}: {column.null_count} nulls, times are never null")
-        for i, field in self._schema.required_fields:
-            check_nulls(field, columns[3 + i])
-        vs, ve, was = self.vs, self.ve, self.was
-        not_after = was <= vs  # inserts (their was is BEGIN) and bad adjusts
-        bad = (ve < vs) | (not_after & ((was != BEGIN) | (ve == vs)))
-        bad |= (vs == BEGIN) | (vs == INF)
-        if bad.any():
-            i = int(bad.argmax())
-            row = ", ".join(
-                f"{name} {format_time(int(t[i]))}"
-                for name, t in zip(TIME_COLUMNS, (vs, ve, was), strict=True)
-            )
-            raise FrameError(
-                f"row {i} ({row}): needs a finite _vs; _vs < _ve in an insert (_was = begin); "
-                "_vs <= _ve and _vs < _was in an adjust"
-            )
+        check_columns(self.batch, self._schema)
+        check_times(*self._time_columns())
 
     # -- making one ---------------------------------------------------------------------------
 
@@ -182,14 +168,7 @@ class Frame:
                 stable = e.t
             else:
                 rows.append(e)
-        width = len(schema.payload)
-        for e in rows:
-            if len(e.payload) != width:
-                raise FrameError(f"payload {e.payload!r}: the schema has {width} columns")
-        columns = [
-            from_values([e.payload[i] for e in rows], field.type, field.name)
-            for i, field in enumerate(schema.payload)
-        ]
+        columns = payload_columns([e.payload for e in rows], schema.payload)
         return Frame.from_columns(
             schema,
             np.array([e.vs for e in rows], np.int64),
@@ -209,7 +188,7 @@ class Frame:
         first, last = frames[0], frames[-1]
         for f in frames[1:]:
             if f.schema != first.schema:
-                raise SchemaError(_schema_difference(f.batch.schema, first.schema.arrow))
+                raise SchemaError(schema_difference(f.batch.schema, first.schema.arrow))
         try:
             batch = concat_batches([f.batch for f in frames])
         except pa.ArrowException as e:  # dictionaries whose union outgrows their index type
@@ -411,25 +390,3 @@ def frames_of(schema: StreamSchema, elements: Iterable[Element]) -> Iterator[Fra
             run = []
     if run:
         yield Frame.from_elements(schema, run)
-
-
-def _with_schema(batch: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
-    """`batch`, seen to be of `schema`, and saying so itself: unit of time included."""
-    if batch.schema.equals(schema.arrow, check_metadata=True):
-        return batch
-    if not batch.schema.equals(schema.arrow):
-        raise SchemaError(_schema_difference(batch.schema, schema.arrow))
-    unit = (batch.schema.metadata or {}).get(UNIT_KEY, schema.time_unit.encode())
-    if unit != schema.time_unit.encode():
-        raise SchemaError(f"time unit: expected {schema.time_unit}, got {unit.decode()}")
-    return pa.RecordBatch.from_arrays(batch.columns, schema=schema.arrow)
-
-
-def _schema_difference(got: pa.Schema, wanted: pa.Schema) -> str:
-    """One sentence that names the first column in which two schemas differ."""
-    for i, field in enumerate(wanted):
-        if i >= len(got):
-            return f"column {i}: {field.name} {field.type} is missing"
-        if not got.field(i).equals(field):
-            return f"column {i}: expected {field}, got {got.field(i)}"
-    return f"column {len(wanted)}: unexpected {got.field(len(wanted))}"

@@ -179,6 +179,17 @@ def operand(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
     return value.cast(without_views(t))
 
 
+def arrow_call(
+    function: str, args: Sequence[pc.Expression], options: dict[str, Any], built: Any
+) -> pc.Expression:
+    """A call, as Arrow builds it over its own expressions; it has no `floor_divide`."""
+    if function == "cast":
+        return args[0].cast(options=built)
+    if function == "true_divide":
+        return pc.divide_checked(*(a.cast(pa.float64(), safe=False) for a in args))
+    return arrow_function(function)(*args, **options)
+
+
 def _floor_divide(a: Any, b: Any) -> Any:
     quotient = pc.divide_checked(a, b)
     if pa.types.is_floating(quotient.type):

@@ -130,3 +130,15 @@ def floats(values: Sequence[Any], t: pa.DataType) -> pa.Array:
 def payload_tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     """The rows of a payload batch as canonical tuples: equal exactly when the payloads are."""
     return list(zip(*map(to_values, batch.columns), strict=True))
+
+
+def payload_columns(payloads: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array]:
+    """The columns of such rows: the inverse of `payload_tuples`. Raises `FrameError`."""
+    width = len(schema)
+    for payload in payloads:
+        if len(payload) != width:
+            raise FrameError(f"payload {payload!r}: the schema has {width} columns")
+    return [
+        from_values([payload[i] for payload in payloads], field.type, field.name)
+        for i, field in enumerate(schema)
+    ]

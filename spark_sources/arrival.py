@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own documents use
 
 from gapless.protocol.elements import BEGIN
-from gapless.spark_sources.casting import MICROS, NANOS_PER_MICRO, quoted, ticks
+from gapless.spark_sources.casts import MICROS, NANOS_PER_MICRO, quoted, ticks
 from gapless.spark_sources.job import Job
 from gapless.spark_sources.rows import (
     ARRIVAL,

@@ -19,8 +19,8 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from gapless.spark_sources.options import ReadOptions, WriteOptions
-from gapless.spark_sources.reading import SparkReader, schema_of
-from gapless.spark_sources.writing import BatchWriter, Sink, StreamWriter
+from gapless.spark_sources.spark_reader import SparkReader, schema_of
+from gapless.spark_sources.spark_writer import BatchWriter, Sink, StreamWriter
 
 
 class GaplessSource(DataSource):

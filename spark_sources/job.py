@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -132,6 +132,8 @@ def planned(
     (journal/plausible.py): a day, if nothing is said and the time is a timestamp; "none": all are
     taken. `encoding` is that of lines.
     """
+    if durability not in ("process", "machine"):
+        raise Misuse(f'durability {durability!r}: "process" or "machine"')
     encoding = check_encoding(encoding)
     journal = _journal_path(out)
     found = layout_of(LocalDisk(journal))
@@ -141,24 +143,10 @@ def planned(
     if wanted is None and found is not None and files.format != "parquet":
         wanted = found.schema.payload
     files, given = _columns(files, wanted, encoding, follow=follow)
-    payload = given if wanted is None else wanted
-    if found is not None and found.has_rows:
-        layout = _layout_again(found, payload, time, key, partitions, lateness, time_unit)
-    elif time is None:
-        raise Misuse(f"{out} is not a journal yet: --time says which column has the time of a row")
-    else:
-        layout = _layout(
-            payload,
-            time,
-            key or (),
-            1 if partitions is None else partitions,
-            lateness or 0,
-            time_unit,
-        )
+    asked = _Asked(time, key, lateness, partitions, time_unit)
+    layout = _layout_of(out, found, given if wanted is None else wanted, asked)
     read_rules = () if rules is None else parse(text_of(rules, "--rules"))
-    check(read_rules, payload.names)
-    if durability not in ("process", "machine"):
-        raise Misuse(f'durability {durability!r}: "process" or "machine"')
+    check(read_rules, layout.schema.payload.names)
     job = Job(
         files=files,
         out=journal,
@@ -249,43 +237,43 @@ def _try_out(folder: Path) -> None:
         ) from None
 
 
-def _layout(
-    payload: pa.Schema,
-    time: str,
-    key: str | Sequence[str],
-    partitions: int,
-    lateness: Lateness,
-    time_unit: str | None,
-) -> Layout:
+class _Asked(NamedTuple):
+    """What was said of the journal's form; None: nothing."""
+
+    time: str | None
+    key: str | Sequence[str] | None
+    lateness: Lateness | None
+    partitions: int | None
+    time_unit: str | None
+
+
+def _layout_of(out: str | Path, found: Layout | None, payload: pa.Schema, asked: _Asked) -> Layout:
+    """The form of the journal: what was said, and where nothing was what the journal has."""
+    if found is not None and found.has_rows:
+        counts = found.schema.payload.field(found.time).type == pa.int64()
+        asked = _Asked(
+            asked.time or found.time,
+            found.key if asked.key is None else asked.key,
+            found.lateness if asked.lateness is None else asked.lateness,
+            found.partitions if asked.partitions is None else asked.partitions,
+            asked.time_unit or (found.schema.time_unit if counts else None),
+        )
+    elif asked.time is None:
+        raise Misuse(f"{out} is not a journal yet: --time says which column has the time of a row")
+    time, key, partitions = asked.time or "", asked.key or (), asked.partitions
     names = [name.strip() for name in (key.split(",") if isinstance(key, str) else key)]
     if time not in payload.names:
         raise Misuse(f"--time {time!r} is none of the columns {', '.join(payload.names)}")
     t = payload.field(time).type
-    unit = str(t.unit) if pa.types.is_timestamp(t) else time_unit or "ms"
-    if time_unit not in (None, unit):
-        raise Misuse(f"--time-unit {time_unit} is for integers; {time!r} is {t}")
-    bound = _ticks(lateness, unit)
-    return Layout(StreamSchema(payload, unit), time, tuple(filter(None, names)), partitions, bound)
-
-
-def _layout_again(
-    found: Layout,
-    payload: pa.Schema,
-    time: str | None,
-    key: str | Sequence[str] | None,
-    partitions: int | None,
-    lateness: Lateness | None,
-    time_unit: str | None,
-) -> Layout:
-    """What was said, and where nothing was what the journal has."""
-    counts = found.schema.payload.field(found.time).type == pa.int64()
-    return _layout(
-        payload,
-        time or found.time or "",
-        found.key if key is None else key,
-        found.partitions if partitions is None else partitions,
-        found.lateness if lateness is None else lateness,
-        time_unit or (found.schema.time_unit if counts else None),
+    unit = str(t.unit) if pa.types.is_timestamp(t) else asked.time_unit or "ms"
+    if asked.time_unit not in (None, unit):
+        raise Misuse(f"--time-unit {asked.time_unit} is for integers; {time!r} is {t}")
+    return Layout(
+        StreamSchema(payload, unit),
+        time,
+        tuple(filter(None, names)),
+        1 if partitions is None else partitions,
+        _ticks(asked.lateness or 0, unit),
     )
 
 

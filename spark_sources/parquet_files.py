@@ -29,12 +29,13 @@ class Footers:
     def __init__(self) -> None:
         self.columns = pa.schema([])
         self.rows = 0
-        self._has_nulls: set[str] = set()
+        self.with_nulls: set[str] = set()
+        """Columns that some row lacks."""
 
     @property
     def never_null(self) -> frozenset[str]:
         """Columns of which all files say that they have no null."""
-        return frozenset(self.columns.names) - self._has_nulls
+        return frozenset(self.columns.names) - self.with_nulls
 
 
 def footers(paths: Sequence[str], wanted: Iterable[str] | None) -> Footers:
@@ -47,7 +48,7 @@ def footers(paths: Sequence[str], wanted: Iterable[str] | None) -> Footers:
             with parquet.ParquetFile(path) as file:
                 columns = _as_read(file)
                 found.rows += file.metadata.num_rows
-                found._has_nulls |= set(_with_nulls(file))
+                found.with_nulls |= set(_with_nulls(file))
         except (pa.ArrowException, OSError) as e:
             raise BadData(
                 f"{path!r} is no Parquet that can be read: {e}; replace or leave out this file"

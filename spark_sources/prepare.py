@@ -11,7 +11,7 @@
 The batch job is one commit: all its rows are there, or none. It names itself by its files and
 options, so that running it again changes nothing, whether or not it came to its end before.
 
-With `follow` it is a stream, from a directory that grows: `following.py`.
+With `follow` it is a stream, from a directory that grows: `directory_stream.py`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from gapless.spark_sources.arrival import (
     in_arrival_order,
     with_late,
 )
-from gapless.spark_sources.casting import quoted
+from gapless.spark_sources.casts import quoted
+from gapless.spark_sources.directory_stream import TRIGGER_MS, follow
 from gapless.spark_sources.failures import understood
-from gapless.spark_sources.following import TRIGGER_MS, follow
 from gapless.spark_sources.job import Inputs, Job, planned
 from gapless.spark_sources.options import NO_BOUND
 from gapless.spark_sources.partition import partition_id

@@ -24,7 +24,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from gapless.protocol.lines.line_format import SHOWN_CHARS_MAX
 from gapless.spark_sources import texts
-from gapless.spark_sources.casting import Cast, cast, from_nanos, quoted
+from gapless.spark_sources.casts import Cast, cast, from_nanos, quoted
 from gapless.spark_sources.job import Job
 from gapless.spark_sources.parquet_files import NANOS
 from gapless.spark_sources.rules import DROPPED, WHY, applied

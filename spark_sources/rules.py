@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own documents use
 
 from gapless.protocol.errors import Misuse, SchemaError
-from gapless.spark_sources.casting import Cast, cast, quoted
+from gapless.spark_sources.casts import Cast, cast, quoted
 from gapless.spark_sources.spark_types import spark_fields, spark_type
 
 RULES_MAX = 1000

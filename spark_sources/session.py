@@ -51,7 +51,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-    "spark.sql.legacy.parquet.nanosAsLong": "true",  # Spark has microseconds; casting.py divides
+    "spark.sql.legacy.parquet.nanosAsLong": "true",  # Spark has microseconds; casts.py divides
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(RECORDS_PER_ARROW_BATCH),

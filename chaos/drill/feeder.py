@@ -24,7 +24,7 @@ END_S = 10.0
 """How long the thread may take to end."""
 
 
-class Feeding:
+class Feeder:
     """The rows of a workload, into journals that it makes. Time goes by from `begin` on."""
 
     def __init__(self, workload: RealWorkload, folder: Path, rate: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.actors.handle import Job
-from gapless.actors.launching import launch
+from gapless.actors.launch import launch
 from gapless.chaos.drill.scenario import Scenario
 from gapless.engine.plan import Plan
 from gapless.protocol.errors import Bug, JobError

@@ -79,8 +79,8 @@ class Observer:
                 answers = False
 
     def _see(self, view: JobView) -> None:
-        record, promised = self._record, self._stage.feeding.stable
-        record.see("source", "rows", stable=promised, rows=self._stage.feeding.rows)
+        record, promised = self._record, self._stage.feeder.stable
+        record.see("source", "rows", stable=promised, rows=self._stage.feeder.rows)
         for slot in view.state.slots:
             at = slot.durable_stable if slot.slot[0] == "m" else slot.stable
             record.see(

@@ -26,18 +26,16 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import psutil
 import ray
 from ray.exceptions import RayError
 
 from gapless.actors import cluster
 from gapless.actors.handle import Job, attach
-from gapless.actors.host import About
-from gapless.actors.launching import resume
+from gapless.actors.launch import resume
 from gapless.actors.local_nodes import LocalNodes
 from gapless.actors.views import JobView
-from gapless.chaos.drill.faults.fault import CannotStrike, Fault
-from gapless.chaos.drill.feeder import Feeding
+from gapless.chaos.drill.faults.fault import Fault
+from gapless.chaos.drill.feeder import Feeder
 from gapless.chaos.drill.launcher import (
     JOB,
     end_driver,
@@ -51,11 +49,11 @@ from gapless.chaos.drill.means.janitor import Janitor
 from gapless.chaos.drill.means.orders import Orders
 from gapless.chaos.drill.means.switch import Switch
 from gapless.chaos.drill.scenario import Scenario
+from gapless.chaos.drill.targets import Targets
 from gapless.chaos.drill.workloads import REAL_WORKLOADS, RealWorkload
 from gapless.chaos.judge.record import Record
 from gapless.chaos.judge.recording import Output, Recording
 from gapless.engine.plan import Plan
-from gapless.failover.messages import Life
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import GaplessError, JobError, Misuse
 
@@ -89,6 +87,8 @@ class Stage:
         """
         self.scenario = scenario
         self.record = Record()
+        self.targets = Targets(self)
+        """Whom faults may hit."""
         self.rng = random.Random(f"stage {scenario.seed}")
         self.say = say
         self._faults = faults
@@ -102,7 +102,7 @@ class Stage:
         """A folder of this run: journal, job, whatever faults need."""
         self.janitor: Janitor
         self.nodes: LocalNodes
-        self.feeding: Feeding
+        self.feeder: Feeder
         self.job: Job
         self._switch: Switch | None = None
         self._orders: Orders | None = None
@@ -143,67 +143,6 @@ class Stage:
         with self._cluster_stays:
             return self.job.status()
 
-    def life_of(self, slot: str) -> tuple[Life, About]:
-        """Who is in a slot, and where. Raises `CannotStrike` where nobody is."""
-        view = self.view()
-        lives = [life for life in view.hosts if life.slot == slot]
-        if not lives:
-            there = sorted({life.slot for life in view.hosts})
-            raise CannotStrike(f"nobody is in slot {slot}; there are {', '.join(there)}")
-        return max(lives), view.hosts[max(lives)]
-
-    def slots(self, role: Literal["r", "m"]) -> list[str]:
-        """The slots of replicas or mergers that somebody is in."""
-        return sorted({life.slot for life in self.view().hosts if life.slot[0] == role})
-
-    def pid_of(self, slot: str) -> int:
-        """The process of a slot, or of the "root"."""
-        pid = self.view().root.pid if slot == "root" else self.life_of(slot)[1].pid
-        if not pid:
-            raise CannotStrike(f"the process of {slot} is not known now")
-        return pid
-
-    def pick(self, fault: Fault, role: Literal["r", "m"]) -> str:
-        """The slot that a fault hits: the scenario's, or one that is drawn."""
-        if fault.planned.target is not None:
-            return fault.planned.target
-        slots = self.slots(role)
-        if not slots:
-            raise CannotStrike("nobody is there to be hit")
-        return fault.rng.choice(slots)
-
-    def pick_node(self, fault: Fault) -> str:
-        """The node that a fault hits: the scenario's, or one that is drawn; never the head, which
-        has the cluster's directory and the observer.
-        """
-        if fault.planned.target is not None:
-            return fault.planned.target
-        names = [name for name in self.nodes.names if name != self.nodes.head]
-        if not names:
-            raise CannotStrike("the head is alone, and not to be hit")
-        return fault.rng.choice(names)
-
-    def lives_on(self, node: str) -> dict[str, int]:
-        """Who lives on a node: the processes, by slot."""
-        id = self.nodes.ids[node]
-        hosts = sorted(self.view().hosts.items())
-        return {life.slot: about.pid for life, about in hosts if about.node == id}
-
-    def processes(self) -> dict[str, psutil.Process]:
-        """The job's processes that are known now, by slot; its "root", and the "standby"."""
-        view = self.view()
-        pids = {life.slot: about.pid for life, about in sorted(view.hosts.items())}
-        pids["root"] = view.root.pid
-        if view.standby is not None:
-            pids["standby"] = view.standby.pid
-        found = {}
-        for who, pid in pids.items():
-            try:
-                found[who] = psutil.Process(pid)
-            except (psutil.NoSuchProcess, ValueError):
-                continue  # it has just died
-        return found
-
     # -- beginning ----------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
@@ -231,8 +170,8 @@ class Stage:
             self._stack.enter_context(planted_build(self._broken))
         self._start_nodes()
         self._stack.callback(self._end_cluster)
-        self.feeding = self._stack.enter_context(
-            Feeding(self._workload, self.ground, self.scenario.rate)
+        self.feeder = self._stack.enter_context(
+            Feeder(self._workload, self.ground, self.scenario.rate)
         )
         self._stack.callback(self._stop_recordings)
         for fault in self._faults:
@@ -240,7 +179,7 @@ class Stage:
         self.say("launching the job")
         self.job = self._launch_by_driver() if "driver" in parts else self._launch()
         self._stack.callback(self._stop_job)
-        self.feeding.begin()
+        self.feeder.begin()
         self.follow("changes", "changes")
         self.follow("final", "final")
 
@@ -265,7 +204,7 @@ class Stage:
         return launch_job(
             self.scenario,
             self._plans(),
-            self.feeding.paths,
+            self.feeder.paths,
             self.job_dir,
             self.nodes.address,
             self._code,
@@ -282,7 +221,7 @@ class Stage:
                 self.scenario,
                 self._workload.name,
                 self._plans(),
-                self.feeding.paths,
+                self.feeder.paths,
                 self.job_dir,
                 self.nodes.address,
                 self.nodes.driver_settings,
@@ -308,7 +247,7 @@ class Stage:
         subscription = self.job.subscribe(deliver, "earliest", mergers=mergers)
         recording = Recording(through(subscription), name, deliver=deliver, since=BEGIN)
         self.recordings.append(recording)
-        if not recording.wait_for(lambda: bool(recording.sittings[-1].arrivals), BEGUN_S):
+        if not recording.wait_for(lambda: bool(recording.runs[-1].arrivals), BEGUN_S):
             raise JobError(f"subscriber {name} has got nothing after {BEGUN_S:g} s")
         return recording
 
@@ -330,7 +269,7 @@ class Stage:
 
     def goes_on(self, timeout_s: float) -> bool:
         """Waits until what the sources promise now is promised to every subscriber."""
-        wanted, until_s = self.feeding.stable, time.monotonic() + timeout_s
+        wanted, until_s = self.feeder.stable, time.monotonic() + timeout_s
         return all(
             recording.wait_for_stable(wanted, max(0.0, until_s - time.monotonic()))
             for recording in self.recordings
@@ -373,7 +312,7 @@ class Stage:
 
     def end_rows(self) -> None:
         """No rows follow. Raises what has kept rows from coming."""
-        self.feeding.end()
+        self.feeder.end()
 
     def wait_end(self, timeout_s: float) -> bool:
         """Drains the job, and waits until every subscriber has got the last of it."""

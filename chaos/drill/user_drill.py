@@ -110,6 +110,7 @@ def drill(
     for plan in named.values():
         check_equivalent(first, plan, assumed=True)  # `agreed` looks whether they do
     rows = rows_of(first, events, ROWS_MAX)
+    numbers = {"replicas": replicas, "mergers": mergers, "nodes": nodes, "rate": rate, "seed": seed}
     packed = packed_drill(
         named,
         rows,
@@ -118,16 +119,20 @@ def drill(
         code=code,
         name=name,
         pause_ms=pause_ms,
-        numbers={
-            "replicas": replicas,
-            "mergers": mergers,
-            "nodes": nodes,
-            "rate": rate,
-            "seed": seed,
-        },
+        numbers=numbers,
     )
     memories = Memories(_functions(named).values())
     agreed(named, rows, memories, expected, events, EVENTS_MAX)
+    return _played(packed, named, report, say)
+
+
+def _played(
+    packed: PackedDrill,
+    plans: Mapping[str, Plan],
+    report: str | Path | None,
+    say: Callable[[str], None],
+) -> Outcome:
+    """The outcome of a drill that went well; the folder that it leaves stays if it is wanted."""
     folder = Path(tempfile.mkdtemp(prefix="gapless-drill-") if report is None else report)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +143,7 @@ def drill(
         outcome = run_packed(packed, folder, say)
         if not outcome.is_well:
             is_wanted = True
-            raise told_failure(outcome, named, folder.resolve() / PAGE)
+            raise told_failure(outcome, plans, folder.resolve() / PAGE)
     finally:
         if not is_wanted:
             shutil.rmtree(folder)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gapless.actors.registering import began
+from gapless.actors.reader_registry import began
 from gapless.actors.setup import JobDir
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.sources import Sources

@@ -122,11 +122,11 @@ def _life(disk: Disk, slot: str, epoch: int) -> Life:
 def facts_of(recording: Recording, lives: dict[str, Life]) -> list[Fact]:
     """What a program was handed. `lives`: of each merger's slot, one to say `Delivered` of."""
     facts: list[Fact] = []
-    for sitting in recording.sittings:
-        tokens = sitting.resumed
+    for run in recording.runs:
+        tokens = run.resumed
         facts.append(Resumed(recording.name, tokens, recording.deliver, recording.since))
         before = tokens
-        for arrival in sitting.arrivals:
+        for arrival in run.arrivals:
             emit = arrival.emit
             facts.append(Emitted(recording.name, emit.frame, emit.tokens, emit.reset, emit.since))
             exact = None if before is None or emit.reset else _exact(before, dict(emit.tokens))

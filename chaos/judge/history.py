@@ -190,6 +190,23 @@ class Obeyed(NamedTuple):
     """The life that the order names: of a `Fence` the first one that is let in."""
 
 
+class Drained(NamedTuple):
+    """A replica says that it has read all that was there when it was told to drain."""
+
+    replica: Life
+    unread: Mapping[str, int]
+    """By source, rows of that which it has not read, and somebody needs."""
+
+
+class Stored(NamedTuple):
+    """A replica has heard that its checkpoint is written."""
+
+    replica: Life
+    name: str
+    nbytes: int
+    """Of the file; 0 where there is none."""
+
+
 Fact = (
     Started
     | Ended
@@ -209,6 +226,8 @@ Fact = (
     | Trimmed
     | Assigned
     | Obeyed
+    | Drained
+    | Stored
 )
 
 

@@ -181,13 +181,13 @@ def _held_by(recording: Recording, run: _Run, findings: list[Finding]) -> Compar
     received = Received(run.schema, recording.deliver)
     is_final = recording.deliver == "final"
     kept: list[Any] = []
-    for sitting in recording.sittings:
-        if sitting.resumed is None:
+    for part in recording.runs:
+        if part.resumed is None:
             kept = []
         else:
-            while kept and dict(kept[-1].tokens) != sitting.resumed:
+            while kept and dict(kept[-1].tokens) != part.resumed:
                 kept.pop()
-        kept += [arrival.emit for arrival in sitting.arrivals]
+        kept += [arrival.emit for arrival in part.arrivals]
     try:
         for emit in kept:
             received.take(emit)

@@ -21,8 +21,8 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from gapless.failover.effects import Emit
 from gapless.failover.messages import Token
+from gapless.failover.subscriber.effects import Emit
 from gapless.failover.subscriber.tokens import decode, encode
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import GaplessError, JobError, Misuse
@@ -55,8 +55,8 @@ class Arrived:
 
 
 @dataclass(slots=True)
-class Sitting:
-    """What a program was handed from a begin on, until it stopped."""
+class ProgramRun:
+    """What a program was handed from its subscription on, until it stopped."""
 
     resumed: dict[str, Token] | None
     """The tokens that it began with; None where it began anew."""
@@ -95,7 +95,7 @@ class Recording:
         self.name = name
         self.deliver = deliver
         self.since = since
-        self.sittings = [Sitting(None if resumed is None else decode(resumed))]
+        self.runs = [ProgramRun(None if resumed is None else decode(resumed))]
         """One more than there were resumes."""
         self.error: GaplessError | None = None
         """What the subscription has raised."""
@@ -116,7 +116,7 @@ class Recording:
         return thread
 
     def _run(self) -> None:
-        subscription, arrivals = self._subscription, self.sittings[-1].arrivals
+        subscription, arrivals = self._subscription, self.runs[-1].arrivals
         while not self._stops.is_set():
             try:
                 emit = subscription.next_emit(LOOK_S)
@@ -174,7 +174,7 @@ class Recording:
         if self._thread.is_alive():
             raise Misuse(f"{self.name} is being recorded: stop it first")
         kept = self.arrivals[: len(self.arrivals) - dropped]
-        self.sittings.append(Sitting(dict(kept[-1].emit.tokens) if kept else None))
+        self.runs.append(ProgramRun(dict(kept[-1].emit.tokens) if kept else None))
         self._stops = threading.Event()
         self.has_ended = False
         self._subscription = subscription
@@ -228,9 +228,9 @@ class Recording:
 
     @property
     def arrivals(self) -> list[Arrived]:
-        """All that was handed out so far, over all sittings."""
+        """All that was handed out so far, over all of its runs."""
         with self._changed:
-            return [arrival for sitting in self.sittings for arrival in sitting.arrivals]
+            return [arrival for run in self.runs for arrival in run.arrivals]
 
     def longest_pause_s(self, from_s: float | None = None, to_s: float | None = None) -> float:
         """The longest time without results; within a span of time, where it is given. 0 where

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gapless.chaos.planted import merger_ios, mergers, outputs, replicas, subscribers, supervisors
+from gapless.chaos.planted import (
+    merger_ios,
+    mergers,
+    outputs,
+    replica_ios,
+    replicas,
+    subscribers,
+    supervisor_ios,
+    supervisors,
+)
 from gapless.chaos.sim.simulator import PRODUCTION, Build
 
 BROKEN_BUILDS: dict[str, Build] = {
@@ -35,6 +44,14 @@ BROKEN_BUILDS: dict[str, Build] = {
     "refuses what is appended": replace(PRODUCTION, merger_io=merger_ios.RefusesWhatIsAppended),
     "takes a full disk for done": replace(PRODUCTION, merger_io=merger_ios.TakesAFullDiskForDone),
     "tries again when fenced": replace(PRODUCTION, merger_io=merger_ios.TriesAgainWhenFenced),
+    "takes the peer's error for its end": replace(
+        PRODUCTION, merger_io=merger_ios.TakesThePeersErrorForItsEnd
+    ),
+    "cuts a drain one row off": replace(PRODUCTION, replica_io=replica_ios.CutsADrainOneRowOff),
+    "gives what is skipped": replace(PRODUCTION, replica_io=replica_ios.GivesWhatIsSkipped),
+    "takes a failed checkpoint for written": replace(
+        PRODUCTION, replica_io=replica_ios.TakesAFailedCheckpointForWritten
+    ),
     "trims what has arrived": replace(PRODUCTION, replica=replicas.TrimsWhatHasArrived),
     "trims by the fastest": replace(PRODUCTION, replica=replicas.TrimsByTheFastest),
     "heeds the fastest": replace(PRODUCTION, replica=replicas.HeedsTheFastest),
@@ -58,4 +75,5 @@ BROKEN_BUILDS: dict[str, Build] = {
     "counts nobody": replace(PRODUCTION, supervisor=supervisors.CountsNobody),
     "promotes at once": replace(PRODUCTION, supervisor=supervisors.PromotesAtOnce),
     "unassigns the last": replace(PRODUCTION, supervisor=supervisors.UnassignsTheLast),
+    "acts beyond its term": replace(PRODUCTION, supervisor_io=supervisor_ios.ActsBeyondItsTerm),
 }

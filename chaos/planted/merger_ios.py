@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gapless.failover.effects import (
-    Appended,
-    AppendRefused,
-    MergerEvent,
-)
 from gapless.failover.io.merger_io import MergerIO
 from gapless.failover.io.steps import Outcome
+from gapless.failover.merger.effects import Appended, AppendRefused, MergerEvent, PeerRead, ReadPeer
+from gapless.protocol.elements import INF
 from gapless.protocol.errors import DiskFull, Fenced
 from gapless.protocol.frame import Frame
 
@@ -27,7 +24,7 @@ class RefusesWhatIsAppended(MergerIO):
 class TakesAFullDiskForDone(MergerIO):
     """Says of an append for which there is no room that it is durable."""
 
-    def _append(self, frame: Frame) -> Outcome:
+    def _append(self, frame: Frame) -> Outcome[MergerEvent]:
         done = super()._append(frame)
         if isinstance(done, AppendRefused):
             return self._sync()
@@ -41,3 +38,13 @@ class TriesAgainWhenFenced(MergerIO):
         if isinstance(error, Fenced | DiskFull):
             return AppendRefused(str(error))
         return super()._lost(error)
+
+
+class TakesThePeersErrorForItsEnd(MergerIO):
+    """Says of a peer's output which does not read that it has come to its end."""
+
+    def _read_peer(self, effect: ReadPeer) -> MergerEvent:
+        done = super()._read_peer(effect)
+        if effect.peer in self._unread:
+            return PeerRead(effect.peer, Frame.empty(self._output.schema, INF))
+        return done

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gapless.failover.effects import MergerEffect, PeerRead
+from gapless.failover.merger.durable_output import DurableOutput
+from gapless.failover.merger.effects import MergerEffect, PeerRead
+from gapless.failover.merger.input_sessions import InputSessions
 from gapless.failover.merger.inputs import Link
 from gapless.failover.merger.machine import Merger
 from gapless.failover.messages import Fence, Life, Session
@@ -20,39 +22,51 @@ class NoJoinGate(LMerge):
 class HoldsMergedForDurable(Merger):
     """Tells replicas that what it has merged is durable."""
 
-    @property
-    def durable_stable(self) -> int:
-        """What is merged."""
-        return self._merge.stable
+    class OUTPUT(DurableOutput):
+        """Trusts its disk."""
+
+        @property
+        def durable_stable(self) -> int:
+            """What is merged."""
+            return self._merge.stable
 
 
 class SettlesMoreThanIsDurable(Merger):
     """Says by feedback that what is merged is settled, though a crash may take it back."""
 
-    def _feedback(self, link: Link) -> int:
-        return self._merge.feedback(link.number)
+    class SESSIONS(InputSessions):
+        """Promises too much."""
+
+        def _feedback(self, link: Link) -> int:
+            return self._merge.feedback(link.number)
 
 
 class TakesFramesTwice(Merger):
     """Takes a repeated frame for the next one."""
 
-    def expects(self, session: Session, sequence: int) -> bool:
-        """Also what it has taken in already."""
-        link = self._links.by_life.get(session.life)
-        if sequence == 0 or link is None or link.session != session:
-            return super().expects(session, sequence)
-        return sequence <= link.taken_in + 1
+    class SESSIONS(InputSessions):
+        """Does not know what it has."""
+
+        def expects(self, session: Session, sequence: int) -> bool:
+            """Also what it has taken in already."""
+            link = self._links.by_life.get(session.life)
+            if sequence == 0 or link is None or link.session != session:
+                return super().expects(session, sequence)
+            return sequence <= link.taken_in + 1
 
 
 class SkipsGaps(Merger):
     """Takes a later frame though one before it was lost."""
 
-    def expects(self, session: Session, sequence: int) -> bool:
-        """Whatever is new."""
-        link = self._links.by_life.get(session.life)
-        if sequence == 0 or link is None or link.session != session:
-            return super().expects(session, sequence)
-        return sequence > link.taken_in
+    class SESSIONS(InputSessions):
+        """Does not know what it lacks."""
+
+        def expects(self, session: Session, sequence: int) -> bool:
+            """Whatever is new."""
+            link = self._links.by_life.get(session.life)
+            if sequence == 0 or link is None or link.session != session:
+                return super().expects(session, sequence)
+            return sequence > link.taken_in
 
 
 class FencesNobody(Merger):
@@ -66,9 +80,12 @@ class FencesNobody(Merger):
 class LetsTheFencedIn(Merger):
     """Lets a life go that is fenced, and in again."""
 
-    def is_fenced(self, life: Life) -> bool:  # noqa: ARG002  # it does not look at that
-        """Nobody is."""
-        return False
+    class SESSIONS(InputSessions):
+        """Forgives."""
+
+        def is_fenced(self, life: Life) -> bool:  # noqa: ARG002  # it does not look at that
+            """Nobody is."""
+            return False
 
 
 class DoesNotBackfill(Merger):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gapless.chaos.sim.network_disk import ClientView
-from gapless.failover.effects import Appended
+from gapless.failover.merger.effects import Appended
 from gapless.failover.merger.output_journal import OutputJournal
 from gapless.journal.disk import Disk
 from gapless.protocol.errors import DiskFull, Fenced, JournalError

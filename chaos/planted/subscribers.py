@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from gapless.failover.effects import Emit, SubscriberEffect
 from gapless.failover.messages import Delivery, Token
 from gapless.failover.subscriber.cursor import Cursor
+from gapless.failover.subscriber.effects import Emit, SubscriberEffect
 from gapless.failover.subscriber.finals import Finals
 from gapless.failover.subscriber.machine import Subscriber
 from gapless.protocol.elements import INF

@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from gapless.chaos.judge.history import Ended, Recovered, Resumed, Started
 from gapless.chaos.sim.disk import View
-from gapless.chaos.sim.processes import (
-    MergerProcess,
-    Process,
-    ReplicaProcess,
-    SubscriberProcess,
-    SupervisorProcess,
-)
-from gapless.failover.effects import Died, Give, Nodes
+from gapless.chaos.sim.merger_process import MergerProcess
+from gapless.chaos.sim.processes import Process, SubscriberProcess, SupervisorProcess
+from gapless.chaos.sim.replica_process import ReplicaProcess
+from gapless.chaos.sim.source_ends import SourceEnds
+from gapless.failover.io.supervisor_io import drop_unreadable
 from gapless.failover.job.directory import Job
 from gapless.failover.life_start import MergerStart, ReplicaStart
-from gapless.failover.merger.output_journal import OutputReader
+from gapless.failover.merger.output_reader import OutputReader
 from gapless.failover.messages import SUPERVISOR, Life, Message, Token
 from gapless.failover.replica.sources import Sources
+from gapless.failover.subscriber.effects import Give
 from gapless.failover.subscriber.tokens import decode, encode
+from gapless.failover.supervisor.effects import Died, Nodes
 from gapless.journal import segment
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 
 NODES = ("n1", "n2", "n3", "n4")
 """One more than there are replicas: one can be lost, and each replica still has its own."""
+REPLICAS, MERGERS = 3, 2
+"""Of a shard."""
 BASE_BYTES = 12 << 10
 """From one base of an output to the next: a run makes a few, so that takeovers begin there."""
 SEGMENT_BYTES = segment.SEGMENT_BYTES
@@ -81,22 +82,21 @@ class Cluster:
         if not self.live_nodes:
             world.at(world.now + RESTART_MS[1], self.start_supervisor)
             return
-        job = Job(world.job_disk, self._token())
         try:
+            job = Job(world.disk_reach.job, self._token())
             resumed = job.resume(world.workload.functions)
-        except (DiskFull, JobError, OSError) as e:
+        except (DiskFull, JobError, JournalError, OSError) as e:
             world.note(f"the supervisor cannot be started: {e}")
             world.at(world.now + RESTART_MS[1], self.start_supervisor)
             return
-        for name, why in resumed.unreadable.items():
-            world.note(f"checkpoint {name} is dropped: {why}")
-            job.drop_checkpoint(name)
+        drop_unreadable(job, resumed, world.note)
         self.desired = resumed.desired
         machine = world.build.supervisor(
             resumed.term, resumed.desired, resumed.checkpoints, self.live_nodes, world.timing
         )
         life = Life(SUPERVISOR, Incarnation(resumed.term, 0))
-        self._run(SupervisorProcess(world, life, world.choose(self.live_nodes), machine, job))
+        node = world.choose(self.live_nodes)
+        self._run(SupervisorProcess(world, life, node, machine, job, resumed))
 
     @property
     def live_nodes(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class Cluster:
         try:
             make = self._replica if isinstance(start, ReplicaStart) else self._merger
             process = make(life, node, start)
-        except (JournalError, DiskFull, Fenced) as e:
+        except (JournalError, DiskFull, Fenced, OSError) as e:
             world.note(f"{life} cannot be started: {e}")
             self._tell_died(life, str(e))
             return
@@ -127,18 +127,20 @@ class Cluster:
         world = self.world
         executor = world.workload.executor(start.plan, world.plans[start.plan].compile)
         machine = world.build.replica(life, start, executor, world.timing)
+        partitions = world.workload.partitions_of(start.shard)
         sources = Sources(
-            {name: world.source_disk(name) for name in executor.sources},
+            {name: View(world.disk_reach.files, f"sources/{name}") for name in executor.sources},
             executor.sources,
-            world.workload.partitions_of(start.shard),
+            partitions,
         )
-        return ReplicaProcess(world, life, node, machine, sources)
+        ends = SourceEnds(executor.sources, world.sources.disk, partitions)
+        return ReplicaProcess(world, life, node, machine, sources, ends)
 
     def _merger(self, life: Life, node: str, start: Any) -> Process:
         world = self.world
-        world.striking.moment("takeover")
+        world.strikes.moment("takeover")
         output = world.build.output(
-            world.clients[node].view(self.output_folder(life.slot)),
+            world.disk_reach.clients[node].view(self.output_folder(life.slot)),
             world.schema,
             life,
             self._token(),
@@ -177,8 +179,11 @@ class Cluster:
         return file.split("/")[3]
 
     def output_reader(self, slot: str, node: str) -> OutputReader:
-        """A reader of a merger's output, on a machine."""
-        disk = self.world.clients[node].view(self.output_folder(slot))
+        """A reader of a merger's output, on a machine. Raises what its disk does, in some runs."""
+        errors = self.world.disk_reach.peer_errors
+        if (error := errors.next("read", self.output_folder(slot))) is not None:
+            raise error
+        disk = self.world.disk_reach.clients[node].view(self.output_folder(slot))
         return OutputReader(disk, self.world.schema)
 
     # -- subscribers --------------------------------------------------------------------------
@@ -207,6 +212,11 @@ class Cluster:
         """A program keeps tokens."""
         self.kept[name] = encode(tokens)
 
+    @property
+    def left(self) -> list[str]:
+        """All of the job that runs: subscribers are no part of it."""
+        return [p.name for p in self.processes.values() if p.life.slot not in self._subscribers]
+
     # -- running ------------------------------------------------------------------------------
 
     def _run(self, process: Process) -> None:
@@ -229,7 +239,8 @@ class Cluster:
         if isinstance(process, SubscriberProcess):
             self.world.at(at, self._start_subscriber, slot)
         elif isinstance(process, SupervisorProcess):
-            if self.newest[slot] is process and self.desired.state != "stopped":
+            is_done = self.desired.state == "stopped" and how.startswith("exits")
+            if self.newest[slot] is process and not is_done:
                 self.world.at(at, self._supervise_again, process)
         else:
             self._tell_died(process.life, how)
@@ -270,7 +281,7 @@ class Cluster:
     def node_is_back(self, node: str) -> None:
         """The machine runs again, with nothing on it."""
         self.lost_nodes.discard(node)
-        self.world.clients[node].forget()
+        self.world.disk_reach.clients[node].forget()
         self.to_supervisor(Nodes(self.live_nodes))
 
     def crash_disk(self, merger: Process) -> None:

@@ -6,7 +6,8 @@
 
 A fault never breaks more than the interface says (journal/disk.py): what was synced survives a
 crash (chaos/sim/disk_file.py), and what could not be appended is not there in part. Only a flipped
-bit is beyond it: damage, which a journal has to name. One disk has the files of a whole simulated
+bit is beyond it: damage, which a journal has to name. Errors of single calls stand before the disk
+(chaos/sim/disk_errors.py). One disk has the files of a whole simulated
 job; who works in a part of it, as every journal does, is given a `View`.
 """
 
@@ -15,11 +16,12 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 import pyarrow as pa
 
 from gapless.chaos.sim.disk_file import File
-from gapless.journal.disk import Mapped
+from gapless.journal.disk import Disk, Mapped
 
 CAPACITY_BYTES = 1 << 34
 """What fits on a simulated disk: more than any run writes, and enough that no alarm is raised."""
@@ -211,11 +213,13 @@ class SimulatedDisk:
         at, bit = rng.randrange(len(file.data)), 1 << rng.randrange(8)
         around = slice(max(0, at - MENDED_BYTES), at + 1)
         file.changed()[at] ^= bit
-        damaged = bytes(file.data[around])
+        file.flipped[at] = file.flipped.get(at, 0) ^ bit
+        written = file.as_written(around)
 
         def mend() -> None:
-            if bytes(file.data[around]) == damaged:
+            if file.as_written(around) == written:
                 file.changed()[at] ^= bit
+            file.flipped[at] ^= bit
 
         return mend
 
@@ -284,12 +288,19 @@ def _is_under(name: str, prefix: str) -> bool:
     return not prefix or name == prefix or name.startswith(f"{prefix}/")
 
 
+class Files(Disk, Protocol):
+    """A simulated disk, or what stands before it."""
+
+    def free_under(self, prefix: str) -> int:
+        """What may still be written under a prefix."""
+
+
 class View:
     """A folder of a simulated disk, as a disk of its own: what a journal takes for its root."""
 
     __slots__ = ("_start", "disk", "prefix")
 
-    def __init__(self, disk: SimulatedDisk, prefix: str) -> None:
+    def __init__(self, disk: Files, prefix: str) -> None:
         self.disk = disk
         self.prefix = prefix
         """As the disk's faults take it."""

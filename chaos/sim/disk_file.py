@@ -21,7 +21,7 @@ class File:
     which maps share; the first change after that makes a copy.
     """
 
-    __slots__ = ("base", "data", "links", "puts", "synced")
+    __slots__ = ("base", "data", "flipped", "links", "puts", "synced")
 
     def __init__(self, data: bytes = b"") -> None:
         self.data: bytearray | bytes = bytearray(data)
@@ -32,6 +32,16 @@ class File:
         """What it was before `puts`."""
         self.puts: list[bytes] = []
         """What was laid over its start since it was synced."""
+        self.flipped: dict[int, int] = {}
+        """By place, the bits that are flipped at present."""
+
+    def as_written(self, part: slice) -> bytes:
+        """A part of it as it would be if none of its bits were flipped."""
+        data = bytearray(self.data[part])
+        for at, bits in self.flipped.items():
+            if part.start <= at < part.start + len(data):
+                data[at - part.start] ^= bits
+        return bytes(data)
 
     def changed(self) -> bytearray:
         """The bytes, to be changed."""

@@ -77,23 +77,18 @@ LIMITS = (
     Limit("failover.merger.inputs.EARLY_FRAMES_MAX", 4, 6),
     Limit("failover.merger.inputs.LIVES_MAX", 2, 3),
     Limit("failover.job.directory.KEPT", 1, 2, is_seen=False),
-    Limit(
-        "failover.replica.link.CREDITS",
-        1,
-        2,
-        ("failover.merger.inputs", "failover.replica.output_sender"),
-    ),
+    Limit("failover.replica.link.CREDITS", 1, 2, ("failover.merger.inputs",)),
     Limit("failover.replica.link.DOUBLINGS_MAX", 0, 1),
     Limit("failover.replica.link.SMALL_ROWS_MAX", 1, 4),
-    Limit("failover.merger.machine.PENDING_ROWS_MAX", 1, 12),
-    Limit("failover.merger.machine.STATE_BYTES_MAX", 1, 4_000),
+    Limit("failover.merger.durable_output.PENDING_ROWS_MAX", 1, 12),
+    Limit("failover.merger.input_sessions.STATE_BYTES_MAX", 1, 4_000),
     Limit("failover.merger.openings.PART_ROWS_MAX", 1, 5, is_seen=False),
     Limit("failover.replica.origins.PEERS_MAX", 1, 1, is_seen=False),
     Limit("failover.merger.output_journal.RECORDS_MAX", 1, 6),
     Limit("failover.supervisor.replacement_budget.REPLACEMENTS_MAX", 1, 2, is_seen=False),
     Limit("failover.parts.BYTES_MAX", 300, 900, is_seen=False),
     Limit("failover.parts.ROWS_MAX", 4, 10, along={"failover.fold.SHARE_ROWS": 3}),
-    Limit("failover.merger.output_journal.KEPT_BYTES_MAX", 0, 200),
+    Limit("failover.merger.output_reader.KEPT_BYTES_MAX", 0, 200),
     Limit("failover.merger.recent_rows.FRAMES_MAX", 1, 3),
     Limit("failover.merger.recent_rows.READ_ROWS", 1, 8),
     Limit("failover.merger.recent_rows.ROWS_MAX", 2, 20),
@@ -117,14 +112,14 @@ LIMITS = (
         "failover.replica.output_sender.PARTS_CREDITS", 1, 1, along={"failover.parts.ROWS_MAX": 6}
     ),
     Limit("failover.replica.output_sender.RUN_ROWS_MAX", 1, 6),
-    Limit("failover.replica.machine.STATE_BYTES_MAX", 0, 1_000),
-    Limit("failover.replica.machine.TAIL_ROWS_MAX", 12, 40),
+    Limit("failover.replica.initial_state.STATE_BYTES_MAX", 0, 1_000, ("failover.replica.draft",)),
+    Limit("failover.replica.intake.TAIL_ROWS_MAX", 12, 40),
     Limit("failover.merger.readers.SUBSCRIBERS_MAX", 1, 2),
     Limit(
         "failover.replica.snapshots.MESSAGE_BYTES_MAX",
         0,
         400,
-        along={"failover.replica.machine.STATE_BYTES_MAX": 0},
+        along={"failover.replica.initial_state.STATE_BYTES_MAX": 0},
     ),
     Limit("failover.replica.tail.FOLD_ROWS_MIN", 2, 20),
     Limit(
@@ -156,7 +151,7 @@ LIMITS = (
     Limit("journal.disk.SYNC_BYTES", 40, 4_000, ("failover.job.whole_file", "journal.base")),
     Limit("journal.facts.NAMES_FEW", 1, 2),
     Limit("journal.reader.LOOKS_PER_LISTING", 1, 4),
-    Limit("chaos.sim.processes.FRAME_ROWS", 1, 5, stands_for=("journal.reader.FRAME_ROWS",)),
+    Limit("chaos.sim.replica_process.FRAME_ROWS", 1, 5, stands_for=("journal.reader.FRAME_ROWS",)),
     Limit("chaos.sim.cluster.BASE_BYTES", 100, 6_000, stands_for=("journal.writer.BASE_BYTES",)),
     Limit(
         "chaos.sim.cluster.SEGMENT_BYTES", 200, 8_000, stands_for=("journal.segment.SEGMENT_BYTES",)
@@ -261,7 +256,7 @@ def limited(values: Mapping[str, int]) -> Iterator[dict[str, Watched]]:
 
 
 def told(values: Mapping[str, int]) -> str:
-    """For a person: "TAIL_ROWS_MAX=5 (failover.replica.machine)"."""
+    """For a person: "TAIL_ROWS_MAX=5 (failover.replica.intake)"."""
     return ", ".join(
         f"{BY_BOUND[bound].name}={int(value)} ({bound.rpartition('.')[0]})"
         for bound, value in values.items()

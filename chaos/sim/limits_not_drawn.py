@@ -14,18 +14,20 @@ TRIED_BY: Mapping[str, str] = {
     "test_a_merger_that_lives_and_does_not_move_is_unassigned_with_an_alarm_and_tried_again",
     "failover.backoff.FAILURES_MAX": "failover/supervisor/test_placement.py::"
     "test_waits_double_up_to_the_bound_and_begin_anew_after_a_steady_life",
-    "failover.supervisor.checkpoint_policy.SPARED_MAX": "failover/supervisor/test_machine.py::"
-    "test_who_leads_takes_no_checkpoint_while_another_is_on_its_way_but_not_for_ever",
+    "failover.supervisor.checkpoint_policy.SPARED_MAX": "failover/supervisor/"
+    "test_checkpoint_orders.py::test_who_leads_takes_no_checkpoint_while_another_is_on_its_way_but_not_for_ever",
     "failover.supervisor.divergence.FORGIVEN_MS": "failover/supervisor/test_divergence.py::"
     "test_a_slot_whose_lives_are_all_odd_is_given_up_until_somebody_says_so",
     "failover.supervisor.divergence.SLOTS_MIN": "failover/supervisor/test_divergence.py::"
     "test_slots_below_the_least_are_no_majority",
-    "failover.subscriber.handover.WAITING_BYTES_MAX": "actors/test_subscribing.py::"
+    "failover.subscriber.handover.WAITING_BYTES_MAX": "actors/test_subscription.py::"
     "test_a_program_that_never_reads_costs_what_may_wait_and_one_answer",
     "failover.subscriber.handover.WAITING_MAX": "actors/test_outputs.py::"
     "test_what_waits_for_a_program_that_does_not_read_is_not_read_either",
-    "failover.io.merger_io.READERS_MAX": "failover/io/test_merger_io.py::"
+    "failover.io.output_reads.READERS_MAX": "failover/io/test_merger_io.py::"
     "test_of_too_many_places_in_an_output_the_one_that_was_used_least_lately_is_let_go",
+    "failover.io.replica_io.READ_AHEAD_TIMES_MAX": "failover/io/test_replica_io.py::"
+    "test_what_was_read_ahead_is_given_in_smaller_frames_where_the_pace_has_fallen",
     "failover.merger.recent_rows.KEPT_READS_MAX": "failover/io/test_merger_io.py::"
     "test_one_place_is_read_once_for_all_who_are_there_until_more_is_appended",
     "failover.merger.inputs.LINKS_MAX": "failover/merger/test_machine.py::"
@@ -54,21 +56,21 @@ TRIED_BY: Mapping[str, str] = {
     "test_of_a_long_reason_the_beginning_is_kept",
     "failover.recorder.record.RECORD_BYTES_MAX": "failover/recorder/test_record.py::"
     "test_a_larger_file_than_any_record_is_refused",
+    "failover.recorder.budget.BYTES_MAX": "failover/recorder/test_recorder.py::"
+    "test_of_large_frames_as_many_are_held_as_there_is_room_for",
+    "failover.recorder.budget.SHARE_FACTOR": "failover/recorder/test_budget.py::"
+    "test_images_take_no_more_than_their_share_of_the_time",
+    "failover.recorder.flight_record.ALARMS_APART_MS": "failover/recorder/test_flight_record.py::"
+    "test_an_alarm_writes_it_and_others_soon_after_do_not",
     "failover.recorder.recorder.EVENTS_MAX": "failover/recorder/test_recorder.py::"
-    "test_the_last_events_are_there_and_as_many_more_as_a_part_has_at_most",
+    "test_the_last_events_are_there_and_those_back_to_an_image_before_them",
     "failover.recorder.recorder.EVENT_BYTES_MAX": "failover/recorder/test_recorder.py::"
     "test_behind_an_event_that_is_too_large_the_record_begins_anew",
-    "failover.recorder.recorder.PARTS_MAX": "failover/recorder/test_recorder.py::"
-    "test_the_last_events_are_there_and_as_many_more_as_a_part_has_at_most",
-    "failover.recorder.recorder.PART_BYTES_MAX": "failover/recorder/test_recorder.py::"
-    "test_large_frames_end_a_part_before_it_has_its_events",
-    "failover.recorder.recorder.PART_EVENTS_MAX": "failover/recorder/test_recorder.py::"
-    "test_the_last_events_are_there_and_as_many_more_as_a_part_has_at_most",
-    "failover.recorder.recorder.SHARE_FACTOR": "failover/recorder/test_recorder.py::"
-    "test_images_take_no_more_than_their_share_of_the_time",
-    "failover.replica.output_sender.KEPT_ROWS_MAX": "failover/replica/test_large_tails.py::"
+    "failover.recorder.recorder.IMAGE_EVERY": "failover/recorder/test_recorder.py::"
+    "test_the_last_events_are_there_and_those_back_to_an_image_before_them",
+    "failover.replica.output_sender.KEPT_ROWS_MAX": "failover/replica/test_output_sender.py::"
     "test_a_link_that_still_gets_its_tail_keeps_its_place_until_too_much_waits_behind_it",
-    "failover.replica.snapshots.ASKED_MAX": "failover/replica/test_large_tails.py::"
+    "failover.replica.snapshots.ASKED_MAX": "failover/replica/test_snapshots.py::"
     "test_so_many_may_wait_for_a_snapshot_and_who_asks_beyond_that_tries_its_next_origin",
     "failover.statuses.SAMPLES_MAX": "failover/merger/test_tallies.py::"
     "test_samples_and_their_texts_are_bounded",
@@ -154,6 +156,7 @@ tests of bad input try it."""
 
 NOTHING_WAITS: Mapping[str, str] = {
     "failover.fold.FOLD_FACTOR": "a share, beside FOLD_ROWS_MIN",
+    "failover.recorder.image.KINDS_KEPT": "a memory of classes, which are looked at again",
     "failover.replica.tail.FOLD_FACTOR": "a share, beside FOLD_ROWS_MIN",
     "journal.disk.ENTERED_MAX": "a memory: what it has forgotten is synced again",
     "journal.epoch.LOOKS_MAX": "looks at a file that is being made: then it is taken as it is",

@@ -13,12 +13,10 @@ REACHED_BY: Mapping[str, str] = {
     "actors.feed.FLOWING_MS": "actors/test_outputs.py::"
     "test_a_merger_that_has_nothing_yet_is_asked_again_at_once_while_its_output_flows",
     "actors.code.CODE_BYTES_MAX": "actors/test_code.py::test_more_than_is_anybodys_code_is_refused",
-    "actors.coming_up.FAILURES_MAX": "actors/test_coming_up.py::"
+    "actors.startup.FAILURES_MAX": "actors/test_startup.py::"
     "test_it_is_given_up_at_once_where_all_that_could_answer_fail",
-    "actors.door.LOOKS_MAX": "actors/test_small_parts.py::"
+    "actors.door.LOOKS_MAX": "actors/test_door.py::"
     "test_a_root_that_never_answers_is_asked_no_more_than_so_often",
-    "actors.flight_record.ALARMS_APART_MS": "actors/test_flight_record.py::"
-    "test_an_alarm_writes_it_and_others_soon_after_do_not",
     "actors.host.ASKERS_MAX": "actors/test_bounds.py::"
     "test_subscribers_that_wait_have_threads_of_their_own_and_keep_no_message_waiting",
     "actors.hosts.SPARES_FAILED_MAX": "actors/test_node_threads.py::"
@@ -31,13 +29,13 @@ REACHED_BY: Mapping[str, str] = {
     "test_what_cannot_be_started_is_refused",
     "actors.local_nodes.NODES_MAX": "actors/test_local_nodes.py::"
     "test_what_cannot_be_started_is_refused",
-    "actors.mailboxes.ASK_MS": "actors/test_small_parts.py::"
+    "actors.mailboxes.ASK_MS": "actors/test_mailboxes.py::"
     "test_a_question_that_is_not_answered_ends_by_itself",
-    "actors.mailboxes.BYTES_MAX": "actors/test_small_parts.py::"
+    "actors.mailboxes.BYTES_MAX": "actors/test_mailboxes.py::"
     "test_letters_that_nobody_fetches_are_bounded_and_those_of_the_longest_silent_go_first",
-    "actors.mailboxes.LETTERS_MAX": "actors/test_small_parts.py::"
+    "actors.mailboxes.LETTERS_MAX": "actors/test_mailboxes.py::"
     "test_a_letter_that_a_full_mailbox_has_no_room_for_takes_the_place_of_the_oldest",
-    "actors.mailboxes.MAILBOXES_MAX": "actors/test_small_parts.py::"
+    "actors.mailboxes.MAILBOXES_MAX": "actors/test_mailboxes.py::"
     "test_of_too_many_subscribers_the_one_that_has_not_asked_for_longest_goes",
     "actors.options.SECONDS_MAX": "actors/test_options.py::"
     "test_what_is_wrong_is_said_in_one_sentence_before_anything_starts",
@@ -59,25 +57,23 @@ REACHED_BY: Mapping[str, str] = {
     "test_a_full_inbox_keeps_no_timer_waiting_for_longer_than_a_burst",
     "actors.pump.CALL_S_MAX": "actors/test_pump.py::"
     "test_whoever_asks_a_busy_pump_for_too_long_is_told_whether_it_was_done",
-    "actors.registering.JOB_CHARS_MAX": "actors/test_registering.py::"
+    "actors.reader_registry.JOB_CHARS_MAX": "actors/test_reader_registry.py::"
     "test_names_are_such_that_journals_take_them_and_two_stay_two",
-    "actors.registering.READER_CHARS_MAX": "actors/test_registering.py::"
+    "actors.reader_registry.READER_CHARS_MAX": "actors/test_reader_registry.py::"
     "test_names_are_such_that_journals_take_them_and_two_stay_two",
     "actors.rejects.REASONS_MAX": "actors/test_rejects.py::"
     "test_of_ever_new_reasons_for_which_rows_are_lost_a_few_are_told_one_by_one",
     "actors.rejects.WAITING_ROWS_MAX": "actors/test_rejects.py::"
     "test_what_the_disk_is_too_slow_for_is_counted",
-    "actors.replica.READ_AHEAD_TIMES_MAX": "actors/test_pace_shell.py::"
-    "test_what_was_read_ahead_is_cut_to_a_pace_that_has_fallen",
-    "actors.retaining.ABSENT_MS": "actors/test_retaining.py::"
+    "actors.output_retention.ABSENT_MS": "actors/test_output_retention.py::"
     "test_a_merger_that_is_away_for_too_long_is_not_waited_for_and_that_is_said",
-    "actors.retaining.PIECE_BYTES_MIN": "actors/test_retaining.py::"
+    "actors.output_retention.PIECE_BYTES_MIN": "actors/test_output_retention.py::"
     "test_a_small_output_has_small_segments_and_one_without_a_bound_has_large_ones",
     "actors.root.ALARMS_MAX": "actors/test_bounds.py::"
     "test_the_newest_alarms_are_kept_for_people_and_the_log_has_all",
     "actors.reserve.SPARES_PUT_OFF_MAX": "actors/test_bounds.py::"
     "test_spares_are_put_off_while_lives_begin_but_not_for_ever",
-    "actors.root.SPAWNERS": "actors/test_node_threads.py::"
+    "actors.life_processes.SPAWNERS": "actors/test_node_threads.py::"
     "test_a_node_that_hangs_blocks_no_spawn_elsewhere",
     "actors.root_actor.EARLY_MAX": "actors/test_root_actor.py::"
     "test_what_came_before_it_could_begin_is_heard_then",
@@ -97,7 +93,7 @@ REACHED_BY: Mapping[str, str] = {
     "test_a_pattern_fills_no_more_streams_than_it_may",
     "sidecar.server.access.TOKENS_MAX": "sidecar/test_bounds.py::"
     "test_settings_and_sentences_have_an_end",
-    "sidecar.server.answering.STRANGERS_MAX": "sidecar/test_hidden_bounds.py::"
+    "sidecar.server.grpc_server.STRANGERS_MAX": "sidecar/test_hidden_bounds.py::"
     "test_so_many_strangers_are_answered_at_once_and_the_next_one_waits",
     "sidecar.client.connection.PORT_MAX": "sidecar/test_commands.py::"
     "test_an_address_at_which_nobody_can_answer_is_refused_at_once",
@@ -113,11 +109,13 @@ REACHED_BY: Mapping[str, str] = {
     "test_a_term_that_others_always_take_first_is_given_up_with_an_error",
     "sidecar.server.filters.CHARS_MAX": "sidecar/server/test_filters.py::"
     "test_what_is_no_filter_is_refused",
+    "sidecar.server.flight_records.RECORDED_BYTES_MAX": "sidecar/server/test_flight_records.py::"
+    "test_the_more_streams_there_are_the_less_each_record_keeps",
     "sidecar.server.http.CONNECTIONS_MAX": "sidecar/server/test_http.py::"
     "test_connections_that_do_not_ask_or_read_make_room_for_who_does",
     "sidecar.server.http.REQUEST_BYTES_MAX": "sidecar/server/test_http.py::"
     "test_a_request_that_is_longer_than_any_of_ours_is_closed",
-    "sidecar.server.limits.CREDITS": "sidecar/client/test_output_sender.py::"
+    "sidecar.server.limits.CREDITS": "sidecar/client/test_producer_machine.py::"
     "test_no_more_is_sent_than_there_is_credit_for",
     "sidecar.server.limits.LIMIT_MAX": "sidecar/test_hidden_bounds.py::"
     "test_a_limit_that_is_none_is_refused",
@@ -125,13 +123,13 @@ REACHED_BY: Mapping[str, str] = {
     "test_a_producer_that_is_removed_begins_anew_with_any_incarnation",
     "sidecar.msgpack_frames.DECIMAL_CHARS_MAX": "sidecar/test_hidden_bounds.py::"
     "test_a_decimal_of_too_many_characters_is_none",
-    "sidecar.client.producer.GATHER_ROWS": "sidecar/test_bounds.py::"
+    "sidecar.client.gathered_rows.GATHER_ROWS": "sidecar/client/test_gathered_rows.py::"
     "test_rows_one_by_one_gather_into_frames",
-    "sidecar.client.producer.ROW_BYTES_MAX": "sidecar/client/test_producer.py::"
+    "sidecar.client.gathered_rows.ROW_BYTES_MAX": "sidecar/client/test_gathered_rows.py::"
     "test_a_row_that_no_message_takes_is_refused_at_once",
-    "sidecar.client.output_sender.RUN_BYTES_MAX": "sidecar/client/test_output_sender.py::"
+    "sidecar.client.producer_machine.RUN_BYTES_MAX": "sidecar/client/test_producer_machine.py::"
     "test_over_a_link_that_lags_frames_go_together_up_to_what_one_message_takes",
-    "sidecar.client.output_sender.UNACKED_ROWS_MAX": "sidecar/client/test_output_sender.py::"
+    "sidecar.client.producer_machine.UNACKED_ROWS_MAX": "sidecar/client/test_producer_machine.py::"
     "test_what_lives_holds_nothing_back_and_what_is_on_its_way_does",
     "sidecar.server.refusals.SENTENCE_CHARS_MAX": "sidecar/test_bounds.py::"
     "test_settings_and_sentences_have_an_end",
@@ -149,18 +147,18 @@ REACHED_BY: Mapping[str, str] = {
 """By bound, the test that comes to it."""
 
 NO_TEST_CAN: Mapping[str, str] = {
-    "actors.asking.BOOK_MS": "a beat: how often something is looked at",
-    "actors.asking.CONNECTED_MS": "a beat: how often something is looked at",
+    "actors.running_mergers.BOOK_MS": "a beat: how often something is looked at",
+    "actors.running_mergers.CONNECTED_MS": "a beat: how often something is looked at",
     "actors.cluster.OBJECT_STORE_BYTES": "memory that Ray is given: what is beyond it is Ray's",
     "actors.feed.LATER_MS": "a time that never comes: an asker is answered or hears of a death",
     "actors.feed.POLL_MS": "a beat: how often something is looked at",
     "actors.local_nodes.OBJECT_STORE_BYTES": "memory that Ray is given: what is beyond it is Ray's",
     "actors.pump.TICK_MS": "a beat: how often something is looked at",
-    "actors.registering.REGISTER_MS": "a beat: how often something is looked at",
-    "actors.registering.SWEEP_MS": "a beat: how often something is looked at",
+    "actors.reader_registry.REGISTER_MS": "a beat: how often something is looked at",
+    "actors.reader_registry.SWEEP_MS": "a beat: how often something is looked at",
     "actors.replica.FOLLOW_MS": "a beat: how often something is looked at",
-    "actors.retaining.TRIM_MS": "a beat: how often something is looked at",
-    "actors.root.NODES_MS": "a beat: how often something is looked at",
+    "actors.output_retention.TRIM_MS": "a beat: how often something is looked at",
+    "actors.node_watch.NODES_MS": "a beat: how often something is looked at",
     "actors.reserve.SPARES_AGAIN_MS": "a beat: how often something is looked at",
     "actors.reserve.SPARES_MS": "a beat: how often something is looked at",
     "actors.reserve.STANDBY_MS": "a beat: how often something is looked at",
@@ -173,7 +171,7 @@ NO_TEST_CAN: Mapping[str, str] = {
     "sidecar.client.merged_consumer.ASK_MS": "a time that never comes: a call that ends says so",
     "sidecar.options.KEEPALIVE_ANSWER_MS": "gRPC's beat: a setting of it",
     "sidecar.options.KEEPALIVE_MS": "gRPC's beat: a setting of it",
-    "sidecar.client.output_sender.TRANSPORT_MS": "a time limit: a call that ends says so",
+    "sidecar.client.producer_machine.TRANSPORT_MS": "a time limit: a call that ends says so",
     "sidecar.server.server.HEADER_BYTES_MAX": "a setting of gRPC, which keeps to it",
     "sidecar.server.server.PINGS_MIN_MS": "a setting of gRPC, which keeps to it",
     "sidecar.server.subscribe_call.BEAT_MS_MAX": "a beat: the longest between two questions",

@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gapless.chaos.sim.disk import Names, SimulatedDisk, View
+from gapless.chaos.sim.disk import Files, Names, View
 from gapless.journal.disk import Mapped
 
 SHARE = 0.5
@@ -46,7 +46,7 @@ class Client:
     """One machine, and what it believes of a disk."""
 
     def __init__(
-        self, disk: SimulatedDisk, reach: Reach, rng: random.Random, now_ms: Callable[[], int]
+        self, disk: Files, reach: Reach, rng: random.Random, now_ms: Callable[[], int]
     ) -> None:
         self.disk = disk
         self.reach = reach

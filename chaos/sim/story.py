@@ -14,16 +14,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from gapless.failover.effects import (
-    Appended,
-    CheckpointLoaded,
-    OutputRead,
-    PeerRead,
-    SourceRead,
-    Start,
-    TableRead,
-    Tick,
-)
+from gapless.failover.effects import Start, Tick
+from gapless.failover.merger.effects import Appended, OutputRead, PeerRead, TableRead
 from gapless.failover.messages import (
     Ack,
     Attach,
@@ -31,14 +23,14 @@ from gapless.failover.messages import (
     Delivery,
     Fetch,
     Life,
-    MergerStatus,
     Opened,
     Refused,
-    ReplicaStatus,
     Session,
     SnapshotReply,
     Token,
 )
+from gapless.failover.replica.effects import CheckpointLoaded, SourceRead
+from gapless.failover.statuses import MergerStatus, ReplicaStatus
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.frame import Frame
 from gapless.protocol.text import format

@@ -18,9 +18,9 @@ from gapless.chaos.judge.history import Healed, Struck
 from gapless.chaos.sim.drawn_faults import OPERATIONS, Fault, Moment
 from gapless.chaos.sim.network import ANYBODY
 from gapless.chaos.sim.processes import Process
-from gapless.failover.effects import Command, Died
 from gapless.failover.job.desired import Scale, Switch
 from gapless.failover.messages import SUPERVISOR
+from gapless.failover.supervisor.effects import Command, Died
 from gapless.protocol.errors import DiskFull, Misuse
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ SWITCH_AHEAD = 60
 LETTERS = {"replica": "r", "merger": "m"}
 
 
-class Striking:
+class Strikes:
     """The faults of one run."""
 
     def __init__(self, world: Simulation) -> None:
@@ -159,7 +159,7 @@ class Striking:
                 cluster.lose_node(node)
                 return node, lambda: cluster.node_is_back(node)
             case "everything":
-                world.striking.moment("resume")
+                world.strikes.moment("resume")
                 return self._crash_everything(rng)
             case "all but one":
                 replicas = self._targets("replica")
@@ -193,7 +193,7 @@ class Striking:
         def end() -> None:
             for undo in restore:
                 undo()
-            world.striking.moment("resume")
+            world.strikes.moment("resume")
 
         return "everything", end
 
@@ -326,6 +326,9 @@ class Striking:
             world.at(world.now + MOMENT_WAITS_MS, self._strike, fault)
             return
         world.begin_step("", f"operation: {fault.kind}")
+        if world.drain is not None and world.drain.is_ordered:
+            world.note("refused: the job is being drained")
+            return
         match fault.kind:
             case "scale up":
                 cluster.to_supervisor(Command(Scale(4)))
@@ -361,9 +364,10 @@ class Striking:
     def _switch_at(self) -> None:
         """Cutover to the changed query, at a time that no replica has reached."""
         world = self.world
-        at = world.workload.next_switch(world.source_time + SWITCH_AHEAD)
+        at = world.workload.next_switch(world.sources.time + SWITCH_AHEAD)
         self.moment("cutover")
         try:
-            world.cluster.to_supervisor(Command(Switch((world.changed_plan(at),), at)))
+            plan = world.queries.changed_plan(world.job, world.desired.plans[0], at)
+            world.cluster.to_supervisor(Command(Switch((plan,), at)))
         except (Misuse, DiskFull) as e:
             world.note(f"refused: {e}")

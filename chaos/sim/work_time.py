@@ -89,7 +89,7 @@ class Toil:
 
     @property
     def _is_slow(self) -> bool:
-        return not self._world.striking.is_over
+        return not self._world.strikes.is_over
 
     # -- work -----------------------------------------------------------------------------------
 
@@ -181,8 +181,8 @@ class Toil:
         world.note(f"{process.name} stops in the middle of it ({ms} ms)")
         self._ends.append(world.now + ms)
         try:
-            world.goes_on_until(world.now + ms)
+            world.agenda.go_on_until(world.now + ms)
         finally:
             self._ends.pop()
-        if not process.is_alive or world.is_stopped:
+        if not process.is_alive or world.agenda.is_stopped:
             raise Gone

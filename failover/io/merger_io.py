@@ -4,9 +4,7 @@
     Seal         write                Sealed | OutputLost
     MakeBase     write, base, write   BaseMade | OutputLost
     WatchOutput  write                OutputLost, or nothing
-    ReadOutput   read                 OutputRead | ReadRefused | OutputLost
-    ReadTable    scan, scan, ...      TableRead | ReadRefused | OutputLost; nothing once dropped
-    DropTable    scan                 nothing
+    ReadOutput, ReadTable, DropTable  output_reads.py, which a stored output has, too
     ReadPeer     peer                 PeerRead
     ClosePeer    peer                 nothing
 
@@ -16,28 +14,25 @@ Every error of a disk or a journal becomes one of these events here, and nowhere
                                       at a sync as the others
               Fenced, JournalError,
               OSError                 this life's output is lost
-    reading   GaplessError            the subscriber is refused: that part is gone, or not there yet
-              OSError                 the own disk has failed: the output is lost
     a peer    GaplessError, OSError   nothing new: the reader goes on where it was, asked again
 
-Subscribers at the end of the output are answered from memory (`recent`); only those that lag have a
-reader of their own. The steps of one place run one at a time; those of different places may run on
-different threads.
+The steps of one place run one at a time; those of different places may run on different threads.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import assert_never, get_args
 
-from gapless.failover.effects import (
+from gapless.failover.io.output_reads import OutputReads, ReadEffect
+from gapless.failover.io.steps import Outcome, Step
+from gapless.failover.merger.bases import BaseDraft, Made
+from gapless.failover.merger.effects import (
     Append,
     AppendRefused,
     BaseMade,
     ClosePeer,
-    DropTable,
     MakeBase,
     MergerEvent,
     OutputLost,
@@ -45,36 +40,17 @@ from gapless.failover.effects import (
     PeerRead,
     ReadOutput,
     ReadPeer,
-    ReadRefused,
-    ReadTable,
     Seal,
     Sealed,
     WatchOutput,
 )
-from gapless.failover.io.steps import Outcome, Step
-from gapless.failover.merger.bases import BaseDraft, Made
-from gapless.failover.merger.output_journal import OutputJournal, OutputReader
-from gapless.failover.merger.scan import Scans
-from gapless.failover.messages import Token
+from gapless.failover.merger.output_journal import OutputJournal
+from gapless.failover.merger.output_reader import OutputReader
 from gapless.journal.disk import Disk
 from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
 from gapless.protocol.frame import Frame
 
-READERS_MAX = 64
-"""Places in the output that are kept open, one for each subscriber that lags; the one that was used
-least lately is closed."""
-
-OutputEffect = (
-    Append
-    | Seal
-    | MakeBase
-    | WatchOutput
-    | ReadOutput
-    | ReadTable
-    | DropTable
-    | ReadPeer
-    | ClosePeer
-)
+OutputEffect = Append | Seal | MakeBase | WatchOutput | ReadEffect | ReadPeer | ClosePeer
 """What is interpreted here."""
 EFFECTS: tuple[type[OutputEffect], ...] = get_args(OutputEffect)
 """The same, as classes."""
@@ -104,15 +80,14 @@ class MergerIO:
         self._on_alarm = on_alarm
         self._base_disk = base_disk
         self._where = where
-        self._explain = explain
-        self._nearest = output.reader()
-        self._readers: OrderedDict[str, OutputReader] = OrderedDict()
-        self._scans = Scans(output.reader().open_table)
+        self._reads = OutputReads(output.reader, self._lost, explain)
         self._peers: dict[str, OutputReader] = {}
         self._unread: dict[str, str] = {}  # by peer, why its output does not read
 
-    def step(self, effect: OutputEffect) -> Step:  # one for each effect
+    def step(self, effect: OutputEffect) -> Step[MergerEvent]:  # one for each effect
         """The first step of an effect."""
+        if isinstance(effect, ReadEffect):
+            return self._reads.step(effect)
         match effect:
             case Append(frame):
                 return Step("write", partial(self._append, frame))
@@ -122,12 +97,6 @@ class MergerIO:
                 return Step("write", self._begin_base)
             case WatchOutput():
                 return Step("write", self._watch)
-            case ReadOutput():
-                return Step("read", partial(self._read, effect))
-            case ReadTable():
-                return Step("scan", partial(self._begin_table, effect))
-            case DropTable():
-                return Step("scan", partial(self._scans.drop, effect))
             case ReadPeer():
                 return Step("peer", partial(self._read_peer, effect))
             case ClosePeer():
@@ -140,7 +109,7 @@ class MergerIO:
 
     # -- writing ------------------------------------------------------------------------------
 
-    def _append(self, frame: Frame) -> Outcome:
+    def _append(self, frame: Frame) -> Outcome[MergerEvent]:
         try:
             self._output.append(frame)
         except DiskFull as e:
@@ -176,7 +145,7 @@ class MergerIO:
 
     # -- bases --------------------------------------------------------------------------------
 
-    def _begin_base(self) -> Outcome:
+    def _begin_base(self) -> Outcome[MergerEvent]:
         try:
             draft = self._output.begin_base(self._base_disk())
         except DiskFull as e:
@@ -187,7 +156,7 @@ class MergerIO:
             return BaseMade("the output has ended")
         return Step("base", partial(self._make_base, draft))
 
-    def _make_base(self, draft: BaseDraft) -> Outcome:
+    def _make_base(self, draft: BaseDraft) -> Outcome[MergerEvent]:
         try:
             made = draft.make()
         except (GaplessError, OSError) as e:
@@ -211,57 +180,12 @@ class MergerIO:
     # -- reading ------------------------------------------------------------------------------
 
     def recent(self, effect: ReadOutput) -> OutputRead | None:
-        """The answer, where it was written so lately that it is in memory: no disk is asked. For
-        any thread.
-        """
-        token = effect.token
-        is_known, frame = self._nearest.read_recent(token)
-        if not is_known:
-            return None
-        self._readers.pop(effect.subscriber, None)  # at the end of the output it needs no place
-        return OutputRead(effect.subscriber, token.offset, frame)
+        """The answer, where it was written so lately that it is in memory. For any thread."""
+        return self._reads.recent(effect)
 
     def forget(self, subscriber: str) -> None:
         """It reads no more. For any thread."""
-        self._readers.pop(subscriber, None)
-
-    def _read(self, effect: ReadOutput) -> MergerEvent:
-        if (known := self.recent(effect)) is not None:
-            return known
-        try:
-            frame = self._reader(effect.subscriber).read(effect.token)
-        except GaplessError as e:
-            self.forget(effect.subscriber)
-            return self._refused(effect.subscriber, effect.token, e)
-        except OSError as e:
-            return self._lost(e)
-        return OutputRead(effect.subscriber, effect.token.offset, frame)
-
-    def _reader(self, subscriber: str) -> OutputReader:
-        reader = self._readers.pop(subscriber, None) or self._output.reader()
-        self._readers[subscriber] = reader
-        if len(self._readers) > READERS_MAX:
-            self._readers.popitem(last=False)
-        return reader
-
-    def _begin_table(self, effect: ReadTable) -> Outcome:
-        self._scans.begin(effect)
-        return self._scan(effect)
-
-    def _scan(self, effect: ReadTable) -> Outcome:
-        """Reads a slice; the next one waits for those of other subscribers."""
-        if not self._scans.wants(effect.subscriber, effect.attempt):
-            return None
-        try:
-            done = self._scans.step(effect)
-        except GaplessError as e:
-            return self._refused(effect.subscriber, effect.attempt, e)
-        except OSError as e:
-            return self._lost(e)
-        return Step("scan", partial(self._scan, effect)) if done is None else done
-
-    def _refused(self, subscriber: str, asked: Token | int, error: GaplessError) -> ReadRefused:
-        return ReadRefused(subscriber, asked, OutputReader.why(error), self._explain(error))
+        self._reads.forget(subscriber)
 
     # -- peers --------------------------------------------------------------------------------
 

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gapless.failover.effects import Alarm, ClosePeer, MergerEffect, PeerRead, ReadPeer
+from gapless.failover.effects import Alarm
 from gapless.failover.lifecycles import Lifecycle
+from gapless.failover.merger.effects import ClosePeer, MergerEffect, PeerRead, ReadPeer
 from gapless.failover.merger.inputs import Links
 from gapless.merge.lmerge import LMerge
 from gapless.protocol.elements import BEGIN, INF

@@ -21,7 +21,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.failover import parts
-from gapless.failover.effects import DropTable, MergerEffect, ReadRefused, ReadTable, TableRead
+from gapless.failover.merger.effects import (
+    DropTable,
+    MergerEffect,
+    ReadRefused,
+    ReadTable,
+    TableRead,
+)
 from gapless.failover.messages import Open, Opened, Token
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame

@@ -19,16 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from gapless.failover.effects import (
-    Alarm,
-    Append,
-    Appended,
-    BaseMade,
-    MakeBase,
-    MergerEffect,
-    Seal,
-)
+from gapless.failover.effects import Alarm
 from gapless.failover.lifecycles import Lifecycle
+from gapless.failover.merger.effects import Append, Appended, BaseMade, MakeBase, MergerEffect, Seal
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -49,7 +42,7 @@ JOURNAL: Lifecycle[JournalState] = Lifecycle(
 )
 
 
-class Writing:
+class OutputWriter:
     """The rows that are merged and not durable yet."""
 
     def __init__(

@@ -10,16 +10,20 @@
 A subscriber never pushes back: it asks, is answered or waits, and asks again when it has heard
 nothing for a while. So nothing is kept of subscribers that do not wait, an answer that comes for
 nobody is dropped, and what is asked again while it is being read is not read again.
+
+A merger that runs has this, and so has the output of a job that is over (actors/stored.py): one
+that nobody writes is answered for in the same words.
 """
 
 from __future__ import annotations
 
-from gapless.failover.effects import (
+from gapless.failover.effects import Send
+from gapless.failover.machines import unhandled
+from gapless.failover.merger.effects import (
     MergerEffect,
     OutputRead,
     ReadOutput,
     ReadRefused,
-    Send,
     TableRead,
 )
 from gapless.failover.merger.openings import Openings
@@ -29,10 +33,16 @@ from gapless.protocol.errors import Bug
 
 SUBSCRIBERS_MAX = 1024
 """Subscribers that wait, or are read for, at once; others are not answered, and ask again."""
+UNSEEN = -1
+"""For the offset of the end, where nobody knows it: no token stands there, so the journal is always
+asked."""
+
+ReaderEvent = Fetch | Open | OutputRead | TableRead | ReadRefused
+"""Questions of subscribers, and what the journal answers."""
 
 
-class Serving:
-    """The subscribers of one life of a merger."""
+class Readers:
+    """The subscribers of one life of a merger, or of an output that has none any more."""
 
     def __init__(self, slot: str, epoch: int) -> None:
         self._slot = slot
@@ -42,7 +52,50 @@ class Serving:
         self._next: dict[str, Token] = {}  # what is asked by whom another place is being read for
         self._openings = Openings(SUBSCRIBERS_MAX)
 
+    def on(
+        self, event: ReaderEvent, offset: int, durable_stable: int, now: int
+    ) -> list[MergerEffect]:
+        """What follows from a question or from an answer of the journal. The output is durable up
+        to this offset, and stable there up to this time.
+        """
+        match event:
+            case Fetch():
+                return self._fetch(event, offset, durable_stable)
+            case OutputRead():
+                return self.was_read(event)
+            case Open():
+                return self._open(event, durable_stable, now)
+            case TableRead():  # another one may have its turn then
+                return self._table_read(event, now) + self.go_on(durable_stable, now)
+            case ReadRefused():
+                return self._refused(event) + self.go_on(durable_stable, now)
+            case _:
+                raise unhandled("the readers of a merger", event)
+
+    # -- rules --------------------------------------------------------------------------------
+
+    def is_ours(self, token: Token) -> bool:
+        """Whether a token's offset means anything in this journal."""
+        return token.merger == self._slot
+
+    def has_news(self, token: Token, offset: int, durable_stable: int) -> bool:
+        """Whether there may be something to deliver behind a token. A token from behind the end
+        goes to the journal, too, which knows best whether it ever was there.
+        """
+        return token.offset != offset or token.stable < durable_stable
+
     # -- cursors ------------------------------------------------------------------------------
+
+    def _fetch(self, event: Fetch, offset: int, durable_stable: int) -> list[MergerEffect]:
+        """It asks for what is behind a token: what was handed out to it before has come."""
+        token = event.token
+        self._openings.let_go(event.subscriber)
+        if not self.is_ours(token):
+            return [self._elsewhere(event)]
+        if self.has_news(token, offset, durable_stable):
+            return self.read(event.subscriber, token)
+        self.wait(event.subscriber, token)
+        return []
 
     def read(self, subscriber: str, token: Token) -> list[MergerEffect]:
         """There is something behind its token, or something wrong with it: the journal says. One
@@ -90,32 +143,29 @@ class Serving:
 
     # -- tables -------------------------------------------------------------------------------
 
-    def open(self, event: Open, since: int, durable_stable: int, now: int) -> list[MergerEffect]:
-        """Asks for a table as soon as the output is durably stable up to `since`; for a part of
-        one that is handed out at once.
+    def _open(self, event: Open, durable_stable: int, now: int) -> list[MergerEffect]:
+        """Asks for a table as soon as the output is durably stable up to the time that it is to
+        begin at, by default that stable; a part of one that is handed out goes at once.
         """
         if (opened := self._openings.part(event, now)) is not None:
             return [Send(event.subscriber, opened)]
+        since = durable_stable if event.since is None else event.since
         return self._openings.ask(event, since, durable_stable, now)
 
     def go_on(self, durable_stable: int, now: int) -> list[MergerEffect]:
         """The output is durably stable up to here, and some time has passed."""
         return self._openings.go_on(durable_stable, now)
 
-    def table_read(self, event: TableRead, now: int) -> list[MergerEffect]:
+    def _table_read(self, event: TableRead, now: int) -> list[MergerEffect]:
         """Hands a table out, to those that still wait for it."""
         stable = BEGIN if event.frame.stable is None else event.frame.stable
         token = Token(self._slot, self._epoch, event.offset, stable)
         opened = self._openings.hand_out(event, token, now)
         return [] if opened is None else [Send(event.subscriber, opened)]
 
-    def goes_on(self, subscriber: str) -> None:
-        """It reads behind a token: what was handed out to it has come."""
-        self._openings.let_go(subscriber)
-
     # -- neither ------------------------------------------------------------------------------
 
-    def refused(self, event: ReadRefused) -> list[MergerEffect]:
+    def _refused(self, event: ReadRefused) -> list[MergerEffect]:
         """The journal cannot say what was asked for."""
         if isinstance(event.asked, Token):
             if self._reading.get(event.subscriber) != event.asked:
@@ -131,7 +181,7 @@ class Serving:
         """It is not answered here, now or ever."""
         return Send(subscriber, Declined(self._slot, asked, why, reason))
 
-    def elsewhere(self, event: Fetch) -> Send:
+    def _elsewhere(self, event: Fetch) -> Send:
         """The token is of another journal: an offset of that one means nothing in this."""
         return self.decline(
             event.subscriber,

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gapless.failover.effects import DropTable, ReadTable, TableRead
 from gapless.failover.fold import Fold, folded
+from gapless.failover.merger.effects import DropTable, ReadTable, TableRead
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import deque
 
 from gapless.failover.merger.inputs import Link, Links, Tally
-from gapless.failover.messages import InputStatus, Life
-from gapless.failover.statuses import SAMPLES_MAX, TEXT_CHARS_MAX, Divergence
+from gapless.failover.messages import Life
+from gapless.failover.statuses import SAMPLES_MAX, TEXT_CHARS_MAX, Divergence, InputStatus
 from gapless.merge.divergence import Divergence as Sample
 from gapless.merge.lmerge import LMerge
 

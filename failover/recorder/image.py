@@ -20,12 +20,21 @@ import pickle
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from types import BuiltinMethodType, CellType, CodeType, FunctionType, MappingProxyType, MethodType
+from functools import lru_cache, partial
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import pyarrow as pa
 
-from gapless.failover.background_work import Beside
+from gapless.failover.background_work import BackgroundWork
 from gapless.failover.replica.executor import Executor
 from gapless.merge.lmerge import LMerge
 from gapless.merge.snapshot import Snapshot
@@ -34,10 +43,14 @@ from gapless.protocol.errors import BadData, DecodeError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
+KINDS_KEPT = 1024
+"""Classes of which it is known how they are written: all that machines have."""
 IMAGE_BYTES_MAX = 1 << 20
 """Of a machine while it is pumped: some milliseconds to make. A larger one has no image."""
 FOLDERS = ("failover", "merge", "protocol", "operators", "engine")
 """Of Gapless, whose classes and functions an image may name: they touch no file and no network."""
+MODULES = ("sidecar.client.producer_machine",)
+"""Single modules, likewise: machines among what does touch the network."""
 _OTHERS = frozenset(
     {
         "builtins.frozenset",
@@ -105,53 +118,21 @@ class _Bounded(io.BytesIO):
 
 
 class _Writer(pickle.Pickler):
+    """What is asked of it for each object is one look into a table: there are hundreds of them."""
+
     def __init__(self, out: io.BytesIO, bytes_max: int | None) -> None:
         super().__init__(out, protocol=5)
         self._bytes_max = bytes_max
 
-    def persistent_id(self, obj: Any) -> str | None:
-        """What the reader knows by itself."""
-        return "executor" if type(obj) is _Made else None
-
     def reducer_override(self, obj: Any) -> Any:
         """What is not written as its attributes are."""
-        if isinstance(obj, FunctionType):
-            return _reduced_function(obj)
-        if isinstance(obj, MethodType):
-            return _method, (obj.__self__, obj.__func__.__name__)
-        if isinstance(obj, BuiltinMethodType) and not isinstance(obj.__self__, type(sys)):
-            return _method, (obj.__self__, obj.__name__)
-        if isinstance(obj, Frame):
-            return Frame, (obj.batch, obj.stable, obj.schema)
-        if isinstance(obj, StreamSchema):
-            return _schema, (_arrow(obj.payload), obj.time_unit)
-        if isinstance(obj, pa.RecordBatch):
-            return _batch, (_ipc(obj),)
-        if isinstance(obj, MappingProxyType):
-            return _proxy, (dict(obj),)
-        if isinstance(obj, Executor):
-            return self._executor(obj)
-        if isinstance(obj, LMerge):
-            self._check(obj.nbytes)
-            shot = obj.snapshot()
-            return LMerge.restore, (obj.schema, Snapshot(shot.document, shot.tables))
-        if isinstance(obj, Beside) and obj.under_way:
-            raise NoImage("work is under way beside it")
-        return NotImplemented
+        reduced = _reducer_of(type(obj))  # type: ignore[arg-type]  # classes are hashable
+        return NotImplemented if reduced is None else reduced(self, obj)
 
-    def _executor(self, executor: Executor) -> Any:
-        self._check(executor.nbytes)
-        aside = executor.set_aside
-        state = dict(executor.snapshot()), dict(executor.given), executor.useless
-        return _executor, (_Made(), executor.name, aside, state)
-
-    def _check(self, nbytes: int) -> None:
+    def check(self, nbytes: int) -> None:
+        """Raises `NoImage` where state of so many bytes is too much."""
         if self._bytes_max is not None and nbytes > self._bytes_max:
             raise NoImage(f"its state has {nbytes} bytes, more than {self._bytes_max}")
-
-
-class _Made:
-    """Stands for what the reader is told."""
 
 
 class _Reader(pickle.Unpickler):
@@ -159,26 +140,59 @@ class _Reader(pickle.Unpickler):
         super().__init__(data)
         self._make = executor
 
-    def persistent_load(self, pid: Any) -> MakeExecutor:
-        """What makes executors."""
-        if pid != "executor":
-            raise DecodeError("image of a machine", f"asks for {pid!r:.40}", _RELEASE)
-        return self._make
-
     def find_class(self, module: str, name: str) -> Any:
         """Classes and functions of the list, and nothing that is reached through them."""
         if f"{module}.{name}" in _OTHERS:
             return super().find_class(module, name)
-        root, _, folder = module.partition(".")
-        if root != "gapless" or folder.partition(".")[0] not in FOLDERS:
+        if not _may_be_named(module):
             raise DecodeError("image of a machine", f"names {module}.{name}", _RELEASE)
+        if module == __name__ and name == _executor.__name__:
+            return partial(_executor, self._make)
         found = super().find_class(module, name)
         if getattr(found, "__module__", None) != module:
             raise DecodeError("image of a machine", f"names {module}.{name}", _RELEASE)
         return found
 
 
+def _may_be_named(module: str) -> bool:
+    root, _, name = module.partition(".")
+    return root == "gapless" and (name.partition(".")[0] in FOLDERS or name in MODULES)
+
+
 # -- what is written in a way of its own ----------------------------------------------------------
+
+
+def _reduced_method(_: _Writer, method: MethodType) -> Any:
+    return _method, (method.__self__, method.__func__.__name__)
+
+
+def _reduced_builtin(_: _Writer, method: BuiltinMethodType) -> Any:
+    if isinstance(method.__self__, ModuleType):
+        return NotImplemented
+    return _method, (method.__self__, method.__name__)
+
+
+def _reduced_executor(writer: _Writer, executor: Executor) -> Any:
+    writer.check(executor.nbytes)
+    state = dict(executor.snapshot()), dict(executor.given), executor.useless
+    return _executor, (executor.name, executor.set_aside, state)
+
+
+def _reduced_merge(writer: _Writer, merge: LMerge) -> Any:
+    writer.check(merge.nbytes)
+    shot = merge.snapshot()
+    return LMerge.restore, (merge.schema, Snapshot(shot.document, shot.tables))
+
+
+def _reduced_beside(_: _Writer, beside: BackgroundWork) -> Any:
+    if beside.under_way:
+        raise NoImage("work is under way beside it")
+    return NotImplemented
+
+
+@lru_cache(KINDS_KEPT)
+def _reducer_of(kind: type) -> Callable[[_Writer, Any], Any] | None:
+    return next((_REDUCERS[base] for base in kind.__mro__ if base in _REDUCERS), None)
 
 
 def _arrow(schema: pa.Schema) -> bytes:
@@ -221,7 +235,7 @@ def _method(of: Any, name: str) -> Any:
     return getattr(of, name)
 
 
-def _reduced_function(function: FunctionType) -> Any:
+def _reduced_function(_: _Writer, function: FunctionType) -> Any:
     """A function by its name; a closure by where its code stands, and the values that it holds."""
     module, code = sys.modules.get(function.__module__), function.__code__
     if "<" not in function.__qualname__:
@@ -261,8 +275,7 @@ def _sum(code: CodeType) -> int:
 def _closure(
     module: str, outer: str, place: int, checksum: int, cells: int, defaults: Any
 ) -> FunctionType:
-    root, _, folder = module.partition(".")
-    if root != "gapless" or folder.partition(".")[0] not in FOLDERS:
+    if not _may_be_named(module):
         raise DecodeError("image of a machine", f"names {module}", _RELEASE)
     home = importlib.import_module(module)
     code = next((c for i, c in enumerate(_codes(home, outer)) if i == place), None)
@@ -275,3 +288,18 @@ def _closure(
 def _filled(function: FunctionType, held: list[Any]) -> None:
     for cell, value in zip(function.__closure__ or (), held, strict=True):
         cell.cell_contents = value
+
+
+_REDUCERS: dict[type, Callable[[_Writer, Any], Any]] = {
+    FunctionType: _reduced_function,
+    MethodType: _reduced_method,
+    BuiltinMethodType: _reduced_builtin,
+    Frame: lambda _, frame: (Frame, (frame.batch, frame.stable, frame.schema)),
+    StreamSchema: lambda _, schema: (_schema, (_arrow(schema.payload), schema.time_unit)),
+    pa.RecordBatch: lambda _, batch: (_batch, (_ipc(batch),)),
+    MappingProxyType: lambda _, values: (_proxy, (dict(values),)),
+    Executor: _reduced_executor,
+    LMerge: _reduced_merge,
+    BackgroundWork: _reduced_beside,
+}
+"""By class, what is written in place of its attributes."""

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 from gapless.engine.splice import aside_of, runnable_from_document
-from gapless.failover.effects import Done, Event
+from gapless.failover.machines import Event
 from gapless.failover.recorder.image import read, written
 from gapless.failover.recorder.recorder import Taken
+from gapless.failover.replica.effects import Done
 from gapless.failover.replica.executor import Executor
 from gapless.operators.aside import Aside
 from gapless.protocol.documents import Document, Fields
@@ -98,7 +99,8 @@ def decode(data: bytes) -> Record:
     except DecodeError as e:
         raise RecordError(
             f"no whole flight record: {e}; take it from where it was written (`records/` in the "
-            "job's directory), or have another one written: gapless status JOB --record DIR"
+            "directory of the job, or of the sidecar), or have another one of a job written: "
+            "gapless status JOB --record DIR"
         ) from e
 
 

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gapless.failover.effects import Command, Done, Effect, Event, Work
+from gapless.failover.machines import Effect, Event
 from gapless.failover.recorder.record import Functions, Record
+from gapless.failover.replica.effects import Done, Work
+from gapless.failover.supervisor.effects import Command
 from gapless.protocol.errors import Misuse
 
 

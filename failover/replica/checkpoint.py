@@ -28,8 +28,8 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.failover import parts
-from gapless.failover.effects import Position
 from gapless.failover.job.whole_file import NAME_CHARS_MAX, check_name, write_whole
+from gapless.failover.replica.effects import Position
 from gapless.journal.disk import Disk
 from gapless.journal.partition import PARTITIONS_MAX
 from gapless.journal.room import Room

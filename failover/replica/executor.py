@@ -66,6 +66,14 @@ class Executor:
         """Rows that it could not process so far, where that is known."""
         return 0 if self._puts_aside is None else self._puts_aside.count
 
+    def read_from(self, join_at: int) -> dict[str, int]:
+        """By source, from which rows on a replay reads for all outputs with `ve >= join_at`."""
+        reads_all = {s: join_at == BEGIN or reach == INF for s, reach in self.reach.items()}
+        return {
+            source: BEGIN if reads_all[source] else max(BEGIN, join_at - reach)
+            for source, reach in self.reach.items()
+        }
+
     @property
     def useless(self) -> Mapping[str, int]:
         """Rows that end before it are not wanted, by source."""

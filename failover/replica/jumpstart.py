@@ -17,18 +17,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gapless.failover.effects import (
-    Alarm,
-    CheckpointLoaded,
-    DropCheckpoint,
-    LoadCheckpoint,
-    ReplicaEffect,
-    Send,
-)
+from gapless.failover.effects import Alarm, Send
 from gapless.failover.life_start import LivePeer, Origin, ReplicaStart, Stored, shown_origin
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.messages import Life, SnapshotReply, SnapshotRequest
 from gapless.failover.replica.checkpoint import Checkpoint
+from gapless.failover.replica.effects import (
+    CheckpointLoaded,
+    DropCheckpoint,
+    LoadCheckpoint,
+    ReplicaEffect,
+)
 from gapless.failover.timing import Timing
 
 JumpstartState = Literal["choosing", "asking", "loading", "begun"]

@@ -77,6 +77,7 @@ class Link:
         "_whole",
         "acked",
         "attempts",
+        "credits",
         "cursor",
         "durable",
         "epoch",
@@ -106,6 +107,8 @@ class Link:
         """The number, in the tail, of the next frame."""
         self.window: deque[Attach | Data] = deque()
         """Sent and not acked."""
+        self.credits = CREDITS
+        """How many of them there may be, as far as the other end has said: `CREDITS` at most."""
         self.parts: deque[list[Frame]] = deque()
         """Of the tail that the session has begun with, not sent; each goes as one frame."""
         self.whole_at = 0

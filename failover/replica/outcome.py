@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gapless.failover.effects import SourceRead
+from gapless.failover.replica.effects import SourceRead
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 

@@ -1,8 +1,20 @@
-"""Sending: a replica's tail, and the links over which its mergers get it.
+"""The output of a replica on its way: its tail, and the links over which its mergers get it.
 
     output --> tail | f3 | f4 | f5 | f6 |           trimmed by what both have made durable
                             ^         ^
                           m0.0      m0.1            each link is somewhere else in it
+
+Who holds an `OutputSender` calls, in this order:
+
+    begin(tail)                 once it knows what it begins with
+    keep(frame) ... offer()     for what it puts out; what is not offered yet gathers
+    send(now)                   for what the links have credit for: returns the messages
+    hear_ack, hear_refused      for what mergers say; each tells whether there is anything to send
+    resend(now), probe(now)     with each tick
+    assign(mergers, awaited)    whenever its mergers are other ones
+
+A replica holds one, and so does a producer of the sidecar. It decides nothing about reading: it
+says how much waits (`is_full`, `has_room`), and its holder stops.
 
 While there is more of the sources to be read at once, frames gather in the tail and are offered to
 the links together: under load few messages say much, and without it each frame goes as it comes.
@@ -17,13 +29,15 @@ anew with the fold: a merger never misses anything that it could still need.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Container
 
 from gapless.failover import parts
 from gapless.failover.effects import Send
 from gapless.failover.messages import Ack, Life, Refused
-from gapless.failover.replica.link import CLOSED, CREDITS, OPEN, Link
+from gapless.failover.replica.link import CLOSED, OPEN, Link
+from gapless.failover.replica.merger_links import MergerLinks
 from gapless.failover.replica.tail import Tail
+from gapless.failover.replica.tail_folder import TailFolder, ToldTail
 from gapless.failover.timing import Timing
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
@@ -54,18 +68,7 @@ RUN_ROWS_MAX = 65_536
 """Of frames that go as one over a link that lags: what a frame costs is nothing to them then."""
 
 
-class Told(NamedTuple):
-    """A tail at one moment, as a merger is told it."""
-
-    since: int
-    frames: list[Frame]
-    end: int
-    """The number of the frame that comes next."""
-    put_out: int
-    """Rows that the tail had put out."""
-
-
-class Sending:
+class OutputSender:
     """The part of a replica that mergers see."""
 
     def __init__(
@@ -75,88 +78,87 @@ class Sending:
         schema: StreamSchema,
         timing: Timing,
         awaited: tuple[str, ...] = (),
+        *,
+        folder: TailFolder | None = None,
+        run_bytes_max: int | None = None,
     ) -> None:
-        """`awaited` are the mergers whose durable output the tail waits for; none: all of them."""
-        self.life = life
+        """`awaited` are the mergers whose durable output the tail waits for; none: all of them.
+
+        `folder` folds large tails beside the pump; without it all is done at once.
+        `run_bytes_max`: of frames that go as one, where a message has a bound.
+        """
+        self.schema = schema
+        """Of the output."""
         self.tail = Tail(schema)
-        self.links: dict[str, Link] = {}
-        """By merger's slot: of those that are assigned."""
-        self.awaited = mergers
-        """The mergers that the tail waits for: one at least."""
+        self.links = MergerLinks(life, timing)
         self.offered = 0
         """The number, in the tail, of the next frame that still gathers with others: links send
         what is before it.
         """
         self._gathered_rows = 0
         self._gathers_since: int | None = None
-        self._attempts: dict[str, int] = {}  # of links to mergers that were taken away
-        self._timing = timing
         self._nothing = Frame.empty(schema)
-        self._assign(mergers, awaited)
+        self._run_bytes_max = run_bytes_max
+        self._folder = folder
+        self.assign(mergers, awaited)
 
     @property
-    def schema(self) -> StreamSchema:
-        """Of the output."""
-        return self._nothing.schema
+    def life(self) -> Life:
+        """Whose output it is."""
+        return self.links.life
 
-    @property
-    def is_attached(self) -> bool:
-        """Whether some merger has taken in what it had to say when it attached."""
-        return any(link.acked >= 0 and link.is_whole for link in self.links.values())
+    def assign(self, mergers: tuple[str, ...], awaited: tuple[str, ...] = ()) -> None:
+        """Sends to these mergers from now on, and waits for those of them; none: for all."""
+        self.links.assign(mergers, awaited, self.tail.put_out)
 
-    @property
-    def mergers(self) -> tuple[str, ...]:
-        """The slots of the mergers that it is assigned."""
-        return tuple(self.links)
-
-    def _assign(self, mergers: tuple[str, ...], awaited: tuple[str, ...] = ()) -> None:
-        """Links that are there stay as they are. A merger that comes back may still know the
-        sessions that it had, so their numbers are not used again.
-        """
-        before = self._attempts
-        before |= {merger: link.attempts for merger, link in self.links.items()}
-        self.awaited = awaited or mergers
-        self.links = {
-            merger: self.links.get(merger) or self._link(merger, before.get(merger, 0))
-            for merger in mergers
-        }
-
-    def _link(self, merger: str, attempts: int) -> Link:
-        """A new one: what was put out before is a part of what it begins with."""
-        link = Link(self.life, merger, self._timing, attempts)
-        link.taken = self.tail.put_out
-        return link
-
-    def _unsay(self) -> None:
+    def begin_anew(self) -> None:
         """Forgets the tail, and every session with it: what comes is said in new ones."""
-        self._begin_tail(Tail(self.schema))
-        self._attempts |= {merger: link.attempts for merger, link in self.links.items()}
-        mergers, self.links = self.mergers, {}
-        self._assign(mergers, self.awaited)
+        self.begin(Tail(self.schema))
+        if self._folder is not None:
+            self._folder.forget()
+        self.links.begin_anew(self.tail.put_out)
+
+    def be_born_again(self, life: Life) -> None:
+        """Goes on as another life: all is told again."""
+        self.links.be_born_again(life, self.tail.put_out)
 
     # -- the tail -----------------------------------------------------------------------------
 
-    def _begin_tail(self, tail: Tail) -> None:
+    def begin(self, tail: Tail) -> None:
         """Begins with what another life has put out."""
         self.tail = tail
         self.offered = self._gathered_rows = 0
 
-    def _keep(self, frame: Frame) -> None:
+    def keep(self, frame: Frame) -> None:
         """Takes the next frame of the output, which says something."""
         for part in parts.cut(frame):
             self.tail.add(part)
         self._gathered_rows += len(frame)
         if self.tail.is_heavy:
-            self._fold_tail()
+            self.fold()
 
-    def _fold_tail(self) -> None:
-        """Folds all that no link is soon to send."""
-        self.tail.compact(self._kept_from())
+    def fold(self) -> None:
+        """Folds all that no link is soon to send: beside the pump, where that takes long."""
+        if self._folder is not None and (self.tail.is_folding or len(self.tail) > parts.ROWS_MAX):
+            self._folder.compact(self.tail, self._kept_from())
+        else:
+            self.tail.compact(self._kept_from())
+
+    def make_room(self, rows_max: int) -> None:
+        """Folds a full tail as soon as that may leave fewer rows: nothing comes any more that would
+        have it folded, and what is settled may lie behind an event that never ends.
+        """
+        if self.is_full(rows_max) and self.tail.since > self.tail.folded_since:
+            self.fold()
+
+    def trim(self) -> None:
+        """Forgets what the awaited mergers have made durable."""
+        self.tail.trim(self.trim_to())
 
     def _kept_from(self) -> int:
         """The first frame that some link is soon to send."""
         kept = end = self.tail.end
-        for link in self.links.values():
+        for link in self.links:
             if link.state != CLOSED and (
                 end - link.cursor <= KEPT_FRAMES_MAX
                 or (not link.is_whole and self.pending_rows < KEPT_ROWS_MAX)
@@ -169,82 +171,44 @@ class Sending:
         """Rows put out that the slowest of the awaited mergers has not taken in. What it has taken
         in and not made durable, it bounds itself.
         """
-        return self.tail.put_out - min([self.links[merger].taken for merger in self.awaited])
+        return self.tail.put_out - self.links.taken
 
-    def _is_full(self, rows_max: int) -> bool:
+    def is_full(self, rows_max: int) -> bool:
         """Whether too much waits for a merger. What lives does not count: a tail is as large as
         the answer is. Nor does what was put out and has ended: that is folded away.
         """
         return len(self.tail) >= rows_max and self.pending_rows >= rows_max
 
-    def _waits_for_merger(self, rows_max: int) -> str:
-        """Which merger keeps it from reading, and how; empty where none does."""
-        if self._is_full(rows_max):
-            awaited = [self.links[merger] for merger in self.awaited]
-            slowest = min(awaited, key=lambda link: link.taken)
+    def waits_for(self, rows_max: int) -> str:
+        """Which merger keeps its holder from reading, and how; empty where none does."""
+        if self.is_full(rows_max):
+            slowest = self.links.least_taken()
             waits = f"{self.pending_rows} rows of output, {rows_max} at most"
-        elif not self._has_room:
-            awaited = [self.links[merger] for merger in self.awaited]
-            behind = [link for link in awaited if link.state == OPEN]
-            slowest = min(behind, key=lambda link: (len(link.parts) == 0, link.cursor))
+        elif not self.has_room:
+            slowest = self.links.farthest_behind()
             waits = "all that may be on the way to it"
         else:
             return ""
         how = "throttles" if slowest.is_throttled else f"is {slowest.state}"
         return f"{slowest.merger} has not taken in {waits}; it {how}"
 
-    def _trim_to(self) -> int:
+    def trim_to(self) -> int:
         """What the slowest of the awaited mergers has made durable."""
-        return min([self.links[merger].durable for merger in self.awaited])
+        return self.links.durable
 
-    def _forward_to(self) -> int:
+    def forward_to(self) -> int:
         """What all awaited mergers call settled."""
-        return min([self.links[merger].feedback for merger in self.awaited])
-
-    def _leaves_out(self, t: int) -> None:
-        """Output that ends before t will be missing. A session that has promised it to a merger
-        that is not awaited, and that lacks it, is over: the next one joins behind t.
-        """
-        for link in self.links.values():
-            if (
-                link.merger not in self.awaited
-                and link.state != CLOSED
-                and max(link.feedback, link.join_at) < t
-            ):
-                link.close("lost")
+        return self.links.feedback
 
     @property
-    def _has_room(self) -> bool:
-        """Whether some open link to an awaited merger has sent nearly all, or still sends the tail
-        that its session has begun with: a large one takes long, and a replica that read nothing
-        meanwhile would be taken for one that is behind. Also where none is open: then a
-        new link gets all at once.
-        """
-        end, is_open = self.offered, False
-        for merger in self.awaited:
-            link = self.links[merger]
-            if link.state == OPEN:
-                if link.parts or end - link.cursor < BACKLOG_FRAMES_MAX:
-                    return True
-                is_open = True
-        return not is_open
+    def has_room(self) -> bool:
+        """Whether some awaited merger that can be reached has been sent nearly all."""
+        return self.links.has_room(self.offered, BACKLOG_FRAMES_MAX)
 
     @property
-    def _parts_left(self) -> int:
-        """Of the tails that its sessions began with, the parts that were not sent."""
-        return sum(len(link.parts) for link in self.links.values())
-
-    @property
-    def _all_acked(self) -> bool:
-        """Whether there is an open link, and the merger behind each has everything."""
-        links = [link for link in self.links.values() if link.state == OPEN]
-        return bool(links) and all(
-            not link.window
-            and not link.parts
-            and link.cursor >= self.tail.end
-            and link.told >= self.tail.stable
-            for link in links
-        )
+    def all_acked(self) -> bool:
+        """Whether some merger can be reached, and each that can has everything."""
+        return self.links.have_all(self.tail.end, self.tail.stable)
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -256,11 +220,18 @@ class Sending:
             return parts.cut(self.tail.fold())
         return self.tail.frames()
 
-    def _tell(self) -> Told | None:
+    def _tell(self) -> ToldTail | None:
         """What a session begins with; None where that is yet to be made."""
-        return Told(self.tail.since, self.retell(), self.tail.end, self.tail.put_out)
+        tail, folder = self.tail, self._folder
+        if folder is not None:
+            if folder.told is not None:
+                return folder.told
+            if folder.takes_long(tail):
+                folder.make(tail)
+                return None
+        return ToldTail(tail.since, self.retell(), tail.end, tail.put_out)
 
-    def _may_gather(self, now: int) -> bool:
+    def may_gather(self, now: int) -> bool:
         """Whether what was put out may wait for more to go with it."""
         if self._gathers_since is None:
             self._gathers_since = now
@@ -270,18 +241,34 @@ class Sending:
             and now - self._gathers_since < GATHER_MS
         )
 
-    def _offer(self) -> None:
+    @property
+    def gathers(self) -> bool:
+        """Whether something waits for more to go with it."""
+        return self._gathers_since is not None
+
+    def offer(self) -> None:
         """What has gathered is sent from now on."""
         self.offered = self.tail.end
         self._gathered_rows = 0
         self._gathers_since = None
 
+    def send(self, now: int, to: Container[str] | None = None) -> list[Send]:
+        """What the links have credit for, of what is offered; a closed one attaches first. `to`:
+        the mergers that can be reached; None: all.
+        """
+        effects: list[Send] = []
+        end, stable = self.tail.end, self.tail.stable
+        for link in self.links:
+            has_news = link.cursor != end or link.told < stable or link.parts or link.state != OPEN
+            if has_news and (to is None or link.merger in to):
+                effects += self._send_over(link, now)
+        return effects
+
     def _may_send(self, link: Link) -> bool:
         """Whether a link has credit."""
-        return link.state == OPEN and len(link.window) < CREDITS
+        return link.state == OPEN and len(link.window) < link.credits
 
     def _send_over(self, link: Link, now: int) -> list[Send]:
-        """What a link has credit for; a closed one attaches first."""
         tail = self.tail
         effects = self._attach(link, now) if link.state == CLOSED else []
         while self._may_send(link):
@@ -310,7 +297,10 @@ class Sending:
         if tail.end - at < BACKLOG_FRAMES_MAX:
             link.cursor += 1
             return tail[at].frame
-        frame, link.cursor = tail.run(at, RUN_ROWS_MAX, link.skipped)
+        rows_max = RUN_ROWS_MAX
+        if self._run_bytes_max is not None:
+            rows_max = tail.rows_within(at, RUN_ROWS_MAX, self._run_bytes_max, KEPT_FRAMES_MAX)
+        frame, link.cursor = tail.run(at, rows_max, link.skipped)
         return frame
 
     def _has_place(self, link: Link) -> bool:
@@ -334,18 +324,18 @@ class Sending:
             return []
         return [link.attach(told.since, told.frames, told.end, now, told.put_out)]
 
-    def _say_again(self, now: int) -> list[Send]:
+    def resend(self, now: int) -> list[Send]:
         """What was sent and has not been acked for too long."""
         effects: list[Send] = []
-        for link in self.links.values():
+        for link in self.links:
             effects += link.resend(now) or link.ask(self._nothing, now)
         return effects
 
-    def _probe(self, now: int) -> list[Send]:
+    def probe(self, now: int) -> list[Send]:
         """Over links where nothing happens: whether the session is still there."""
         return [
             link.send(self._nothing, now, link.taken)
-            for link in self.links.values()
+            for link in self.links
             if link.wants_probe(now)
         ]
 
@@ -355,21 +345,21 @@ class Sending:
         """Whether it is of the life of the merger that this session is with."""
         return link.epoch is None or ack.epoch == link.epoch
 
-    def _hear_ack(self, ack: Ack, now: int) -> bool:
+    def hear_ack(self, ack: Ack, now: int) -> bool:
         """Whether the ack says anything."""
-        link = self.links.get(ack.session.merger)
+        link = self.links.by_merger.get(ack.session.merger)
         if link is None or ack.session != link.session or link.state == CLOSED:
             return False
         if self._takes_ack(link, ack) and ack.sequence <= link.sent:
             link.hear(ack, now)
-            self.tail.trim(self._trim_to())
+            self.trim()
         elif link.epoch is None or ack.epoch >= link.epoch:
             link.close("lost")  # who says so cannot know what we have sent
         return True
 
-    def _hear_refused(self, event: Refused) -> bool:
+    def hear_refused(self, event: Refused) -> bool:
         """Whether a session has ended with it."""
-        link = self.links.get(event.session.merger)
+        link = self.links.by_merger.get(event.session.merger)
         if link is None or event.session != link.session or link.state == CLOSED:
             return False
         if link.epoch is not None and event.epoch < link.epoch:
@@ -382,7 +372,4 @@ class Sending:
         self.tail.validate()
         if self.offered > self.tail.end:
             raise Bug(f"frames before {self.offered} are offered of {self.tail.end}")
-        for link in self.links.values():
-            link.validate()
-            if link.cursor > self.tail.end:
-                raise Bug(f"{link.merger} is sent frame {link.cursor} of {self.tail.end}")
+        self.links.validate(self.tail.end)

@@ -20,24 +20,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from gapless.failover.effects import (
-    CheckpointWritten,
-    DropCheckpoint,
-    ReplicaEffect,
-    Send,
-    WriteCheckpoint,
-)
+from gapless.failover.effects import Send
 from gapless.failover.messages import (
     SUPERVISOR,
-    CheckpointTaken,
     Life,
     SnapshotReply,
     SnapshotRequest,
     TakeCheckpoint,
 )
 from gapless.failover.replica.checkpoint import Checkpoint
-from gapless.failover.replica.draft import Draft
+from gapless.failover.replica.effects import (
+    CheckpointWritten,
+    DropCheckpoint,
+    ReplicaEffect,
+    WriteCheckpoint,
+)
+from gapless.failover.statuses import CheckpointTaken
+
+if TYPE_CHECKING:
+    from gapless.failover.replica.draft import DraftMaker
 
 MESSAGE_BYTES_MAX = 8 << 20
 """Of a snapshot that travels as a message. A larger one goes by the disk that replicas share."""
@@ -51,22 +54,20 @@ Taker = SnapshotRequest | TakeCheckpoint
 
 
 class Snapshots:
-    """Gives away what `take` makes: all that a replica is at this moment, or why it cannot say.
-
-    `make` has a draft finished, soon or at once, and gives what was made to `made`.
-    """
+    """Gives away checkpoints of its drafts, or says why it cannot."""
 
     def __init__(
         self,
         life: Life,
         plan: str,
-        take: Callable[[], Draft | str],
-        make: Callable[[Draft], list[ReplicaEffect]],
+        drafts: DraftMaker,
+        go_on: Callable[[int], list[ReplicaEffect]],
     ) -> None:
+        """`go_on` is called as soon as the plan need not be left alone any more."""
         self._life = life
         self._plan = plan
-        self._take = take
-        self._make = make
+        self._drafts = drafts
+        self._read_on = go_on
         self._asked: list[Taker] = []  # they get the next one
         self._making: list[Taker] = []  # they get the one that is being made
         self._has_state = False  # that one
@@ -83,6 +84,10 @@ class Snapshots:
     def has_state(self) -> None:
         """The state is there; the rest is made without the plan."""
         self._has_state = True
+
+    def _is_free(self, now: int) -> list[ReplicaEffect]:
+        self.has_state()
+        return self._read_on(now)
 
     def on_request(self, event: SnapshotRequest) -> list[ReplicaEffect]:
         """A peer asks; it gets an answer in any case, so that it need not wait."""
@@ -119,11 +124,11 @@ class Snapshots:
             return []
         self._making, self._asked = self._asked, []
         self._has_state = False
-        draft = self._take()
+        draft = self._drafts.take()
         if isinstance(draft, str):
             refused, self._making = self._making, []
             return [self._refusal(taker, draft, since) for taker in refused]
-        makes = self._make(draft)
+        makes = self._drafts.finish(draft, self.made, self._is_free)
         return makes + self._coming(self._making)
 
     def made(self, checkpoint: Checkpoint) -> list[ReplicaEffect]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gapless.failover.effects import Position, ReadSource, ReplicaEffect, SourceRead
+from gapless.failover.replica.effects import Position, ReadSource, ReplicaEffect, SourceRead
 from gapless.protocol.elements import BEGIN, INF
 
 
-class Reading:
+class SourceProgress:
     """How far a replica has read."""
 
     def __init__(self, sources: Iterable[str]) -> None:
@@ -44,7 +44,7 @@ class Reading:
         for name, stable in self._reached.items():
             if stable < least and name not in self._dry:
                 least, self._asked = stable, name
-        return [] if self._asked is None else [ReadSource(self._asked)]
+        return [] if self._asked is None else [ReadSource(self._asked, self.is_draining)]
 
     def ask_again(self) -> None:
         """Time has passed: sources may have something by now."""

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from gapless.failover.effects import Position
+from gapless.failover.replica.effects import Position
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
 from gapless.journal.facts import facts_list

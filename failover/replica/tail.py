@@ -158,6 +158,19 @@ class Tail:
             number += 1
         return Frame.concat(frames).with_stable(stable), number
 
+    def rows_within(self, number: int, rows_max: int, bytes_max: int, frames_max: int) -> int:
+        """How many rows a `run` from this number on may have, so that it has no more than so many
+        rows, bytes and frames; the first frame's at least.
+        """
+        rows = size = 0
+        for each in range(number, min(self.end, number + frames_max)):
+            frame = self[each].frame
+            size += frame.nbytes
+            if each > number and (size > bytes_max or rows + len(frame) > rows_max):
+                break
+            rows += len(frame)
+        return rows
+
     def compact(self, before: int) -> None:
         """Folds the frames with numbers below `before` into one."""
         count = min(before, self.end) - self.first

@@ -26,12 +26,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from gapless.failover.effects import Emit, Give, Start, SubscriberEffect, SubscriberEvent, Tick
+from gapless.failover.effects import Start, Tick
 from gapless.failover.machines import unhandled
 from gapless.failover.messages import Declined, Delivery, Opened, Token
 from gapless.failover.subscriber.cursor import Cursor
+from gapless.failover.subscriber.effects import Emit, Give, SubscriberEffect, SubscriberEvent
 from gapless.failover.subscriber.finals import Finals
-from gapless.failover.subscriber.shard_stream import Alone, Merging, ShardStream
+from gapless.failover.subscriber.shard_stream import Alone, Merged, ShardStream
 from gapless.failover.subscriber.tokens import check_shards
 from gapless.failover.table import Deliver
 from gapless.failover.timing import Timing
@@ -50,7 +51,7 @@ class Subscriber:
 
     CURSOR: ClassVar[type[Cursor]] = Cursor
     ALONE: ClassVar[type[Alone]] = Alone
-    MERGING: ClassVar[type[Merging]] = Merging
+    MERGING: ClassVar[type[Merged]] = Merged
     FINALS: ClassVar[type[Finals]] = Finals
 
     def __init__(

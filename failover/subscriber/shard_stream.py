@@ -128,7 +128,7 @@ class Alone(ShardStream):
         """What it has said is all there is."""
 
 
-class Merging(ShardStream):
+class Merged(ShardStream):
     """The outputs of several mergers as one."""
 
     def __init__(

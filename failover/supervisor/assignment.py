@@ -93,7 +93,7 @@ def stuck_ones(shard: Shard, now: int, timing: Timing) -> list[Slot]:
         slot
         for slot in (shard.mergers[name] for name in shard.assigned)
         if _is_live(slot)
-        and now - slot.standing.moved_at >= patience_ms
+        and now - slot.progress.moved_at >= patience_ms
         and any(_went_on(shard, peer, slot, patience_ms // 2) for peer in _live_awaited(shard))
     ]
 
@@ -105,7 +105,7 @@ def _went_on(shard: Shard, peer: Slot, slot: Slot, for_ms: int) -> bool:
     ahead = shard.durables.get(peer.name, BEGIN)
     if ahead <= shard.durables.get(slot.name, BEGIN):
         return False
-    return ahead == INF or peer.standing.advanced_at - slot.standing.moved_at >= for_ms
+    return ahead == INF or peer.progress.advanced_at - slot.progress.moved_at >= for_ms
 
 
 def returned(shard: Shard, now: int) -> list[Slot]:
@@ -115,7 +115,7 @@ def returned(shard: Shard, now: int) -> list[Slot]:
     return [
         slot
         for slot in shard.mergers.values()
-        if slot.name not in shard.assigned and _is_live(slot) and now >= slot.standing.again_at
+        if slot.name not in shard.assigned and _is_live(slot) and now >= slot.progress.again_at
     ]
 
 
@@ -140,23 +140,23 @@ def takes(shard: Shard, chosen: Assignment, now: int, timing: Timing) -> None:
     """Makes it the shard's assignment."""
     for name in chosen.assigned:
         if name not in shard.assigned:
-            shard.mergers[name].standing.moved_at = now
+            shard.mergers[name].progress.moved_at = now
     for name in chosen.awaited:
         if name not in shard.awaited:
-            shard.mergers[name].standing.failures = 0
+            shard.mergers[name].progress.failures = 0
     for name in chosen.stuck:
-        standing = shard.mergers[name].standing
-        standing.again_at = now + (timing.absent_ms << min(standing.failures, DOUBLINGS_MAX))
-        standing.failures += 1
+        progress = shard.mergers[name].progress
+        progress.again_at = now + (timing.absent_ms << min(progress.failures, DOUBLINGS_MAX))
+        progress.failures += 1
     shard.assigned, shard.awaited = chosen.assigned, chosen.awaited
     shard.version += 1
 
 
 def begins(slot: Slot, now: int) -> None:
     """A life of a merger has reported for the first time: before there was nobody to move."""
-    if not slot.standing.is_forgiven:
-        slot.standing.moved_at = now
-        slot.standing.is_forgiven = True
+    if not slot.progress.is_forgiven:
+        slot.progress.moved_at = now
+        slot.progress.is_forgiven = True
 
 
 def moved(shard: Shard, slot: Slot, durable_stable: int, now: int) -> None:
@@ -164,11 +164,11 @@ def moved(shard: Shard, slot: Slot, durable_stable: int, now: int) -> None:
     others = [shard.durables.get(name, BEGIN) for name in shard.awaited if name != slot.name]
     before = shard.durables.get(slot.name, BEGIN)
     if durable_stable > before:
-        slot.standing.moved_at = slot.standing.advanced_at = now
-        slot.standing.is_forgiven = False
+        slot.progress.moved_at = slot.progress.advanced_at = now
+        slot.progress.is_forgiven = False
     elif durable_stable >= max(others, default=BEGIN):
-        slot.standing.moved_at = now
-        slot.standing.is_forgiven = False
+        slot.progress.moved_at = now
+        slot.progress.is_forgiven = False
     shard.durables[slot.name] = durable_stable
 
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from gapless.failover.messages import CheckpointTaken, Life
+from gapless.failover.messages import Life
+from gapless.failover.statuses import CheckpointTaken
 from gapless.protocol.errors import Bug
 
 KEPT = 2

@@ -31,10 +31,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gapless.failover.effects import Alarm, Desire, Send, SupervisorEffect
+from gapless.failover.effects import Alarm, Send
 from gapless.failover.job.desired import Desired
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.messages import Fence, Hold, Life, Retire
+from gapless.failover.supervisor.effects import Desire, SupervisorEffect
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF, format_time
 from gapless.protocol.errors import Bug, Misuse

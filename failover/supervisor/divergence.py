@@ -23,7 +23,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gapless.failover.job.settings import OnDivergence
-from gapless.failover.messages import Life, MergerStatus
+from gapless.failover.messages import Life
+from gapless.failover.statuses import MergerStatus
 
 DIVERGES = "diverges"
 """The suspicion, in words."""

@@ -17,7 +17,7 @@ The supervisor's own sleep is nobody's silence: `forgive`.
 
 from __future__ import annotations
 
-from gapless.failover.messages import MergerStatus, ReplicaStatus
+from gapless.failover.statuses import MergerStatus, ReplicaStatus
 from gapless.failover.supervisor.divergence import DIVERGES
 from gapless.failover.supervisor.slots import Known, Shard
 from gapless.failover.timing import Timing
@@ -124,7 +124,7 @@ def forgive(shard: Shard, slept_ms: int, now: int) -> None:
     shard.best_at = min(now, shard.best_at + slept_ms)
     for slot in shard.slots():
         slot.heard_at = min(now, slot.heard_at + slept_ms)
-        slot.standing.moved_at = min(now, slot.standing.moved_at + slept_ms)
+        slot.progress.moved_at = min(now, slot.progress.moved_at + slept_ms)
         for known in slot.lives():
             known.began_at = min(now, known.began_at + slept_ms)
             known.heard_at = min(now, known.heard_at + slept_ms)

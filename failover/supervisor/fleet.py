@@ -3,6 +3,10 @@
     Spawn --> in a slot --> dismissed: Retire --- kill_ms ---> Kill --> over
                        |--> died, said its shell --------------------> over
 
+It is what is known and what is wanted: slots and shards (slots.py), what is desired, the cutover
+that is under way, how far the end of the job is. The supervisor decides, and its parts, the status
+tracker and the reconciler, share this. What is to be done about a life each method returns.
+
 A life that is over may still speak: Retire got lost, it was out of reach of the kill, or it never
 died. It is told again, but only once the slot has a later one that qualifies: until then it may
 be all there is.
@@ -12,18 +16,24 @@ An incarnation is never given twice: (term, counter), and a term has one supervi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, NamedTuple
 
-from gapless.failover.effects import Alarm, Kill, Send, Spawn, SupervisorEffect
+from gapless.failover.backoff import FAILURES_MAX
+from gapless.failover.effects import Alarm, Send
 from gapless.failover.job.desired import Desired
 from gapless.failover.life_start import ReplicaStart, Start
-from gapless.failover.messages import Life, Retire
+from gapless.failover.messages import Assign, Fence, Life, Retire
 from gapless.failover.supervisor.assignment import first_version
-from gapless.failover.supervisor.overload import Strain
+from gapless.failover.supervisor.cutover import Cutover
+from gapless.failover.supervisor.effects import Kill, Spawn, SupervisorEffect
 from gapless.failover.supervisor.placement import Placed, place
-from gapless.failover.supervisor.replacement_budget import Ration
+from gapless.failover.supervisor.replacement import qualifies
+from gapless.failover.supervisor.replacement_budget import ReplacementBudget
+from gapless.failover.supervisor.shutdown import ENDING
 from gapless.failover.supervisor.slots import Known, Role, Shard, Slot
 from gapless.failover.timing import Timing
+from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Bug
 
@@ -32,31 +42,49 @@ OVER_MAX = 4096
 """
 
 
+class Spawned(NamedTuple):
+    """A life that is being started; the caller puts it into its slot."""
+
+    known: Known
+    effect: Spawn
+
+
 class Fleet:
-    """All lives of a job. What is to be done about them gathers in `_effects`."""
+    """All lives of a job."""
+
+    BUDGET: ClassVar[type[ReplacementBudget]] = ReplacementBudget
 
     def __init__(self, term: int, desired: Desired, nodes: Sequence[str], timing: Timing) -> None:
         self.term = term
         self.desired = desired
         self.timing = timing
         self.nodes = tuple(nodes)
+        """Those that can be used now."""
         self.shards = [Shard(i, first_version(term)) for i in range(desired.shards)]
         self.slots: dict[str, Slot] = {}
+        self.budget = self.BUDGET(timing, desired.shards)
+        self.cutover: Cutover | None = None
+        """The change of the query that is under way, if one is."""
+        self.ending = ENDING.first
+        """How far the end of the job is."""
+        self.expects_until = 0
+        """So long slots are not filled whose lives are known to be there."""
         self._counter = 0
         self._leaving: dict[Life, int] = {}  # when each is killed
         self._over: dict[Life, int] = {}  # when each may be told again
-        self._strain = Strain(timing)
-        self._rations = [Ration(timing.replace_ms, 0) for _ in self.shards]
         self._expected: dict[str, Life] = {}  # by slot, who is there and has not spoken yet
-        self._expects_until = 0
         self._silenced: set[Life] = set()  # given up for their silence, and not seen to be dead
-        self._lost_lives = 0
-        self._is_rationed = False  # since the last tick: somebody waits for a replacement
-        self._effects: list[SupervisorEffect] = []
+        for shard in self.shards:
+            for i in range(desired.mergers):
+                self.add_slot("m", shard, i, 0)
+            for i in range(desired.replicas):
+                self.add_slot("r", shard, i, 0)
+            shard.assigned = shard.awaited = tuple(shard.mergers)
 
     # -- slots --------------------------------------------------------------------------------
 
-    def _add_slot(self, role: Role, shard: Shard, index: int, now: int) -> Slot:
+    def add_slot(self, role: Role, shard: Shard, index: int, now: int) -> Slot:
+        """One more place in the job."""
         slot = Slot(role, shard.number, index, now, self.timing)
         slot.fence = shard.floors.pop(slot.name, None)
         self.slots[slot.name] = slot
@@ -68,33 +96,73 @@ class Fleet:
             shard.replicas = {slot.name: slot for slot in ordered}
         return slot
 
-    def _remove_slot(self, shard: Shard, slot: Slot) -> None:
+    def remove_slot(self, shard: Shard, slot: Slot) -> None:
         """A replica's slot is no more, and no life that was in it is let in again."""
         del self.slots[slot.name]
         del shard.replicas[slot.name]
-        shard.floors[slot.name] = Life(slot.name, self._next_incarnation())
+        shard.floors[slot.name] = Life(slot.name, self.next_incarnation())
+
+    def find(self, life: Life) -> Known | None:
+        """What is known of a life, if it is in its slot."""
+        slot = self.slots.get(life.slot)
+        return slot.find(life) if slot is not None else None
+
+    # -- what holds of it ---------------------------------------------------------------------
+
+    @property
+    def is_cutting(self) -> bool:
+        """Whether a cutover is under way: then each slot's successor belongs to it."""
+        return self.cutover is not None and not self.cutover.is_committed
+
+    def qualifies(self, shard: Shard, life: Life) -> bool:
+        """Whether this replica can carry the output, at every awaited merger that lives."""
+        return qualifies(life, shard.awaited_mergers())
+
+    def goes_on(self, shard: Shard, known: Known) -> bool:
+        """Whether a life can be relied on: it says so itself, lately, and so do the mergers."""
+        return known.is_live and self.qualifies(shard, known.life)
+
+    def join_at(self, shard: Shard) -> int:
+        """Where the durable output of the slowest merger ends."""
+        durable = shard.durable()
+        return BEGIN if durable is None else durable
+
+    def may_give_up(self, slot: Slot) -> bool:
+        """Never the last of its shard."""
+        shard = self.shards[slot.shard]
+        alike = shard.mergers if slot.role == "m" else shard.replicas
+        return any(other is not slot and other.state != "failed" for other in alike.values())
 
     # -- starting -----------------------------------------------------------------------------
 
-    def _next_incarnation(self) -> Incarnation:
+    def next_incarnation(self) -> Incarnation:
         """Never the same twice."""
         self._counter += 1
         return Incarnation(self.term, self._counter)
 
-    def _is_expected(self, slot: Slot, now: int) -> bool:
-        """Whether a life of it is there, as far as is known, and may speak soon."""
-        return now < self._expects_until and slot.name in self._expected
+    def expect(self, lives: Iterable[Life]) -> None:
+        """Lives that are known to be there: their slots are not filled before `expects_until`."""
+        self._expected.update({life.slot: life for life in lives})
 
-    def _spawn(self, slot: Slot, start: Start, now: int) -> Known | None:
-        """Starts a life, if there is a node for it; the caller puts it into the slot."""
+    def is_expected(self, slot: Slot, now: int) -> bool:
+        """Whether a life of it is there, as far as is known, and may speak soon."""
+        return now < self.expects_until and slot.name in self._expected
+
+    def has_spoken(self, life: Life) -> None:
+        """It is not expected any more."""
+        self._expected.pop(life.slot, None)
+
+    def spawn(self, slot: Slot, start: Start, now: int) -> Spawned | None:
+        """Starts a life, if there is a node for it."""
         node = self._place(slot)
         if node is None:
             return None
-        life = Life(slot.name, self._next_incarnation())
-        self._effects.append(Spawn(life, node, start))
+        life = Life(slot.name, self.next_incarnation())
         if isinstance(start, ReplicaStart):
-            return Known(life, start.plan, now, node, start.origins)
-        return Known(life, "", now, node)
+            known = Known(life, start.plan, now, node, start.origins)
+        else:
+            known = Known(life, "", now, node)
+        return Spawned(known, Spawn(life, node, start))
 
     def _place(self, slot: Slot) -> str | None:
         lives = [
@@ -104,66 +172,104 @@ class Fleet:
         ]
         return place(slot.role, slot.shard, self.nodes, lives)
 
-    # -- ending -------------------------------------------------------------------------------
+    # -- orders -------------------------------------------------------------------------------
 
-    def _dismiss(self, known: Known, reason: str, now: int, *, by_force: bool = False) -> None:
+    def assign(self, shard: Shard, known: Known) -> Send:
+        """Tells a replica which mergers it sends to, and waits for."""
+        order = Assign(self.term, shard.version, shard.assigned, shard.awaited)
+        return Send(str(known.life), order)
+
+    def fence(self, shard: Shard, slot: Slot, life: Life) -> list[SupervisorEffect]:
+        """From now on no merger lets in a life of the slot before this one."""
+        slot.fence = life
+        order = Fence(self.term, life)
+        return [Send(str(merger.life), order) for merger in shard.live_mergers()]
+
+    def dismiss(
+        self, known: Known, reason: str, now: int, *, by_force: bool = False
+    ) -> list[SupervisorEffect]:
         """Asks a life to go, and sees to it that it does."""
         known.goes("leave")
-        self._retire(known.life, reason, now, by_force=by_force)
+        return self.retire(known.life, reason, now, by_force=by_force)
 
-    def _retire(self, life: Life, reason: str, now: int, *, by_force: bool = False) -> None:
-        self._effects.append(Send(str(life), Retire(self.term, life, reason)))
-        if by_force:
-            self._effects.append(Kill(life))
-            self._leaving.pop(life, None)
-            self._forget(life, now + self.timing.kill_ms)
-        else:
+    def retire(
+        self, life: Life, reason: str, now: int, *, by_force: bool = False
+    ) -> list[SupervisorEffect]:
+        """The same of a life that is in no slot."""
+        order = Send(str(life), Retire(self.term, life, reason))
+        if not by_force:
             self._leaving[life] = now + self.timing.kill_ms
+            return [order]
+        self._leaving.pop(life, None)
+        self._forget(life, now + self.timing.kill_ms)
+        return [order, Kill(life)]
 
-    def _kill_overdue(self, now: int) -> None:
+    def kill_overdue(self, now: int) -> list[SupervisorEffect]:
         """Ends the lives that were asked to go, and have not gone."""
-        for life in [life for life, at in self._leaving.items() if now >= at]:
+        overdue = [life for life, at in self._leaving.items() if now >= at]
+        for life in overdue:
             del self._leaving[life]
             self._forget(life, now + self.timing.kill_ms)
-            self._effects.append(Kill(life))
+        return [Kill(life) for life in overdue]
 
-    # -- strain -------------------------------------------------------------------------------
+    # -- what is over -------------------------------------------------------------------------
 
-    def _is_strained(self, now: int) -> bool:
-        """Whether the machines are slow, and not the lives on them."""
-        return self._strain.lasts(now)
+    @property
+    def has_leaving(self) -> bool:
+        """Whether some life was asked to go, and has not gone."""
+        return bool(self._leaving)
 
-    def _may_replace(self, shard: Shard, now: int) -> bool:
-        """Whether one more life of a shard may be replaced because it is slow or silent."""
-        ration = self._rations[shard.number]
-        if ration.may_take(now, strained=self._is_strained(now)):
-            return True
-        self._is_rationed = True
-        return False
+    def is_over(self, life: Life) -> bool:
+        """Whether it is one that has ended, or was asked to: what this term has started, and is in
+        no slot, is.
+        """
+        return life in self._over or life in self._leaving or life.incarnation.term == self.term
 
-    def _replaces(self, shard: Shard, now: int) -> None:
-        """One more is."""
-        self._rations[shard.number].take(strained=self._is_strained(now))
+    def may_be_told(self, life: Life, now: int) -> bool:
+        """Whether it is time to ask a life to go, or to ask it again."""
+        return life not in self._leaving and self._over.get(life, now) <= now
 
-    def _silence(self, life: Life) -> None:
+    def silence(self, life: Life) -> None:
         """Notes that it was given up for its silence: if it speaks, that was needless."""
         self._silenced.add(life)
         if len(self._silenced) > OVER_MAX:
             self._silenced.remove(min(self._silenced))
 
-    def _was_needless(self, shard: int, now: int) -> None:
-        """A life that was given up for its silence, or that another is started for, speaks."""
-        self._rations[shard].was_needless()
-        self._strain.sign(now)
+    def was_silenced(self, life: Life) -> bool:
+        """Whether it was given up for its silence; it is asked once."""
+        if life not in self._silenced:
+            return False
+        self._silenced.remove(life)
+        return True
 
-    def _tell_of_strain(self, now: int) -> None:
-        """Says that the machines are overloaded, where they are for long."""
-        taken = sum(ration.taken for ration in self._rations)
-        needless = sum(ration.needless for ration in self._rations)
-        rationed, self._is_rationed = self._is_rationed, False
-        what = self._strain.alarm(now, self._lost_lives, taken, needless, rationed=rationed)
-        if what:
-            self._effects.append(Alarm(what))
+    def has_died(self, life: Life, now: int) -> None:
+        """Its shell says that it is over."""
+        self._leaving.pop(life, None)
+        self._silenced.discard(life)
+        if self._expected.get(life.slot) == life:
+            del self._expected[life.slot]
+        self._forget(life, now)
+
+    def lose(self, slot: Slot, known: Known, reason: str, now: int) -> list[SupervisorEffect]:
+        """A life is over that was needed."""
+        self.budget.lost_lives += 1
+        ran_ms, stood_ms = now - known.began_at, known.stood_ms(now)
+        if known is slot.successor:
+            slot.successor = None
+            slot.trials.failed(now, ran_ms, known.reached, stood_ms=stood_ms)
+            if slot.trials.failures != FAILURES_MAX:
+                return []
+            what = f"{slot.name} keeps its life, as {FAILURES_MAX} others beside it failed"
+            return [Alarm(f"{what}: {reason}")]
+        slot.empty(reason, now)
+        slot.backoff.failed(now, ran_ms, known.reached, stood_ms=stood_ms)
+        if slot.successor is not None and not self.is_cutting:
+            slot.take_over()
+        elif slot.backoff.is_spent and self.may_give_up(slot):
+            slot.give_up(reason)
+            what = f"{slot.name} failed {slot.backoff.failures} consecutive times: {reason}"
+            return [Alarm(f"{what}. Scale or switch the job to have it tried again")]
+        return []
 
     def _forget(self, life: Life, again_at: int) -> None:
         """Notes that it is over; if it still speaks, it is told at `again_at` at the soonest."""
@@ -174,8 +280,7 @@ class Fleet:
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
-        for ration in self._rations:
-            ration.validate()
+        self.budget.validate()
         for slot in self.slots.values():
             slot.validate()
             if any(known.life in self._leaving for known in slot.lives()):

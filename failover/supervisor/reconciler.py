@@ -1,4 +1,4 @@
-"""Tending: on each tick, by shard, what is done so that what runs comes closer to what is desired.
+"""The reconciler: on each tick, by shard, brings what runs closer to what is desired.
 
     watch     silent, behind, unattached: suspected; not up yet and silent: dead
     choose    the mergers that replicas send to
@@ -14,211 +14,252 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gapless.failover.effects import Alarm, Send
+from gapless.failover.effects import Alarm
 from gapless.failover.life_start import MergerStart, ReplicaStart
-from gapless.failover.messages import Fence, Life
+from gapless.failover.messages import Life
 from gapless.failover.replica.origins import origins
-from gapless.failover.supervisor import assignment as assigning
-from gapless.failover.supervisor import failure_detector as suspecting
-from gapless.failover.supervisor import replacement as replacing
+from gapless.failover.supervisor import assignment, failure_detector, replacement
 from gapless.failover.supervisor.checkpoint_policy import Checkpoints
+from gapless.failover.supervisor.effects import SupervisorEffect
 from gapless.failover.supervisor.failure_detector import SILENT
+from gapless.failover.supervisor.fleet import Fleet, Spawned
 from gapless.failover.supervisor.slots import Known, Shard, Slot
-from gapless.failover.supervisor.status_tracker import Hearing
-from gapless.protocol.elements import BEGIN, INF
+from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug
 
 FIRST_TERM = 1
 """Of a job. Nothing can run before it, and no merger has written anything."""
 
+Effects = list[SupervisorEffect]
 
-class Tending(Hearing):
-    """A fleet that is kept as desired."""
 
-    _checkpoints: Checkpoints
+class Reconciler:
+    """Keeps a fleet as desired, and never gives up redundancy before the replacement has joined."""
 
-    def _tend(self, shard: Shard, now: int) -> None:
-        self._watch(shard, now)
-        self._choose_mergers(shard, now)
-        if not self._is_cutting():
-            self._replace(shard, now)
-            self._shrink(shard, now)
-        self._settle(shard)
-        self._fill(shard, now)
+    def __init__(self, fleet: Fleet, checkpoints: Checkpoints) -> None:
+        self._fleet = fleet
+        self._checkpoints = checkpoints
 
-    def _watch(self, shard: Shard, now: int) -> None:
+    def reconcile(self, shard: Shard, now: int) -> Effects:
+        """What is due for a shard."""
+        effects = self._watch(shard, now)
+        effects += self._choose_mergers(shard, now)
+        if not self._fleet.is_cutting:
+            effects += self._replace(shard, now)
+            effects += self._shrink(shard, now)
+        effects += self._settle(shard)
+        return effects + self._fill(shard, now)
+
+    # -- watching -----------------------------------------------------------------------------
+
+    def _watch(self, shard: Shard, now: int) -> Effects:
         """Suspects running lives that are silent or lag, or clears them. One that does not run
         yet, or is no replica, is dead then: there is nothing to lose.
         """
-        strained = self._is_strained(now)
+        timing, strained = self._fleet.timing, self._fleet.budget.is_strained(now)
+        effects: Effects = []
         for slot in shard.slots():
             for known in slot.lives():
                 if known.state == "suspected":
-                    if suspecting.has_recovered(known, now, self.timing):
-                        if known.suspicion == SILENT and slot.successor is not None:
-                            self._was_needless(shard.number, now)
-                        known.goes("recover")
-                        known.suspicion = ""
-                        known.mark_at = known.attached_at = now
+                    self._clear(shard, slot, known, now)
                 elif known.is_live and slot.role == "r" and known is slot.current:
-                    why = suspecting.suspicion(known, shard, now, self.timing, strained=strained)
+                    why = failure_detector.suspicion(known, shard, now, timing, strained=strained)
                     if why:
                         known.goes("suspect")
                         known.suspicion = why
-                elif suspecting.is_silent(
-                    known, now, self.timing, strained=strained
-                ) and self._may_replace(shard, now):
-                    self._replaces(shard, now)
-                    self._dismiss(known, "it is silent", now, by_force=True)
-                    self._silence(known.life)
-                    self._lost(slot, known, "it was silent", now)
+                elif failure_detector.is_silent(known, now, timing, strained=strained):
+                    effects += self._give_up_silent(shard, slot, known, now)
+        return effects
+
+    def _clear(self, shard: Shard, slot: Slot, known: Known, now: int) -> None:
+        """A suspected life runs, where what it was suspected of is over."""
+        if not failure_detector.has_recovered(known, now, self._fleet.timing):
+            return
+        if known.suspicion == SILENT and slot.successor is not None:
+            self._fleet.budget.was_needless(shard.number, now)
+        known.goes("recover")
+        known.suspicion = ""
+        known.mark_at = known.attached_at = now
+
+    def _give_up_silent(self, shard: Shard, slot: Slot, known: Known, now: int) -> Effects:
+        """Ends a life that nothing is lost with, as far as the budget goes."""
+        fleet = self._fleet
+        if not fleet.budget.may_replace(shard.number, now):
+            return []
+        fleet.budget.replaces(shard.number, now)
+        effects = fleet.dismiss(known, "it is silent", now, by_force=True)
+        fleet.silence(known.life)
+        return effects + fleet.lose(slot, known, "it was silent", now)
 
     # -- mergers ------------------------------------------------------------------------------
 
-    def _choose_mergers(self, shard: Shard, now: int) -> None:
-        chosen = self._chosen(shard, now)
+    def _choose_mergers(self, shard: Shard, now: int) -> Effects:
+        """Which mergers replicas are to send to, and to wait for."""
+        timing = self._fleet.timing
+        chosen = assignment.assignment(shard, now, timing, self._may_unassign)
         if (chosen.assigned, chosen.awaited) == (shard.assigned, shard.awaited):
-            return
-        assigning.takes(shard, chosen, now, self.timing)
+            return []
+        assignment.takes(shard, chosen, now, timing)
+        effects: Effects = []
         for name in chosen.stuck:
-            again_s = (shard.mergers[name].standing.again_at - now) / 1000
-            self._effects.append(
+            again_s = (shard.mergers[name].progress.again_at - now) / 1000
+            effects.append(
                 Alarm(
                     f"{name} is not waited for any more: it lives, and has made nothing durable "
-                    f"for {self.timing.absent_ms / 1000:g} s while {', '.join(chosen.awaited)} "
+                    f"for {timing.absent_ms / 1000:g} s while {', '.join(chosen.awaited)} "
                     f"went on. It is tried again in {again_s:g} s"
                 )
             )
-        for slot in shard.replicas.values():
-            for known in slot.lives():
-                self._assign(shard, known)
-
-    def _chosen(self, shard: Shard, now: int) -> assigning.Assignment:
-        """Which mergers replicas are to send to, and to wait for."""
-        return assigning.assignment(shard, now, self.timing, self._may_unassign)
+        lives = [known for slot in shard.replicas.values() for known in slot.lives()]
+        return [*effects, *(self._fleet.assign(shard, known) for known in lives)]
 
     def _may_unassign(self, awaited: Collection[str], name: str) -> bool:
-        return assigning.may_unassign(awaited, name)
+        return assignment.may_unassign(awaited, name)
 
     # -- replicas -----------------------------------------------------------------------------
 
-    def _replace(self, shard: Shard, now: int) -> None:
+    def _replace(self, shard: Shard, now: int) -> Effects:
+        fleet = self._fleet
+        effects: Effects = []
         for slot in shard.replicas.values():
             beside = slot.successor
             if beside is None:
                 continue
-            needed = replacing.is_needed(slot, self.desired)
-            goes_on = slot.current is not None and self._goes_on(shard, slot.current)
-            if goes_on and beside.plan != self.desired.plan_of(slot.index):
-                self._cancel(slot, beside, f"plan {beside.plan} is not wanted", now)
+            needed = replacement.is_needed(slot, fleet.desired)
+            goes_on = slot.current is not None and fleet.goes_on(shard, slot.current)
+            if goes_on and beside.plan != fleet.desired.plan_of(slot.index):
+                effects += self.cancel(slot, beside, f"plan {beside.plan} is not wanted", now)
             elif (needed or not goes_on) and self._may_promote(shard, beside):
-                self._promote(shard, slot, now)
+                effects += self._promote(shard, slot, now)
             elif goes_on and not needed:
-                self._cancel(slot, beside, "the life beside it goes on", now)
+                effects += self.cancel(slot, beside, "the life beside it goes on", now)
         if self._may_start_successor(shard):
-            self._start_successor(shard, now)
+            effects += self._start_successor(shard, now)
+        return effects
 
-    def _start_successor(self, shard: Shard, now: int) -> None:
-        """Beside the first that waits for one, and that the ration does not hold."""
-        for slot in replacing.waiting(shard, self.desired, now):
-            is_doubted = replacing.is_doubted(slot, self.desired)
-            if is_doubted and not self._may_replace(shard, now):
+    def _start_successor(self, shard: Shard, now: int) -> Effects:
+        """Beside the first that waits for one, and that the budget does not hold."""
+        fleet = self._fleet
+        for slot in replacement.waiting(shard, fleet.desired, now):
+            is_doubted = replacement.is_doubted(slot, fleet.desired)
+            if is_doubted and not fleet.budget.may_replace(shard.number, now):
                 continue
-            plan = self.desired.plan_of(slot.index)
-            slot.successor = self._start_replica(shard, slot, plan, INF, now)
-            if slot.successor is not None and is_doubted:
-                self._replaces(shard, now)
-            return
+            plan = fleet.desired.plan_of(slot.index)
+            started = self.start_replica(shard, slot, plan, INF, now)
+            if started is None:
+                return []
+            slot.successor = started.known
+            if is_doubted:
+                fleet.budget.replaces(shard.number, now)
+            return [started.effect]
+        return []
 
     def _may_start_successor(self, shard: Shard) -> bool:
         """One at a time."""
-        return not replacing.has_successor(shard)
+        return not replacement.has_successor(shard)
 
     def _may_promote(self, shard: Shard, successor: Known) -> bool:
         """Only who can be relied on takes over."""
-        return self._goes_on(shard, successor)
+        return self._fleet.goes_on(shard, successor)
 
-    def _promote(self, shard: Shard, slot: Slot, now: int) -> None:
+    def _promote(self, shard: Shard, slot: Slot, now: int) -> Effects:
         before = slot.succeed()
-        self._lost_lives += 1
-        self._fence(shard, slot)
-        self._dismiss(before, "another has taken over", now, by_force=bool(before.suspicion))
+        self._fleet.budget.lost_lives += 1
+        effects = self.fence_earlier(shard, slot)
+        by_force = bool(before.suspicion)
+        return effects + self._fleet.dismiss(
+            before, "another has taken over", now, by_force=by_force
+        )
 
-    def _cancel(self, slot: Slot, successor: Known, reason: str, now: int) -> None:
+    def cancel(self, slot: Slot, successor: Known, reason: str, now: int) -> Effects:
+        """A successor is not wanted any more."""
         slot.successor = None
         slot.trials.failed(now, now - successor.began_at)
-        self._dismiss(successor, reason, now)
+        return self._fleet.dismiss(successor, reason, now)
 
-    def _shrink(self, shard: Shard, now: int) -> None:
-        slot = replacing.surplus(shard, self.desired)
+    def _shrink(self, shard: Shard, now: int) -> Effects:
+        fleet = self._fleet
+        slot = replacement.surplus(shard, fleet.desired)
         if slot is None or not self._may_remove(shard):
-            return
+            return []
+        effects: Effects = []
         for known in slot.lives():
-            self._dismiss(known, f"{self.desired.replicas} replicas are enough", now)
-        self._remove_slot(shard, slot)
+            reason = f"{fleet.desired.replicas} replicas are enough"
+            effects += fleet.dismiss(known, reason, now)
+        fleet.remove_slot(shard, slot)
+        return effects
 
     def _may_remove(self, shard: Shard) -> bool:
         """Whether all that stays goes on. Until then even a slot whose life is said to be dead may
         be what the output lives on: it is a zombie, perhaps.
         """
-        stays = [other for other in shard.replicas.values() if other.index < self.desired.replicas]
+        desired = self._fleet.desired.replicas
+        stays = [other for other in shard.replicas.values() if other.index < desired]
         lives = [other.current for other in stays if other.state != "failed"]
         return bool(lives) and all(
-            known is not None and self._goes_on(shard, known) for known in lives
+            known is not None and self._fleet.goes_on(shard, known) for known in lives
         )
 
-    def _settle(self, shard: Shard) -> None:
+    def _settle(self, shard: Shard) -> Effects:
         """A life that came into its slot after a death takes it over for good once it qualifies:
         the dead one may be a zombie, and all there is until then.
         """
+        effects: Effects = []
         for slot in shard.replicas.values():
             known = slot.current
             if known is None or slot.fence == known.life or slot.successor is not None:
                 continue
-            if self._goes_on(shard, known):
-                self._fence(shard, slot)
+            if self._fleet.goes_on(shard, known):
+                effects += self.fence_earlier(shard, slot)
+        return effects
 
-    def _fence(self, shard: Shard, slot: Slot) -> None:
+    def fence_earlier(self, shard: Shard, slot: Slot) -> Effects:
         """From now on no merger lets in a life of the slot before the current one."""
         if slot.current is None:
             raise Bug(f"{slot.name} is fenced, and has no life")
-        slot.fence = slot.current.life
-        for merger in shard.live_mergers():
-            self._effects.append(Send(str(merger.life), Fence(self.term, slot.fence)))
+        return self._fleet.fence(shard, slot, slot.current.life)
 
     # -- starting -----------------------------------------------------------------------------
 
-    def _fill(self, shard: Shard, now: int) -> None:
+    def _fill(self, shard: Shard, now: int) -> Effects:
+        effects: Effects = []
         for slot in shard.slots():
             if slot.current is not None or slot.state == "failed" or slot.successor is not None:
                 continue
-            if not slot.backoff.allows(now) or self._is_expected(slot, now):
+            if not slot.backoff.allows(now) or self._fleet.is_expected(slot, now):
                 continue
-            known: Known | None = None
-            if slot.role == "m":
-                peers = tuple(name for name in shard.mergers if name != slot.name)
-                known = self._spawn(slot, MergerStart(shard.number, peers, shard.fences()), now)
-            elif slot.index < self.desired.replicas and self._may_start(shard, slot, now):
-                held_at = INF if self.cutover is None else self.cutover.old_held_at
-                plan = self.desired.plan_of(slot.index)
-                known = self._start_replica(shard, slot, plan, held_at, now)
-            if known is not None:
-                slot.fill(known)
+            started = self._start(shard, slot, now)
+            if started is not None:
+                slot.fill(started.known)
+                effects.append(started.effect)
+        return effects
+
+    def _start(self, shard: Shard, slot: Slot, now: int) -> Spawned | None:
+        """The next life of an empty slot, if it is time for it."""
+        fleet = self._fleet
+        if slot.role == "m":
+            peers = tuple(name for name in shard.mergers if name != slot.name)
+            return fleet.spawn(slot, MergerStart(shard.number, peers, shard.fences()), now)
+        if slot.index >= fleet.desired.replicas or not self._may_start(shard, slot, now):
+            return None
+        held_at = INF if fleet.cutover is None else fleet.cutover.old_held_at
+        return self.start_replica(shard, slot, fleet.desired.plan_of(slot.index), held_at, now)
 
     def _may_start(self, shard: Shard, slot: Slot, now: int) -> bool:
         """A replica waits until the mergers have said what is durable: else it would have to read
         all from the beginning. But not for ever, as a merger may not come back.
         """
         return (
-            self.term == FIRST_TERM
+            self._fleet.term == FIRST_TERM
             or shard.durable() is not None
-            or now - slot.wanted_at >= self.timing.start_ms
+            or now - slot.wanted_at >= self._fleet.timing.start_ms
         )
 
-    def _start_replica(
+    def start_replica(
         self, shard: Shard, slot: Slot, plan: str, held_at: int, now: int
-    ) -> Known | None:
-        join_at = self._join_at(shard)
+    ) -> Spawned | None:
+        """A life of a slot, if there is a node for it; the caller puts it into the slot."""
+        join_at = self._fleet.join_at(shard)
         # a checkpoint may be one of the odd life itself: then it would be as odd
         stored = None
         if not slot.oddities.failures:
@@ -228,18 +269,14 @@ class Tending(Hearing):
             plan,
             shard.assigned,
             shard.version,
-            origins(shard, plan, self._leader(shard), join_at, stored),
+            origins(shard, plan, _leader(shard), join_at, stored),
             held_at,
             shard.awaited,
         )
-        return self._spawn(slot, start, now)
+        return self._fleet.spawn(slot, start, now)
 
-    def _join_at(self, shard: Shard) -> int:
-        """Where the durable output of the slowest merger ends."""
-        durable = shard.durable()
-        return BEGIN if durable is None else durable
 
-    def _leader(self, shard: Shard) -> Life | None:
-        """Who is never asked for a snapshot: the output waits for it."""
-        leader = shard.leader()
-        return leader.life if leader is not None else None
+def _leader(shard: Shard) -> Life | None:
+    """Who is never asked for a snapshot: the output waits for it."""
+    leader = shard.leader()
+    return leader.life if leader is not None else None

@@ -1,4 +1,4 @@
-"""Rationing: how many lives of a shard may be replaced because the supervisor believes something.
+"""How many lives may be replaced because the supervisor believes something of them.
 
     calm        REPLACEMENTS_MAX at once, then one for each replace_ms
     strained    STRAINED_MAX at once, then one for each STRAINED_FACTOR * replace_ms
@@ -11,6 +11,12 @@ are not counted: they leave room, and have a back-off of their own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from gapless.failover.effects import Alarm
+from gapless.failover.supervisor.overload import Strain
+from gapless.failover.supervisor.slots import Known
+from gapless.failover.timing import Timing
 from gapless.protocol.errors import Bug
 
 REPLACEMENTS_MAX = 20
@@ -78,3 +84,51 @@ class Ration:
         """Raises `Bug` where more is there than may be."""
         if not 0 <= self._calm.tokens <= REPLACEMENTS_MAX:
             raise Bug(f"{self._calm.tokens} replacements are left of {REPLACEMENTS_MAX}")
+
+
+class ReplacementBudget:
+    """Of all shards of a job: their rations, and whether the machines are strained."""
+
+    def __init__(self, timing: Timing, shards: int) -> None:
+        self._strain = Strain(timing)
+        self._rations = [Ration(timing.replace_ms, 0) for _ in range(shards)]
+        self._is_rationed = False  # since the last alarm: somebody waits for a replacement
+        self.lost_lives = 0
+        """How many lives are over that were needed, or were replaced."""
+
+    def tick(self, slept_ms: int, lives: Iterable[Known], now: int) -> None:
+        """Looks for signs of strain. `slept_ms`: since the tick before."""
+        self._strain.tick(slept_ms, lives, now)
+
+    def is_strained(self, now: int) -> bool:
+        """Whether the machines are slow, and not the lives on them."""
+        return self._strain.lasts(now)
+
+    def may_replace(self, shard: int, now: int) -> bool:
+        """Whether one more life of a shard may be replaced because it is slow or silent."""
+        if self._rations[shard].may_take(now, strained=self.is_strained(now)):
+            return True
+        self._is_rationed = True
+        return False
+
+    def replaces(self, shard: int, now: int) -> None:
+        """One more is."""
+        self._rations[shard].take(strained=self.is_strained(now))
+
+    def was_needless(self, shard: int, now: int) -> None:
+        """A life that was given up for its silence, or that another is started for, speaks."""
+        self._rations[shard].was_needless()
+        self._strain.sign(now)
+
+    def alarms(self, now: int) -> list[Alarm]:
+        """Says that the machines are overloaded, where they are for long."""
+        taken = sum(ration.taken for ration in self._rations)
+        needless = sum(ration.needless for ration in self._rations)
+        rationed, self._is_rationed = self._is_rationed, False
+        what = self._strain.alarm(now, self.lost_lives, taken, needless, rationed=rationed)
+        return [Alarm(what)] if what else []
+
+    def validate(self) -> None:
+        """Raises `Bug` where more is there than may be."""
+        for ration in self._rations:
+            ration.validate()

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from gapless.failover.effects import Send, SupervisorEffect
+from gapless.failover.effects import Send
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.messages import Drain
+from gapless.failover.supervisor.effects import SupervisorEffect
 from gapless.failover.supervisor.slots import Known, Shard
 from gapless.failover.timing import Timing
 

@@ -20,7 +20,8 @@ from typing import Literal
 from gapless.failover.backoff import Backoff
 from gapless.failover.life_start import Origin
 from gapless.failover.lifecycles import Lifecycle
-from gapless.failover.messages import Life, MergerStatus, ReplicaStatus
+from gapless.failover.messages import Life
+from gapless.failover.statuses import MergerStatus, ReplicaStatus
 from gapless.failover.supervisor.patience import Patience
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN
@@ -123,7 +124,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Standing:
+class MergerProgress:
     """How a merger's slot keeps up with its peers."""
 
     moved_at: int
@@ -152,10 +153,10 @@ class Slot:
         "last_failure",
         "name",
         "oddities",
+        "progress",
         "reason",
         "role",
         "shard",
-        "standing",
         "state",
         "successor",
         "trials",
@@ -178,7 +179,7 @@ class Slot:
         """The back-off of successors: one that fails is no failure of the current life."""
         self.oddities = Backoff(timing)
         """The back-off of lives that were replaced because they were odd: see divergence.py."""
-        self.standing = Standing(now)
+        self.progress = MergerProgress(now)
         """Of a merger: see assignment.py."""
         self.heard_at = now
         """When any life of it was last heard."""

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace gapless {
@@ -63,6 +64,21 @@ class IdPool {
       word |= uint64_t{1} << (id % 64);
       if (word != ~uint64_t{0}) return;
       id /= 64;
+    }
+  }
+
+  // Unmarks ids that a caller names, all of them or none: throws where one is not live, as one that
+  // comes twice is not the second time.
+  void release(const int64_t* ids, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      if (ids[i] >= 0 && live(static_cast<size_t>(ids[i]))) {
+        unmark(static_cast<size_t>(ids[i]));
+        continue;
+      }
+      for (size_t j = 0; j < i; ++j) mark(static_cast<size_t>(ids[j]));
+      const bool twice = std::find(ids, ids + i, ids[i]) != ids + i;
+      throw std::invalid_argument("release: id " + std::to_string(ids[i]) +
+                                  (twice ? " comes twice" : " is not live"));
     }
   }
 

@@ -141,17 +141,7 @@ void KeyTable::trim() {
 }
 
 void KeyTable::release(const int64_t* ids, size_t count) {
-  // An id that comes twice is not live the second time.
-  for (size_t i = 0; i < count; ++i) {
-    if (ids[i] >= 0 && ids_.live(static_cast<size_t>(ids[i]))) {
-      ids_.unmark(static_cast<size_t>(ids[i]));
-      continue;
-    }
-    for (size_t j = 0; j < i; ++j) ids_.mark(static_cast<size_t>(ids[j]));
-    const bool twice = std::find(ids, ids + i, ids[i]) != ids + i;
-    throw std::invalid_argument("release: id " + std::to_string(ids[i]) +
-                                (twice ? " comes twice" : " is not live"));
-  }
+  ids_.release(ids, count);
   for (size_t begin = 0; begin < count; begin += BLOCK_ROWS) {
     const size_t end = std::min(count, begin + BLOCK_ROWS);
     for (size_t i = begin; i < end; ++i) slots_.prefetch(store_.tag(static_cast<uint32_t>(ids[i])));

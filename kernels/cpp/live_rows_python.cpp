@@ -1,7 +1,5 @@
 #include "live_rows_python.hpp"
 
-#include <nanobind/ndarray.h>
-
 #include <utility>
 
 #include "live_rows.hpp"
@@ -9,12 +7,6 @@
 
 namespace gapless {
 namespace {
-
-using Ids = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
-
-void same_length(size_t x, size_t y) {
-  if (x != y) throw nb::value_error("the arrays of one call need the same length");
-}
 
 // The three columns of rows, held for the time of a call.
 class PyLives {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,13 @@ class View {
  private:
   Py_buffer buffer_;
 };
+
+inline void same_length(size_t x, size_t y) {
+  if (x != y) throw nb::value_error("the arrays of one call need the same length");
+}
+
+// Ids that a call gives back.
+using Ids = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
 
 // The array behind a record batch, held for the time of a call. By address and not by Arrow's
 // PyCapsules, which would make a schema each time that nobody reads: half a microsecond a call.

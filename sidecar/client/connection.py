@@ -28,6 +28,8 @@ PORT_MAX = 65_535
 RECONNECT_MS = 50
 """Before a connection is tried again, doubled up to the next: a restart takes a second or two."""
 RECONNECT_MS_MAX = 250
+CONNECT_S = 1.0
+"""How long a connection is waited for before somebody looks whether all this is to end."""
 ANSWER_S = 10.0
 """How long a question with one answer may take: the deadline of each such call."""
 
@@ -152,6 +154,29 @@ class Connection:
     def close(self) -> None:
         """Ends all calls."""
         self.channel.close()
+
+
+class Pause:
+    """Between two calls to one sidecar: doubled with each that ends, and short again once the
+    sidecar has answered.
+    """
+
+    def __init__(self) -> None:
+        self._ms = RECONNECT_MS
+
+    @property
+    def seconds(self) -> float:
+        """How long the next one takes."""
+        return self._ms / 1000
+
+    def take(self, wait: Callable[[float], object]) -> None:
+        """Waits for so long, or until `wait` returns."""
+        wait(self.seconds)
+        self._ms = min(2 * self._ms, RECONNECT_MS_MAX)
+
+    def reset(self) -> None:
+        """The sidecar has answered."""
+        self._ms = RECONNECT_MS
 
 
 def _bytes(message: Any) -> bytes:

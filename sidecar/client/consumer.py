@@ -30,8 +30,8 @@ from gapless.protocol.schema import WAS
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.assembly import Assembler, Delivered
 from gapless.sidecar.client.connection import NOBODY, Connection, Credentials, addresses, error_of
-from gapless.sidecar.client.merged_consumer import Merging
-from gapless.sidecar.client.subscription import Reading, Wish
+from gapless.sidecar.client.merged_consumer import MergedConsumer
+from gapless.sidecar.client.subscription import SidecarSubscription, Wish
 
 MISSING_S = 30.0
 """How long a stream that nobody has pushed to yet is waited for."""
@@ -65,10 +65,10 @@ class Consumer:
         shown = Credentials(token=token) if token is not None else credentials
         wish = Wish(stream, deliver, start, tuple(columns), filter, name)
         connections = [Connection(address, shown) for address in addresses(sidecars)]
-        reading: Reading | Merging = (
-            Reading(connections[0], wish, missing_s)
+        reading: SidecarSubscription | MergedConsumer = (
+            SidecarSubscription(connections[0], wish, missing_s)
             if len(connections) == 1
-            else Merging(connections, wish, missing_s)
+            else MergedConsumer(connections, wish, missing_s)
         )
         self._line = _Line(reading, arrived)
         self._forgotten = weakref.finalize(self, self._line.close)
@@ -165,7 +165,9 @@ class _Line:
     that is forgotten is closed.
     """
 
-    def __init__(self, reading: Reading | Merging, arrived: Callable[[], None]) -> None:
+    def __init__(
+        self, reading: SidecarSubscription | MergedConsumer, arrived: Callable[[], None]
+    ) -> None:
         self.changed = threading.Condition()
         self._reading = reading
         self._arrived = arrived
@@ -241,7 +243,7 @@ class _Line:
     def _run(self) -> None:
         error: BaseException | None = None
         try:
-            if isinstance(self._reading, Reading):
+            if isinstance(self._reading, SidecarSubscription):
                 self._reading.run(lambda delivered, _: self._put(delivered))
             else:
                 self._reading.run(self._put)

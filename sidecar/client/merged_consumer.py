@@ -1,4 +1,4 @@
-"""Merging: several sidecars read as one stream, which goes on while one of them does.
+"""A merged consumer: several sidecars read as one stream, which goes on while one of them does.
 
     sidecar one    -- Delivery -->.
                                    subscriber (failover/subscriber/machine.py) --> Emit
@@ -21,9 +21,10 @@ from uuid import uuid4
 import grpc
 import pyarrow as pa
 
-from gapless.failover import effects as ask
+from gapless.failover.effects import Send, Start
 from gapless.failover.machines import unhandled
 from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened, Token
+from gapless.failover.subscriber import effects as ask
 from gapless.failover.subscriber.machine import StartAt, Subscriber
 from gapless.failover.subscriber.tokens import decode, encode
 from gapless.failover.timing import Timing
@@ -34,14 +35,15 @@ from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.assembly import Assembler, Delivered
 from gapless.sidecar.client.connection import (
     AGAIN,
+    CONNECT_S,
     RECONNECT_MS,
-    RECONNECT_MS_MAX,
     Closed,
     Connection,
+    Pause,
     code_of,
     error_of,
 )
-from gapless.sidecar.client.subscription import CONNECT_S, Wish
+from gapless.sidecar.client.subscription import Wish
 from gapless.sidecar.definition import schema_from_wire
 
 SHARD = "0"
@@ -55,7 +57,7 @@ Take = Callable[[Delivered], None]
 """What is called with each frame, under the lock of nobody; it may wait."""
 
 
-class Merging:
+class MergedConsumer:
     """Several sidecars' answers to one wish, as one."""
 
     def __init__(self, connections: list[Connection], wish: Wish, missing_s: float) -> None:
@@ -82,7 +84,7 @@ class Merging:
         self._sides = {
             connection.address: _Side(self, connection, take) for connection in self._connections
         }
-        self._do(ask.Start(), take)
+        self._do(Start(), take)
         for side in self._sides.values():
             side.start()
         while not self._ended.wait(TICK_S) and not self._closed.is_set():
@@ -143,7 +145,7 @@ class Merging:
             with self._lock:
                 for effect in self._machine.on(event, time.monotonic_ns() // 1_000_000):
                     match effect:
-                        case ask.Send():
+                        case Send():
                             self._sides[effect.to].ask(effect.message)
                         case ask.Emit():
                             emits.append(effect)
@@ -194,7 +196,7 @@ class Merging:
 class _Side:
     """One sidecar: its questions, and the call that answers them."""
 
-    def __init__(self, merging: Merging, connection: Connection, take: Take) -> None:
+    def __init__(self, merging: MergedConsumer, connection: Connection, take: Take) -> None:
         self._merging = merging
         self._connection = connection
         self._take = take
@@ -204,7 +206,7 @@ class _Side:
         self._assembler = Assembler()
         self._at: Token | None = None  # where the call that is open stands
         self._token = ""  # the sidecar's own for that place
-        self._backoff_ms = RECONNECT_MS
+        self._pause = Pause()
         self._thread = threading.Thread(
             target=self._run, name=f"read {connection.address}", daemon=True
         )
@@ -267,7 +269,7 @@ class _Side:
                 self._drop()
                 event = self._declined(question, "trimmed", str(e))
             if event is not None:
-                self._backoff_ms = RECONNECT_MS
+                self._pause.reset()
                 merging.answered(event, self._take)
 
     def _next(self) -> Fetch | Open | None:
@@ -280,8 +282,7 @@ class _Side:
 
     def _again(self, question: Fetch | Open) -> None:
         """Asks the same again after a while, unless something else was asked meanwhile."""
-        self._merging.wait(self._backoff_ms / 1000)
-        self._backoff_ms = min(2 * self._backoff_ms, RECONNECT_MS_MAX)
+        self._pause.take(self._merging.wait)
         with self._changed:
             if self._question is None:
                 self._question = question

@@ -21,18 +21,15 @@ from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.assembly import Assembler, Delivered
 from gapless.sidecar.client.connection import (
     AGAIN,
-    RECONNECT_MS,
-    RECONNECT_MS_MAX,
+    CONNECT_S,
     Closed,
     Connection,
+    Pause,
     code_of,
     error_of,
 )
 from gapless.sidecar.definition import NAME_CHARS_MAX
 from gapless.sidecar.server.refusals import Refusal
-
-CONNECT_S = 1.0
-"""How long a connection is waited for before somebody looks whether all this is to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Wish:
         return request
 
 
-class Reading:
+class SidecarSubscription:
     """One sidecar's answer to a wish. One thread calls it; `close` is for any."""
 
     def __init__(self, connection: Connection, wish: Wish, missing_s: float) -> None:
@@ -84,7 +81,7 @@ class Reading:
         self._connection = connection
         self._missing_s = missing_s
         self._closed = threading.Event()
-        self._backoff_ms = RECONNECT_MS
+        self._pause = Pause()
         self._call: grpc.Call | None = None
         self.is_over = False
         """Whether the stream itself has ended."""
@@ -112,12 +109,11 @@ class Reading:
                 is_missing = code == "NOT_FOUND" and missed_s < self._missing_s
                 if code not in AGAIN and not is_missing:
                     raise error_of(e, self._connection.address) from None
-                missed_s += self._backoff_ms / 1000 if is_missing else 0.0
+                missed_s += self._pause.seconds if is_missing else 0.0
             else:
                 if self.is_over:
                     return
-            self._closed.wait(self._backoff_ms / 1000)
-            self._backoff_ms = min(2 * self._backoff_ms, RECONNECT_MS_MAX)
+            self._pause.take(self._closed.wait)
 
     def _read(self, take: Callable[[Delivered, Assembler], None]) -> None:
         assembler = Assembler()
@@ -127,7 +123,7 @@ class Reading:
         self._call = call
         try:
             for delivery in call:
-                self._backoff_ms = RECONNECT_MS
+                self._pause.reset()
                 try:
                     delivered = assembler.take(delivery)
                 except Refusal as e:

@@ -1,4 +1,5 @@
-"""The copies of one stream: which producers push it, who holds their names, when they are let go.
+"""The copies of one stream: which producers push it, which tokens hold their names, and when
+producers are let go.
 
     join --> connected --leave--> away --absent_s--> let go          a life, by its name and number
                |                                        ^
@@ -37,7 +38,7 @@ class User(Protocol):
     """An attachment or a subscription."""
 
     def hear(self, message: Message) -> None:
-        """Takes what the merger says to it."""
+        """Takes a message of the merger."""
 
     def lost(self, refusal: Refusal) -> None:
         """The stream is over for it."""
@@ -52,12 +53,15 @@ class Copies:
         machine: Merger,
         limits: Limits,
         happens: Callable[[Fence], None],
+        forget: Callable[[str], None],
         names_max: int = NAMES_MAX,
     ) -> None:
+        """`forget` makes the machine forget a producer."""
         self._stream = stream
         self._machine = machine
         self._limits = limits
         self._happens = happens
+        self._forget_in_machine = forget
         self._names_max = names_max
         self._connected: dict[str, User] = {}  # by life
         self._away: dict[Life, float] = {}  # inputs without a call, and since when
@@ -95,7 +99,9 @@ class Copies:
             )
 
     def join(self, life: Life, attachment: User, holder: str) -> None:
-        """An attachment of this life hears the merger from now on. One before it is over."""
+        """Adds an attachment of this life, which gets the merger's messages from now on. An earlier
+        one of the same life ends.
+        """
         before = self._connected.get(str(life))
         if before is None:
             self._check_places(life, holder)
@@ -142,7 +148,7 @@ class Copies:
                 return
 
     def _forget(self, slot: str) -> None:
-        self._machine.forget(slot)
+        self._forget_in_machine(slot)
         self._holders.pop(slot, None)
         self._absent.pop(slot, None)
 
@@ -154,18 +160,18 @@ class Copies:
         self._away = {old: at for old, at in self._away.items() if not self._machine.is_fenced(old)}
 
     def leave(self, life: Life, attachment: User) -> None:
-        """An attachment hears no more. What its producer has said counts on, for a while."""
+        """Removes an attachment. What its producer has pushed counts for a while longer."""
         if self._connected.get(str(life)) is attachment:
             del self._connected[str(life)]
             if life in self._machine.attached:  # else it was refused or fenced: it counts no more
                 self._away[life] = time.monotonic()
 
     def let_go(self, life: Life) -> None:
-        """What a life has said counts no more, and it may not come back."""
+        """What a life has pushed no longer counts, and it may not come back."""
         self.fence(life_after(life))
 
     def let_absent_go(self, now_s: float) -> list[Life]:
-        """Lets go who has been away for too long; who they were."""
+        """Lets those go that were away for too long; returns them."""
         gone = [life for life, at in self._away.items() if now_s - at >= self._limits.absent_s]
         for life in gone:
             self._absent[life.slot] = life

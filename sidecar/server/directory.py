@@ -5,6 +5,7 @@
     streams/talkers/
       definition             schema and properties, made once, before anything else of the stream
       output/                the output journal (failover/merger/output_journal.py)
+    records/                 flight records of streams that broke down, or raised an alarm
 
     lock                     held by the sidecar that lives here, as long as its process does
 

@@ -43,7 +43,7 @@ class Limits:
     """
     state_bytes_max: int = 4 << 30
     """Of all mergers together; beyond it no more producers are taken. One merger holds its inputs
-    back at 1 GiB (failover/merger/machine.py).
+    back at 1 GiB (failover/merger/input_sessions.py).
     """
     columns_max: int = 256
     """That a subscriber names, and that a schema without Arrow has."""

@@ -15,7 +15,7 @@ from gapless.protocol.errors import Fenced
 from gapless.sidecar.server.access import Access
 from gapless.sidecar.server.http import Http
 from gapless.sidecar.server.metrics import Metrics
-from gapless.sidecar.server.peer_reading import Peer
+from gapless.sidecar.server.peer_outputs import Peer
 from gapless.sidecar.server.server import Server
 from gapless.sidecar.server.settings import Settings
 from gapless.sidecar.server.tls import Certificates

@@ -19,8 +19,7 @@ transport holds the producer back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from gapless.failover import messages as said
 from gapless.failover.messages import Session
@@ -28,45 +27,27 @@ from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.frame import Frame
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar.definition import Definition
 from gapless.sidecar.frames import from_wire
-from gapless.sidecar.lives import life_of
 from gapless.sidecar.server.limits import CREDITS
+from gapless.sidecar.server.push_admission import Admission, Calls, Read
+from gapless.sidecar.server.push_refusals import (
+    PushRefusal,
+    of_frame,
+    of_merger,
+    of_stream,
+    refused_as,
+)
 from gapless.sidecar.server.refusals import Refusal, refusal_of
 from gapless.sidecar.server.registry import Registry
 from gapless.sidecar.server.stream import Stream
 from gapless.sidecar.server.throttle import Pace
 
-FIRST_MESSAGE_S = 10.0
-"""How long a call may be silent before it attaches: nothing is kept for strangers."""
 TAIL_FRAME_S = 30.0
 """How long the next frame of a tail may take to come: until its tail is whole, a producer has a
 place and helps nobody. As long as a message of the largest size takes over a bad line.
 """
 
-Read = Callable[[], Awaitable[pb.PushRequest | None]]
-"""The next message; None at the end."""
 Write = Callable[[bytes], Awaitable[None]]
-
-
-class Calls(Protocol):
-    """What the server knows of all calls."""
-
-    @property
-    def holder(self) -> str:
-        """Whose calls these are: the name of the grant."""
-
-    def check_push(self, stream: str, producer: str) -> None:
-        """Raises `Refusal` where this caller may not push to a stream as this producer."""
-
-    def names_producer(self, producer: str) -> bool:
-        """Whether the grant lists this producer by its name."""
-
-    def check_quota(self, streams: Iterable[str]) -> None:
-        """Raises `Refusal` where this caller may not make one more stream beside these."""
-
-    def pushed(self, stream: str, rows: int, size: int) -> None:
-        """Counts a frame that was taken in."""
 
 
 class Attachment:
@@ -78,9 +59,9 @@ class Attachment:
         self._read = read
         self._write = write
         self._limits = registry.setup.limits
+        self._admission = Admission(registry, calls)
         self._ack: said.Ack | None = None
-        self._refusal: Refusal | None = None
-        self._why: pb.Detached.Why = pb.Detached.WHY_UNKNOWN
+        self._refusal: PushRefusal | None = None
         self._is_attached = False
         self._is_over = False
         self._has_left = False
@@ -113,113 +94,37 @@ class Attachment:
     # -- what the stream calls ----------------------------------------------------------------
 
     def hear(self, message: said.Message) -> None:
-        """What the merger says."""
+        """Takes a message of the merger."""
         if isinstance(message, said.Ack) and message.session == self._session:
             if self._ack is None or message.sequence >= self._ack.sequence:
                 self._ack = message
                 self._woken.set()
         elif isinstance(message, said.Refused) and message.session == self._session:
-            self._refused(message)
+            self._end(of_merger(message, is_attached=self._is_attached))
 
     def lost(self, refusal: Refusal) -> None:
         """The stream, or this attachment of it, is over."""
-        if refusal.code == "FAILED_PRECONDITION":
-            self._end(refusal, pb.Detached.WHY_FENCED)
-        elif refusal.code == "NOT_FOUND":
-            self._end(refusal, pb.Detached.WHY_REMOVED)
-        elif self._registry.is_draining:
-            self._end(refusal, pb.Detached.WHY_DRAINING)
-        else:
-            self._end(refusal, pb.Detached.WHY_LOST)
+        self._end(of_stream(refusal, is_draining=self._registry.is_draining))
 
-    def _refused(self, message: said.Refused) -> None:
-        producer = self._session.life.slot
-        if message.fenced:
-            self._end(
-                Refusal(
-                    "FAILED_PRECONDITION",
-                    f"producer {producer}: {message.reason}: this incarnation is over",
-                ),
-                pb.Detached.WHY_FENCED,
-            )
-        elif not self._is_attached:
-            self._end(
-                Refusal("RESOURCE_EXHAUSTED", f"producer {producer}: {message.reason}"),
-                pb.Detached.WHY_FULL,
-            )
-        else:
-            self._end(
-                Refusal(
-                    "INVALID_ARGUMENT",
-                    f"producer {producer} is not believed any more: {message.reason}",
-                ),
-                pb.Detached.WHY_BAD_CONTENT,
-            )
-
-    def _end(self, refusal: Refusal, why: pb.Detached.Why) -> None:
+    def _end(self, refusal: PushRefusal) -> None:
         if self._refusal is None:
-            self._refusal, self._why = refusal, why
-            if why not in (pb.Detached.WHY_BAD_CONTENT, pb.Detached.WHY_DAMAGED):
-                self._sequence = 0  # no frame is to blame
+            self._refusal = refusal
+            if not refusal.blames_a_frame:
+                self._sequence = 0
         self._woken.set()
 
     # -- attaching ----------------------------------------------------------------------------
 
     async def _attach(self) -> None:
-        try:
-            async with asyncio.timeout(FIRST_MESSAGE_S):
-                request = await self._read()
-        except TimeoutError:
-            raise Refusal(
-                "INVALID_ARGUMENT",
-                f"no attach within {FIRST_MESSAGE_S:g} s: it is what comes first",
-            ) from None
-        if request is None or request.WhichOneof("message") != "attach":
-            raise Refusal("INVALID_ARGUMENT", "the first message of a push is its attach")
-        attach = request.attach
-        self._calls.check_push(attach.stream, attach.producer)
-        self._registry.check_open()
-        self._check_room()
-        life = life_of(attach.producer, attach.incarnation)
-        join_at = attach.join_at if attach.HasField("join_at") else BEGIN
-        if attach.tail_frames > self._limits.tail_frames_max:
-            self._why = pb.Detached.WHY_FULL
-            raise Refusal(
-                "RESOURCE_EXHAUSTED",
-                f"a tail of {attach.tail_frames} frames: {self._limits.tail_frames_max} are the "
-                "most; raise tail_frames_max, write larger frames, or push what is left of it as "
-                "frames 1, 2, ... and its stable behind them",
-            )
-        definition = Definition.of_attach(attach)
-        if definition is None:
-            stream = await self._registry.stream(attach.stream)
-        else:
-            stream = await self._registry.define(definition, self._calls.check_quota)
-        if stream.machine.is_fenced(life):
-            self._why = pb.Detached.WHY_FENCED
-            why = f"a later incarnation of {life.slot} has attached"
-            if stream.copies.was_absent(life):
-                self._why = pb.Detached.WHY_ABSENT
-                why = f"{life.slot} was away for over {self._limits.absent_s} s"
-            raise Refusal(
-                "FAILED_PRECONDITION",
-                f"{why}: this incarnation is over, attach with a larger one",
-            )
-        stream.check_whole()
-        stream.copies.check_name(
-            life.slot,
-            self._calls.holder,
-            may_take_over=self._calls.names_producer(life.slot),
-        )
-        try:
+        attach = await self._admission.attach(self._read)
+        stream, life = await self._admission.admit(attach)
+        with refused_as(pb.Detached.WHY_FULL):
             stream.copies.join(life, self, self._calls.holder)
-        except Refusal:
-            self._why = pb.Detached.WHY_FULL
-            raise
         self._stream = stream
         self._session = Session(life, stream.life.slot, stream.next_attempt())
+        join_at = attach.join_at if attach.HasField("join_at") else BEGIN
+        parts = attach.tail_frames
         try:
-            parts = attach.tail_frames
             await self._merge(said.Attach(self._session, join_at, self._nothing, parts), 0)
             self._is_attached = True
             await self._tell_tail(parts)
@@ -229,19 +134,12 @@ class Attachment:
             stream.copies.leave(life, self)
             raise
 
-    def _check_room(self) -> None:
-        try:
-            self._registry.check_room()
-        except Refusal:
-            self._why = pb.Detached.WHY_FULL
-            raise
-
     @property
     def _nothing(self) -> Frame:
         return Frame.empty(self._stream.definition.schema)
 
     async def _tell_tail(self, count: int) -> None:
-        """Merges what a producer tells with its attach, frame by frame."""
+        """Merges the tail that follows an attach, frame by frame."""
         self._tail_frames = count
         for number in range(1, count + 1):
             try:
@@ -259,10 +157,9 @@ class Attachment:
             try:
                 frame = self._tail_frame(message, is_last=number == count)
             except Refusal as e:
-                self._why = _why_of_frame(e)
-                raise
+                raise of_frame(e) from None
             if number > 1:
-                self._check_room()
+                self._admission.check_room()
             await self._merge(said.Data(self._session, number, frame), number)
             self._calls.pushed(self._stream.definition.name, len(frame), len(message.body))
             await self._keep_pace(len(message.body))
@@ -319,10 +216,12 @@ class Attachment:
                     raise Refusal("INVALID_ARGUMENT", "after the attach come frames")
                 await self._take(request.frame)
                 await self._keep_pace(len(request.frame.body))
+        except PushRefusal as e:
+            self._end(e)
         except Refusal as e:
-            self._end(e, _why_of_frame(e))
+            self._end(of_frame(e))
         except GaplessError as e:
-            self._end(refusal_of(e), pb.Detached.WHY_UNKNOWN)
+            self._end(PushRefusal(refusal_of(e), pb.Detached.WHY_UNKNOWN))
         finally:
             self._is_over = True
             self._woken.set()
@@ -352,7 +251,7 @@ class Attachment:
         self._calls.pushed(stream.definition.name, len(frame), len(message.body))
 
     async def _leave(self) -> None:
-        """It says that it has no more to say: what it has not said no longer holds anything. The
+        """The producer detaches: what it has not pushed no longer holds the output up. The
         call ends once all that it has said is durable, as nobody would say it again.
         """
         await self._stream.durable()
@@ -365,7 +264,7 @@ class Attachment:
     # -- telling ------------------------------------------------------------------------------
 
     async def _tell(self) -> None:
-        """Acks, until the call ends. Of several the newest says all."""
+        """Sends acks until the call ends. Of several the newest includes all."""
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -382,7 +281,9 @@ class Attachment:
                 return
 
     async def _say_detached(self, refusal: Refusal) -> None:
-        detached = pb.Detached(why=self._why, reason=refusal.sentence, sequence=self._sequence)
+        known = refusal if isinstance(refusal, PushRefusal) else self._refusal
+        why = pb.Detached.WHY_UNKNOWN if known is None else known.why
+        detached = pb.Detached(why=why, reason=refusal.sentence, sequence=self._sequence)
         await self._write(pb.PushReply(detached=detached).SerializeToString())
 
     def _ack_of(self, ack: said.Ack) -> bytes:
@@ -395,12 +296,3 @@ class Attachment:
         )
         data: bytes = pb.PushReply(ack=message).SerializeToString()
         return data
-
-
-def _why_of_frame(refusal: Refusal) -> pb.Detached.Why:
-    """What a frame is that is refused so."""
-    if refusal.code == "DATA_LOSS":
-        return pb.Detached.WHY_DAMAGED
-    if refusal.code == "INVALID_ARGUMENT":
-        return pb.Detached.WHY_BAD_CONTENT
-    return pb.Detached.WHY_UNKNOWN

@@ -16,7 +16,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from gapless.sidecar.server import answering
+from gapless.sidecar.server import grpc_server
 
 ALPHA = reflection.SERVICE_NAME
 V1 = ALPHA.replace("v1alpha", "v1")
@@ -33,7 +33,7 @@ def add(server: grpc.aio.Server, services: Sequence[str]) -> None:
         reflection_pb2.ServerReflectionResponse.SerializeToString,
     )
     for name in (V1, ALPHA):
-        answering.register(server, name, {"ServerReflectionInfo": method})
+        grpc_server.register(server, name, {"ServerReflectionInfo": method})
 
 
 def _describe_v1() -> None:

@@ -22,6 +22,7 @@ from gapless.failover.job.whole_file import is_name
 from gapless.protocol.errors import GaplessError, Misuse
 from gapless.sidecar.definition import NAME_CHARS_MAX, Definition
 from gapless.sidecar.server.directory import Directory
+from gapless.sidecar.server.flight_records import FlightRecords
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.refusals import Refusal
 from gapless.sidecar.server.setup import Retention, Setup, process_token
@@ -35,7 +36,7 @@ REOPEN_S = 1.0
 """Before a stream that was lost is opened again: what was wrong with its disk may pass."""
 
 STOPS = Refusal("UNAVAILABLE", "the sidecar stops: try again, or another one")
-"""What all are told who are still here at its end."""
+"""What the remaining callers are told at its end."""
 
 _log = logging.getLogger("gapless.sidecar")
 
@@ -70,6 +71,9 @@ class Registry:
         self._opening: dict[str, asyncio.Task[Stream]] = {}
         self._lost_at: dict[str, float] = {}
         self._pool = ThreadPoolExecutor(THREADS, "sidecar")
+        self._records = FlightRecords(
+            self.directory.path, token, self.setup.wall_ms, lambda: len(self.streams)
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -143,7 +147,7 @@ class Registry:
         return stream
 
     async def remove(self, name: str) -> None:
-        """Removes a stream: all who use it are told so, and its files go. Raises `Refusal`."""
+        """Removes a stream: its users are told so, and its files go. Raises `Refusal`."""
         self.check_open()
         self._check_not_removing(name)
         if name not in self._names:
@@ -204,7 +208,7 @@ class Registry:
             raise refused from None
         self.check_open()
         self.streams[name] = stream
-        stream.start(self._pool)
+        stream.start(self._pool, self._records.of(name, stream.machine))
         return stream
 
     def _read_back(self, name: str) -> Stream:
@@ -276,4 +280,5 @@ class Registry:
         for stream in list(self.streams.values()):
             stream.end("closed", refusal=STOPS)
         self._pool.shutdown(wait=True)
+        self._records.close()
         self.directory.unlock()

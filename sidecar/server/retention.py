@@ -24,7 +24,7 @@ TRIM_S = 10.0
 _TICKS_PER_S = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-class Retaining:
+class OutputRetention:
     """Trims the output of one stream."""
 
     def __init__(self, disk: LocalDisk, setup: Setup, schema: StreamSchema) -> None:

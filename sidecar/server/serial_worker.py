@@ -1,8 +1,10 @@
-"""Hands: what would keep the event loop waiting, done by other threads, one thing after the other.
+"""A serial worker: what would keep the event loop waiting, done by other threads, in order.
 
-The threads are shared by all streams; of one pair of hands only one thing is under way, in the
-order in which it was asked for. Answers come back on the loop. What is asked for is bounded by
-its askers: a merger has one append or seal under way, a subscriber one read.
+    do(work, then)    work | work | work  -->  a thread of the pool, one at a time
+                                          <--  then(result), on the loop
+
+All streams share the threads. What one worker is asked for is done in that order, one thing at a
+time. What waits is bounded: a merger has one append or seal under way, a subscriber one read.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from typing import Any, TypeVar
 _R = TypeVar("_R")
 
 
-class Hands:
-    """Does things in order. To be used on the loop's thread."""
+class SerialWorker:
+    """Does one thing after the other. To be used on the loop's thread."""
 
     def __init__(self, pool: Executor, broken: Callable[[BaseException], None]) -> None:
-        """`broken` hears what failed in a way that nobody foresaw; nothing is done after that."""
+        """`broken` is called with an unforeseen error; nothing is done after that."""
         self._pool = pool
         self._broken = broken
         self._loop = asyncio.get_running_loop()

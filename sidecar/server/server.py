@@ -22,11 +22,11 @@ from gapless.protocol.errors import Misuse
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.options import channel_options
-from gapless.sidecar.server import answering, reflection
+from gapless.sidecar.server import grpc_server, reflection
 from gapless.sidecar.server.access import Access
 from gapless.sidecar.server.counters import Counters
 from gapless.sidecar.server.limits import Limits
-from gapless.sidecar.server.peer_reading import Peer
+from gapless.sidecar.server.peer_outputs import Peer
 from gapless.sidecar.server.registry import STOPS, Registry
 from gapless.sidecar.server.service import NAME, Service
 from gapless.sidecar.server.setup import DRAIN_S, Retention
@@ -70,7 +70,7 @@ class Server:
         self._defined = tuple(streams)
         self.service = Service(self.registry, access or Access(), self.counters)
         self.health = health.aio.HealthServicer()
-        self._server = answering.server(
+        self._server = grpc_server.server(
             [
                 *channel_options(self.limits.frame_bytes_max),
                 ("grpc.so_reuseport", 0),
@@ -78,7 +78,7 @@ class Server:
                 ("grpc.http2.min_ping_interval_without_data_ms", PINGS_MIN_MS),
             ]
         )
-        answering.register(self._server, NAME, self.service.methods())
+        grpc_server.register(self._server, NAME, self.service.methods())
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         if reflects:
             if NAME not in {f"{pb.DESCRIPTOR.package}.{s}" for s in pb.DESCRIPTOR.services_by_name}:

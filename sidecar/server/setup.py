@@ -15,7 +15,7 @@ from gapless.journal.segment import SEGMENT_BYTES
 from gapless.journal.writer import BASE_BYTES
 from gapless.protocol.errors import Misuse
 from gapless.sidecar.server.limits import Limits
-from gapless.sidecar.server.peer_reading import Peer
+from gapless.sidecar.server.peer_outputs import Peer
 
 DRAIN_S = 10.0
 """How long a stream may take to make durable what it holds and to close."""

@@ -1,8 +1,8 @@
-"""A stream: one merger, turned by the event loop, with its output journal and all who use it.
+"""A stream: one merger, turned by the event loop, with its output journal and its users.
 
-    attachment (push_call.py)        --Attach, Data-->         --Append, Seal-->  hands: the journal
+    attachment (push_call.py)        --Attach, Data-->         --Append, Seal-->  a worker: journal
                                      <--Ack, Refused-- merger  <--Appended------
-    subscription (subscribe_call.py) --Open, Fetch--->         --ReadOutput---->  memory, or hands
+    subscription (subscribe_call.py) --Open, Fetch--->         --ReadOutput---->  memory or a worker
                                      <--Delivery------
 
 The machine is the one that Ray jobs run (failover/merger/machine.py). It is called on the loop's
@@ -11,7 +11,8 @@ subscription by its own. What its effects do says failover/io/merger_io.py. Rows
 last are read at once, from memory; all that asks the disk is done by other threads.
 
 A stream ends when its journal is lost: another process has taken it over, or its disk has failed.
-All who use it are told so, and come again.
+Its users are told so, and try again. What led to a breakdown or an alarm is in a flight record
+(flight_records.py).
 """
 
 from __future__ import annotations
@@ -26,20 +27,17 @@ from concurrent.futures import Executor
 from itertools import count
 from typing import Any
 
-from gapless.failover import effects as ask
-from gapless.failover.effects import MergerEvent
+from gapless.failover.effects import Alarm, Exit, Send, Start, Tick
 from gapless.failover.io.merger_io import EFFECTS, MergerIO
 from gapless.failover.io.steps import Outcome, Place, Step
 from gapless.failover.life_start import MergerStart
+from gapless.failover.merger import effects as ask
+from gapless.failover.merger.effects import MergerEvent
 from gapless.failover.merger.machine import Merger
-from gapless.failover.merger.output_journal import OutputJournal, OutputReader
-from gapless.failover.messages import (
-    SUPERVISOR,
-    Drain,
-    Life,
-    MergerStatus,
-    Retire,
-)
+from gapless.failover.merger.output_journal import OutputJournal
+from gapless.failover.merger.output_reader import OutputReader
+from gapless.failover.messages import SUPERVISOR, Drain, Life, Retire
+from gapless.failover.statuses import MergerStatus
 from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
 from gapless.merge.lmerge import LMerge
@@ -47,12 +45,14 @@ from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame
 from gapless.sidecar.definition import Definition
+from gapless.sidecar.server.alarms import Alarms
 from gapless.sidecar.server.copies import ORDER_TERM, Copies, User
+from gapless.sidecar.server.flight_records import StreamRecord
 from gapless.sidecar.server.limits import Limits
-from gapless.sidecar.server.peer_reading import Peering
+from gapless.sidecar.server.peer_outputs import PeerOutputs
 from gapless.sidecar.server.refusals import Refusal
-from gapless.sidecar.server.retention import Retaining
-from gapless.sidecar.server.serial_worker import Hands
+from gapless.sidecar.server.retention import OutputRetention
+from gapless.sidecar.server.serial_worker import SerialWorker
 from gapless.sidecar.server.setup import Setup
 
 TIMING = Timing(heartbeat_ms=250, drain_ms=200)
@@ -75,8 +75,9 @@ class Stream:
         output: OutputJournal,
         machine: Merger,
         rows: int,
-        retaining: Retaining,
+        retention: OutputRetention,
         base_disk: LocalDisk,
+        alarms: Alarms,
     ) -> None:
         """`base_disk`: the output's, for the thread that makes a base."""
         self.definition = definition
@@ -87,15 +88,16 @@ class Stream:
         """Durable rows of the output."""
         self.limits: Limits = setup.limits
         self.status: MergerStatus | None = None
-        """What the merger has said of itself last."""
+        """The merger's last status."""
         self.lost: str | None = None
         """Why the stream is over; None while it is not."""
         self.encoded: OrderedDict[Any, bytes] = OrderedDict()
         """Deliveries as bytes, for subscribers at the same place."""
         self._setup = setup
         self._output = output
-        self.retaining = retaining
-        self.copies = Copies(definition.name, machine, setup.limits, self.happens)
+        self._alarms = alarms
+        self.retention = retention
+        self.copies = Copies(definition.name, machine, setup.limits, self.happens, self._forget)
         """Its producers."""
         self._subscribers: dict[str, User] = {}
         self._attempts = count(1)
@@ -104,20 +106,21 @@ class Stream:
         self._room: list[asyncio.Future[None]] = []
         self._io = MergerIO(output, _no_journal, self.alarm, base_disk=lambda: base_disk)
         self._does: dict[type, Callable[[Any], None]] = {
-            ask.Send: self._send,
-            ask.Exit: lambda effect: self.end(effect.reason),
-            ask.Alarm: lambda effect: self.alarm(effect.what),
+            Send: self._send,
+            Exit: lambda effect: self.end(effect.reason),
+            Alarm: lambda effect: self.alarm(effect.what),
         }
         self._does |= dict.fromkeys(EFFECTS, lambda effect: self._has_done(self._io.step(effect)))
         self._does[ask.ReadOutput] = self._read_output
-        self._peering: Peering | None = None
+        self._peers: PeerOutputs | None = None
         if setup.peer is not None:
-            peering = Peering(setup.peer, definition.name, self.happens, self.alarm)
-            self._peering = peering
-            self._does |= {ask.ReadPeer: peering.read, ask.ClosePeer: lambda _: peering.close()}
+            peers = PeerOutputs(setup.peer, definition.name, self.happens, self.alarm)
+            self._peers = peers
+            self._does |= {ask.ReadPeer: peers.read, ask.ClosePeer: lambda _: peers.close()}
         self._pool: Executor
-        self._writing: Hands
-        self._all_hands: dict[Place, Hands] = {}  # of each place of a step
+        self._record: StreamRecord
+        self._writing: SerialWorker
+        self._workers: dict[Place, SerialWorker] = {}  # of each place of a step
 
     @staticmethod
     def opened(definition: Definition, setup: Setup, open_disk: Callable[[], LocalDisk]) -> Stream:
@@ -127,6 +130,7 @@ class Stream:
         """
         disk = open_disk()
         life = Life(setup.slot, Incarnation(setup.term, setup.next_life()))
+        alarms = Alarms(definition.name)
         output = OutputJournal(
             disk,
             definition.schema,
@@ -135,32 +139,35 @@ class Stream:
             setup.wall_ms,
             base_bytes=setup.retention.base_bytes,
             segment_bytes=setup.retention.segment_bytes,
-            on_alarm=lambda what: _log.warning("stream %s: %s", definition.name, what),
+            on_alarm=alarms.say,
             guard=threading.Lock(),
         )
         live, rows = output.recover()
         merge = LMerge(definition.schema, definition.case)
         start = MergerStart(0, () if setup.peer is None else (setup.peer.address,))
         machine = Merger(life, start, output.epoch, merge, live, rows, TIMING, acks_each=True)
-        retaining = Retaining(disk, setup, definition.schema)
-        return Stream(definition, setup, output, machine, rows, retaining, open_disk())
+        retention = OutputRetention(disk, setup, definition.schema)
+        base_disk = open_disk()
+        return Stream(definition, setup, output, machine, rows, retention, base_disk, alarms)
 
-    def start(self, pool: Executor) -> None:
+    def start(self, pool: Executor, record: StreamRecord) -> None:
         """Begins to live, on the loop's thread."""
         self._pool = pool
-        self._writing = Hands(pool, self._broken)
-        self._all_hands = {
+        self._record = record
+        self._alarms.begin(lambda what: record.alarm(what, self._setup.now_ms()))
+        self._writing = SerialWorker(pool, self._broken)
+        self._workers = {
             "write": self._writing,
-            "base": Hands(pool, self._broken),
-            "read": Hands(pool, self._broken),
-            "scan": Hands(pool, self._broken),
+            "base": SerialWorker(pool, self._broken),
+            "read": SerialWorker(pool, self._broken),
+            "scan": SerialWorker(pool, self._broken),
         }
-        self.happens(ask.Start())
+        self.happens(Start())
 
     # -- events and effects -------------------------------------------------------------------
 
     def happens(self, event: MergerEvent | None) -> None:
-        """Gives the machine an event, and does what follows, in order."""
+        """Gives the machine an event, and carries out its effects, in order."""
         if event is None or self.lost is not None:
             return
         self._events.append(event)
@@ -172,7 +179,7 @@ class Stream:
                 self._turn(self._events.popleft())
         except Exception as e:  # noqa: BLE001  # it ends this life; the journal is read back anew
             _log.error("stream %s breaks down", self.definition.name, exc_info=e)
-            self.end(f"it broke down: {type(e).__name__}: {e}")
+            self._break_down(f"it broke down: {type(e).__name__}: {e}")
         finally:
             self._is_turning = False
 
@@ -181,10 +188,12 @@ class Stream:
             self.rows = event.offset
         if isinstance(event, ask.OutputLost) and event.is_taken_over:
             self._setup.fenced = event.reason
-        for effect in self.machine.on(event, self._setup.now_ms()):
+        now = self._setup.now_ms()
+        self._record.note(event, now)
+        for effect in self.machine.on(event, now):
             if self.lost is None:
                 self._does[type(effect)](effect)
-        if isinstance(event, ask.Appended | ask.Tick):
+        if isinstance(event, ask.Appended | Tick):
             room, self._room = self._room, []
             for future in room:
                 if not future.done():
@@ -192,16 +201,21 @@ class Stream:
 
     def tick(self) -> None:
         """Some time has passed."""
-        self.happens(ask.Tick())
+        self.happens(Tick())
         now_s = time.monotonic()
         for life in self.copies.let_absent_go(now_s):
             self.alarm(f"producer {life} was away for {self.limits.absent_s} s: let go")
-        if self.retaining.is_due(now_s):
-            self._writing.do(self.retaining.trim, self._trimmed)
+        if self.retention.is_due(now_s):
+            self._writing.do(self.retention.trim, self._trimmed)
 
     def _trimmed(self, problem: str | None) -> None:
         if problem is not None:  # what is wrong with the journal the next append says
             self.alarm(f"the output is not trimmed: {problem}")
+
+    def _forget(self, producer: str) -> None:
+        """The machine is changed beside its events, so its record begins anew."""
+        self.machine.forget(producer)
+        self._record.begin_anew()
 
     async def durable(self) -> None:
         """Waits until all that the merger has put out by now is durable."""
@@ -210,14 +224,14 @@ class Stream:
             await self.room()
 
     async def room(self) -> None:
-        """Waits until the merger may have room for what it has not taken in, or is over."""
+        """Waits until the merger may have room again, or the stream is over."""
         if self.lost is not None:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._room.append(future)
         await future
 
-    def _send(self, effect: ask.Send) -> None:
+    def _send(self, effect: Send) -> None:
         if effect.to == SUPERVISOR:
             if isinstance(effect.message, MergerStatus):
                 self.status = effect.message
@@ -231,27 +245,27 @@ class Stream:
         return self._setup.now_ms()
 
     def alarm(self, what: str) -> None:
-        """Says what a person should know."""
-        _log.warning("stream %s: %s", self.definition.name, what)
+        """Raises an alarm, from any thread: it is logged, and a flight record is written."""
+        self._alarms.say(what)
 
-    # -- who uses it --------------------------------------------------------------------------
+    # -- its users ----------------------------------------------------------------------------
 
     def next_attempt(self) -> int:
-        """Which attachment it is, of all: each is a session of its own."""
+        """The number of the next attachment: each is a session of its own."""
         return next(self._attempts)
 
     def check_whole(self) -> None:
-        """Raises `Refusal` where the stream is over: nobody who came now would hear of it."""
+        """Raises `Refusal` if the stream is over: a newcomer would never hear of that."""
         if self.lost is not None:
             raise self._over(self.lost)
 
     def send_producers_away(self, refusal: Refusal) -> None:
-        """Ends all attachments; subscribers read on."""
+        """Ends all attachments; subscriptions continue."""
         for user in self.copies.everybody():
             user.lost(refusal)
 
     def subscribe(self, name: str, subscription: User) -> None:
-        """A subscription hears the merger from now on."""
+        """Adds a subscription, which gets the merger's messages from now on."""
         self.check_whole()
         if len(self._subscribers) >= self.limits.subscribers_max:
             raise Refusal(
@@ -262,13 +276,13 @@ class Stream:
         self._subscribers[name] = subscription
 
     def unsubscribe(self, name: str) -> None:
-        """It hears no more, and nothing of it is left."""
+        """Removes a subscription, and all that is kept for it."""
         self._subscribers.pop(name, None)
         self._io.forget(name)
 
     @property
     def subscribers(self) -> int:
-        """How many read now."""
+        """How many subscriptions there are."""
         return len(self._subscribers)
 
     # -- its end ------------------------------------------------------------------------------
@@ -277,7 +291,7 @@ class Stream:
         return Refusal("UNAVAILABLE", f"stream {self.definition.name}: {reason}: try again")
 
     def end(self, reason: str, *, refusal: Refusal | None = None) -> None:
-        """Ends for all who use it, who are told `refusal`, or to come again."""
+        """Ends the stream. Its users get `refusal`, or are asked to try again."""
         if self.lost is not None:
             return
         self.lost = reason
@@ -287,18 +301,24 @@ class Stream:
         for future in self._room:
             if not future.done():
                 future.set_result(None)
-        if self._peering is not None:
-            self._peering.close()
-        for hands in self._all_hands.values():
-            hands.end()
+        if self._peers is not None:
+            self._peers.close()
+        for worker in self._workers.values():
+            worker.end()
         self._setup.at_lost(self.definition.name, reason)
 
     def _broken(self, error: BaseException) -> None:
-        self.end(f"{type(error).__name__}: {error}")
+        self._break_down(f"{type(error).__name__}: {error}")
+
+    def _break_down(self, reason: str) -> None:
+        """Ends after an unforeseen error, and has the flight record written."""
+        if self.lost is None:
+            self._record.write_beside(f"breakdown: {reason}")
+        self.end(reason)
 
     async def drain(self) -> None:
-        """Makes durable what was taken in, closes the journal with a base, and ends. Producers are
-        gone by now: their calls are ended first.
+        """Makes durable what was taken in, closes the journal with a base, and ends. The calls of
+        producers have ended before.
         """
         if self.lost is None:
             self.happens(Drain(ORDER_TERM))
@@ -309,9 +329,9 @@ class Stream:
         await self.idle()
 
     async def idle(self) -> None:
-        """Waits until no thread does anything for it any more."""
-        for hands in self._all_hands.values():
-            await hands.idle()
+        """Waits until no thread works for it any more."""
+        for worker in self._workers.values():
+            await worker.idle()
 
     @property
     def _has_drained(self) -> bool:
@@ -319,11 +339,11 @@ class Stream:
 
     # -- the output ---------------------------------------------------------------------------
 
-    def _has_done(self, step: Step) -> None:
-        """Has a step done by another thread, and then what follows from it."""
-        self._all_hands[step.place].do(step.run, self._follows)
+    def _has_done(self, step: Step[MergerEvent]) -> None:
+        """Has another thread do a step, and continues with its outcome."""
+        self._workers[step.place].do(step.run, self._follows)
 
-    def _follows(self, done: Outcome) -> None:
+    def _follows(self, done: Outcome[MergerEvent]) -> None:
         if isinstance(done, Step):
             self._has_done(done)
         else:
@@ -342,4 +362,4 @@ class Stream:
 
 
 def _no_journal(peer: str) -> OutputReader:
-    raise Bug(f"the output of {peer} is another sidecar's: peer_reading.py asks for it")
+    raise Bug(f"the output of {peer} is another sidecar's: peer_outputs.py asks for it")

@@ -22,9 +22,10 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from itertools import chain
 from uuid import uuid4
 
-from gapless.failover import effects as ask
+from gapless.failover.effects import Send, Start, Tick
 from gapless.failover.machines import unhandled
 from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened
+from gapless.failover.subscriber import effects as ask
 from gapless.failover.subscriber.machine import StartAt, Subscriber
 from gapless.failover.subscriber.tokens import decode, encode
 from gapless.failover.table import Deliver
@@ -91,9 +92,9 @@ class Subscription:
     def _do(self, event: ask.SubscriberEvent) -> None:
         for effect in self._machine.on(event, self._stream.now_ms()):
             match effect:
-                case ask.Send(_, (Open() | Fetch()) as question):
+                case Send(_, (Open() | Fetch()) as question):
                     self._questions.append(question)
-                case ask.Send():
+                case Send():
                     raise Bug(f"a subscriber sends no {effect.message!r:.200}")
                 case ask.Emit():
                     self._emits.append(effect)
@@ -115,7 +116,7 @@ class Subscription:
         stream.subscribe(self._name, self)
         try:
             yield self._first()
-            self._do(ask.Start())
+            self._do(Start())
             while (emit := await self._next()) is not None:
                 for data in self._encoded(emit):
                     yield data
@@ -137,7 +138,7 @@ class Subscription:
                 async with asyncio.timeout(LOST_MS / 1000):
                     await self._woken.wait()
             except TimeoutError:
-                self._do(ask.Tick())
+                self._do(Tick())
         return self._emits.popleft()
 
     async def _ask(self) -> None:
@@ -162,7 +163,7 @@ class Subscription:
         stream = self._stream
         stream.subscribe(self._name, self)
         try:
-            self._do(ask.Start())
+            self._do(Start())
             emit = await self._next()
             if emit is None:
                 return [self._first()]

@@ -69,10 +69,10 @@ _HOMES = {
     "Job": "gapless.actors.handle",
     "Output": "gapless.actors.outputs",
     "output": "gapless.actors.outputs",
-    "Subscription": "gapless.actors.subscribing",
+    "Subscription": "gapless.actors.subscription",
     "attach": "gapless.actors.handle",
-    "launch": "gapless.actors.launching",
-    "resume": "gapless.actors.launching",
+    "launch": "gapless.actors.launch",
+    "resume": "gapless.actors.launch",
     "JournalReader": "gapless.io.journal_handles",
     "JournalWriter": "gapless.io.journal_handles",
     "Execution": "gapless.embedded",
@@ -105,9 +105,9 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from gapless.actors.handle import Job, attach
-    from gapless.actors.launching import launch, resume
+    from gapless.actors.launch import launch, resume
     from gapless.actors.outputs import Output, output
-    from gapless.actors.subscribing import Subscription
+    from gapless.actors.subscription import Subscription
     from gapless.embedded import Execution, execute, table
     from gapless.engine.functions import function
     from gapless.engine.lateness import k_late, ordered, watermarks

@@ -219,6 +219,14 @@ def wait(job: gl.Job, holds: Callable[[JobView], Any], what: str) -> None:
         raise AssertionError(f"{e}\n{told(job)}") from None
 
 
+def replaced(job: gl.Job, slot: str) -> None:
+    """Kills who is in a slot, and waits until another life is, and the job is whole."""
+    before = life_of(job.status(), slot)
+    job.kill(slot)
+    until(lambda: life_of(job.status(), slot) != before, "another life has the slot")
+    wait_whole(job)
+
+
 def follow(
     job: gl.Job,
     name: str = "subscriber",
@@ -231,7 +239,7 @@ def follow(
     subscription = job.subscribe(deliver, start, mergers=mergers)
     since = {"now": None, "earliest": gl.BEGIN}.get(start, start)
     recording = Recording(subscription, name, deliver=deliver, since=since)
-    if not recording.wait_for(lambda: bool(recording.sittings[0].arrivals), WAIT_S):
+    if not recording.wait_for(lambda: bool(recording.runs[0].arrivals), WAIT_S):
         raise AssertionError(f"nothing came: {recording.error}\n{told(job)}")
     return recording
 

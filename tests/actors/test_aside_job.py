@@ -18,7 +18,7 @@ from tests.actors.rays import (
     follow,
     goes_on,
     judged,
-    life_of,
+    replaced,
     started,
     until,
     wait_whole,
@@ -77,10 +77,7 @@ def test_rows_that_cannot_be_processed_are_the_same_in_each_replica_and_cost_no_
         )
         wait_whole(job)
         recording = follow(job, start="earliest")
-        before = life_of(job.status(), "r0.1")
-        job.kill("r0.1")
-        until(lambda: life_of(job.status(), "r0.1") != before, "another life has the slot")
-        wait_whole(job)
+        replaced(job, "r0.1")
         goes_on(recording)
         feed.stop()
         judged(job, [recording])

@@ -136,7 +136,7 @@ def test_the_newest_alarms_are_kept_for_people_and_the_log_has_all(
     at = SimpleNamespace(job=job, functions=None, schema=lambda: SCHEMA)
     context = SimpleNamespace(current_actor=None, get_node_id=lambda: "n1")
     monkeypatch.setattr(root, "JobDir", lambda _: at)
-    monkeypatch.setattr(root, "_nodes", lambda: {"n1": "n1"})
+    monkeypatch.setattr(root, "NodeWatch", lambda: SimpleNamespace(names={"n1": "n1"}))
     monkeypatch.setattr(root, "Hosts", lambda *_: None)
     monkeypatch.setattr(root, "ray", SimpleNamespace(get_runtime_context=lambda: context))
     monkeypatch.setattr(root, "Supervisor", enough)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gapless.actors import host, launching
+from gapless.actors import host, launch
 from gapless.actors.bytecode import keep_bytecode
 from gapless.actors.host import Host
 from gapless.actors.setup import RAY_TIMING
@@ -122,10 +122,10 @@ def test_a_launch_keeps_bytecode_before_it_makes_a_process(
 
     job: Any = SimpleNamespace(last_root=lambda: (0, None))
     monkeypatch.setattr(jobs, "Job", lambda *_: job)
-    monkeypatch.setattr(launching, "keep_bytecode", lambda: order.append("kept"))
-    monkeypatch.setattr(launching, "made", made)
+    monkeypatch.setattr(launch, "keep_bytecode", lambda: order.append("kept"))
+    monkeypatch.setattr(launch, "made", made)
     with pytest.raises(InterruptedError):
-        launching._start(tmp_path, "job", RAY_TIMING, None, owns=False)
+        launch._start(tmp_path, "job", RAY_TIMING, None, owns=False)
     assert order == ["kept", "made"]
 
 

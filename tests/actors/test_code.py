@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import gapless as gl
-from gapless.actors import cluster, code, launching
+from gapless.actors import cluster, code, launch
 from gapless.actors.code import FOLDER, Functions, keep, named
 from gapless.commands.cutover import _shipped
 from gapless.commands.query_file import read
 from gapless.protocol.errors import JobError, Misuse
-from tests.actors.test_registering_shell import COLUMNS, World
+from tests.actors.test_reader_registry_shell import COLUMNS, World
 
 ONE, OTHER = "def rate(x):\n    return x\n", "def rate(x):\n    return -x\n"
 MODULE = "gl_kept_code"
@@ -134,7 +134,7 @@ def test_a_launch_into_a_job_that_is_there_leaves_its_code_alone(
     """Its checkpoints were made by that code."""
     world = World(tmp_path)
     monkeypatch.setattr(cluster, "connect", lambda _: False)
-    monkeypatch.setattr(launching, "_check_free", lambda _: None)
+    monkeypatch.setattr(launch, "_check_free", lambda _: None)
     flows = gl.source("flows", COLUMNS, time="ts", time_unit="ms")
     before = sorted(world.path.rglob("*"))
     with pytest.raises(Misuse, match="a job is here already"):

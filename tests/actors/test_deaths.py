@@ -21,7 +21,7 @@ import ray
 
 import gapless as gl
 from gapless.actors.views import JobView
-from gapless.failover.effects import Emit
+from gapless.failover.subscriber.effects import Emit
 from gapless.failover.subscriber.tokens import encode
 from tests.actors.rays import (
     FEED_S,
@@ -120,6 +120,21 @@ def test_when_the_root_dies_the_standby_leads_with_a_new_term_and_adopts_the_sam
     judged(job, [recording])
 
 
+@pytest.mark.slow
+def test_a_root_that_is_stopped_is_killed_and_the_standby_leads(job: gl.Job) -> None:
+    recording = follow(job)
+    wait(job, lambda view: view.standby is not None, "somebody stands by")
+    before = job.status()
+    assert before.standby is not None
+    psutil.Process(before.root.pid).suspend()
+    goes_on(recording)
+    wait(job, partial(is_later, before), "another root has the job")
+    after = wait_whole(job)
+    assert after.root.pid == before.standby.pid
+    assert {a.pid for a in after.hosts.values()} == {a.pid for a in before.hosts.values()}
+    judged(job, [recording])
+
+
 def is_later(than: JobView, view: JobView) -> bool:
     return view.state.term > than.state.term
 
@@ -145,7 +160,7 @@ def test_a_subscriber_that_dies_goes_on_by_its_token(job: gl.Job) -> None:
     kept = recording.arrivals[-3].emit
     recording.go_on(job.subscribe(start=encode(kept.tokens), mergers=[1]), dropped=2)
     goes_on(recording)
-    first = recording.sittings[1].arrivals[0].emit
+    first = recording.runs[1].arrivals[0].emit
     assert not first.reset, "on the same journal its offset counts"
     judged(job, [recording])
 

@@ -1,16 +1,15 @@
-"""The flight record of a life is written where it breaks down or raises an alarm, within bounds."""
+"""A pump whose machine breaks down writes its flight record to the job's directory."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from gapless.actors import flight_record as records
-from gapless.actors.flight_record import ALARMS_APART_MS, FlightRecord
+from gapless.actors.flight_record import flight_record
 from gapless.actors.pump import Pump
-from gapless.failover.effects import Appended, Effect, Start, Tick
+from gapless.failover.effects import Start, Tick
+from gapless.failover.machines import Effect
+from gapless.failover.merger.effects import Appended
 from gapless.failover.messages import Life
 from gapless.failover.recorder.record import decode
 from gapless.journal.disk import LocalDisk
@@ -33,18 +32,12 @@ class Machine:
         """Always whole."""
 
 
-@pytest.fixture
-def record(tmp_path: Path) -> FlightRecord:
-    return FlightRecord(LIFE, Machine(), LocalDisk(tmp_path), "test")
-
-
 def written(folder: Path) -> list[Path]:
     return sorted((folder / "records").glob("*"))
 
 
-def test_a_pump_whose_machine_breaks_down_writes_what_led_to_it(
-    record: FlightRecord, tmp_path: Path
-) -> None:
+def test_a_pump_whose_machine_breaks_down_writes_what_led_to_it(tmp_path: Path) -> None:
+    record = flight_record(LIFE, Machine(), LocalDisk(tmp_path), "test")
     pump = Pump("test", Machine(), {}, record=record)
     pump.post(Appended(3, 4))
     pump.start()
@@ -59,28 +52,11 @@ def test_a_pump_whose_machine_breaks_down_writes_what_led_to_it(
     ]
 
 
-def test_an_alarm_writes_it_and_others_soon_after_do_not(
-    record: FlightRecord, tmp_path: Path
-) -> None:
+def test_an_alarm_is_written_by_a_thread_of_its_own(tmp_path: Path) -> None:
+    record = flight_record(LIFE, Machine(), LocalDisk(tmp_path), "test")
     record.note(Start(), 0)
-    for now in (0, 1, ALARMS_APART_MS - 1, ALARMS_APART_MS):
-        writer = record.alarm(f"the disk is full at {now}", now)
-        if writer is not None:
-            writer.join(WAIT_S)
-    told = [decode(file.read_bytes()).reason for file in written(tmp_path)]
-    assert told == ["alarm: the disk is full at 0", f"alarm: the disk is full at {ALARMS_APART_MS}"]
-
-
-def test_a_record_that_cannot_be_written_is_in_the_log_and_stops_nothing(
-    record: FlightRecord,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(records, "write_record", full)
-    record.write("breakdown: Bug")
-    assert "no flight record of m0.1/2.7: [Errno 28] No space left" in caplog.text
-    assert written(tmp_path) == []
+    writer = record.alarm("the disk is full", 0)
+    assert writer is not None
+    writer.join(WAIT_S)
+    (file,) = written(tmp_path)
+    assert decode(file.read_bytes()).reason == "alarm: the disk is full"

@@ -16,7 +16,7 @@ from gapless.actors.book import Book
 from gapless.actors.door import Door
 from gapless.actors.handle import Job
 from gapless.actors.setup import RAY_TIMING, JobDir
-from gapless.actors.subscribing import Subscription
+from gapless.actors.subscription import Subscription
 from gapless.failover.job.desired import Desired, Scale
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import JobError, Misuse

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gapless.actors.heart import LATE_HEARTBEATS, Heart
 from gapless.actors.pump import Pump
-from gapless.failover import effects as ask
-from gapless.failover.effects import Effect, Tick
-from gapless.failover.messages import Life, ReplicaStatus
+from gapless.failover.effects import Tick
+from gapless.failover.machines import Effect, Event
+from gapless.failover.messages import Life
+from gapless.failover.statuses import ReplicaStatus
 from gapless.protocol.elements import INF
 from gapless.protocol.envelope import Incarnation
 
@@ -23,7 +24,7 @@ class Machine:
         self.heart: Heart | None = None
         self.inside_ms = 0
 
-    def on(self, event: ask.Event, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all
+    def on(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002  # one form for all
         if self.heart is not None:
             self.heart.beat(now + self.inside_ms)
         return []

@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 
 import gapless as gl
+from gapless.actors import merger
 from gapless.actors.book import Book
-from gapless.actors.merger import MergerShell, explained
+from gapless.actors.merger import MergerShell
+from gapless.actors.output_retention import OutputRetention
 from gapless.actors.setup import RAY_TIMING, JobDir, Setup
 from gapless.engine.plan import Plan
 from gapless.failover.job.desired import Desired
 from gapless.failover.job.directory import Job
 from gapless.failover.job.files import JobRecord
+from gapless.failover.job.settings import Settings
 from gapless.failover.life_start import MergerStart
 from gapless.failover.merger import output_journal, output_writer
+from gapless.failover.merger.effects import Appended
 from gapless.failover.merger.output_journal import OutputJournal
 from gapless.failover.messages import (
     Attach,
@@ -37,7 +41,7 @@ from gapless.failover.messages import (
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import JournalError, Trimmed
+from gapless.protocol.errors import JournalError
 from gapless.protocol.frame import Frame
 from gapless.protocol.text import parse
 
@@ -50,11 +54,12 @@ SESSION = Session(Life("r0.0", Incarnation(1, 1)), "m0.0", 1)
 class World:
     """A job's directory, and one life of its merger."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **settings: Any) -> None:
         flows = gl.source("flows", {"ts": "int64", "src": "int32"}, time="ts", time_unit="ms")
         query = flows.window(range=30, slide=10).group_by("src").aggregate(n=gl.count())
         self.path = path / "job"
-        record = JobRecord("talkers", {"flows": str(path / "flows")}, True, "r3")
+        sources = {"flows": str(path / "flows")}
+        record = JobRecord("talkers", sources, True, "r3", Settings(**settings))
         Job.create(LocalDisk(self.path), "t", record, {"a": Plan(query)}, Desired(2, ("a",)))
         self.job = JobDir(self.path)
         self.schema = self.job.schema()
@@ -114,6 +119,76 @@ def test_what_replicas_say_is_delivered_once_it_is_durable_and_as_a_table(tmp_pa
         assert declined.why == "future"
 
 
+def test_rows_and_tables_are_read_while_the_disk_syncs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    syncs, may_end = threading.Event(), threading.Event()
+    sync = OutputJournal.sync
+
+    def slow(journal: OutputJournal) -> Appended:
+        syncs.set()
+        may_end.wait(60)
+        return sync(journal)
+
+    with world.merger() as shell:
+        begin = Token("m0.0", shell.machine.epoch, 0, BEGIN)
+        feed(world, shell, "ins((1,5),1,9) stable(3)")
+        assert answer(shell, Fetch("s", begin)).token.offset == 1
+        monkeypatch.setattr(OutputJournal, "sync", slow)
+        try:
+            more = Data(SESSION, 2, world.rows("ins((2,6),4,9) stable(5)"))
+            shell.hear(shell.wire.encode([more]))
+            assert syncs.wait(60)
+            assert answer(shell, Fetch("s", begin)).token.offset == 1, "nothing that is not durable"
+            assert len(answer(shell, Open("s", 1, 2)).frame) == 1
+        finally:
+            may_end.set()
+        token = answer(shell, Fetch("s", begin._replace(offset=1, stable=3))).token
+        assert (token.offset, token.stable) == (2, 5)
+
+
+def test_a_trim_that_fails_is_told_and_the_output_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merger, "TRIM_MS", 1)
+    tried, told = threading.Event(), threading.Event()
+
+    def trim(_: OutputRetention) -> None:
+        tried.set()
+        raise JournalError("a segment is damaged")
+
+    def alarm(_: MergerShell, what: str) -> None:
+        if what.startswith("the output is not trimmed: a segment is damaged (m0.0/1.4 on node"):
+            told.set()
+
+    monkeypatch.setattr(OutputRetention, "trim", trim)
+    monkeypatch.setattr(MergerShell, "_alarm", alarm)
+    world = World(tmp_path, retain_bytes=1 << 20)
+    with world.merger() as shell:
+        assert tried.wait(60)
+        assert told.wait(60)
+        feed(world, shell, "ins((1,5),1,9) stable(3)")
+        begin = Token("m0.0", shell.machine.epoch, 0, BEGIN)
+        assert isinstance(answer(shell, Fetch("s", begin)), Delivery)
+
+
+def test_of_an_output_that_is_kept_whole_nothing_is_trimmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trim(_: OutputRetention) -> None:
+        raise AssertionError("there is nothing to be trimmed")
+
+    monkeypatch.setattr(merger, "TRIM_MS", 1)
+    monkeypatch.setattr(OutputRetention, "trim", trim)
+    world = World(tmp_path)
+    with world.merger() as shell:
+        feed(world, shell, "ins((1,5),1,9) stable(3)")
+        begin = Token("m0.0", shell.machine.epoch, 0, BEGIN)
+        assert isinstance(answer(shell, Fetch("s", begin)), Delivery)
+    assert world.reason == "the test is over"
+
+
 def test_a_large_base_is_made_by_a_thread_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,8 +220,3 @@ def test_a_life_whose_output_another_has_taken_over_ends_and_says_where_it_was(
         feed(world, shell, "ins((1,5),1,9) stable(3)")
         assert world.ended.wait(60)
         assert world.reason.endswith(f"({LIFE} on node here)")
-
-
-def test_of_a_part_that_was_trimmed_a_subscriber_is_told_what_to_do() -> None:
-    assert 'subscribe with start="now"' in explained("m0.0", Trimmed("rows 0 to 9 are gone"))
-    assert explained("m0.0", JournalError("it is damaged")) == "it is damaged"

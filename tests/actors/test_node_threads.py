@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from ray.exceptions import RayError
 
-from gapless.actors import hosts, root
-from gapless.actors.book import Book
+from gapless.actors import hosts
+from gapless.actors.book import Book, Entry
 from gapless.actors.hosts import FORGET_S, SPARES_FAILED_MAX, Hosts
+from gapless.actors.life_processes import SPAWNERS, LifeProcesses
 from gapless.actors.node_threads import NodeThreads
 from gapless.actors.reserve import SPARES_AGAIN_MS, Reserve
-from gapless.actors.root import SPAWNERS, Root
-from gapless.failover.effects import Spawn
+from gapless.actors.setup import RAY_TIMING, Setup
 from gapless.failover.life_start import Replay, ReplicaStart
 from gapless.failover.messages import Life
 from gapless.protocol.envelope import Incarnation
+from gapless.protocol.schema import StreamSchema
 
+SCHEMA = StreamSchema({"src": "int32"})
 WAIT_S = 20.0
 HUNG, WELL = "hung", "well"
 
@@ -51,27 +52,23 @@ class Starts:
         raise ValueError("the test has seen enough")
 
 
-def test_a_node_that_hangs_blocks_no_spawn_elsewhere(
-    again: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Root, "_retires", lambda _: False)
-    monkeypatch.setattr(root, "reason", str)
-    it: Any = object.__new__(Root)
-    it._hosts = starts = Starts(again)
-    it._spawning = NodeThreads("spawn", SPAWNERS)
-    it._dir = it._schema = it._timing = it._post = it._pump = Anything()
-
-    class Given:
-        def __init__(self, *given: Any) -> None:
-            self.life, self.node = given[1], given[5]
-
-    monkeypatch.setattr(root, "Setup", Given)
+def test_a_node_that_hangs_blocks_no_spawn_elsewhere(again: threading.Event) -> None:
+    starts: Any = Starts(again)
+    anything: Any = Anything()
     life = Life("r0.0", Incarnation(1, 1))
+    it = LifeProcesses(
+        (Life("supervisor", Incarnation(1, 0)), Entry(None, WELL)),
+        starts,
+        anything,
+        anything,
+        lambda life, node, start: Setup("dir", life, start, SCHEMA, RAY_TIMING, node),
+        str,
+        anything,
+    )
     start = ReplicaStart(0, "a", ("m0.0",), 1, (Replay(0),))
-    spawn = Spawn(life, HUNG, start)
     for _ in range(2 * SPAWNERS):
-        it._spawn(spawn)
-    it._spawn(replace(spawn, node=WELL))
+        it.spawn(life, HUNG, start)
+    it.spawn(life, WELL, start)
     assert starts.well.acquire(timeout=WAIT_S)
     assert starts.begun.count(HUNG) == SPAWNERS, "as many as a node may start at once"
 

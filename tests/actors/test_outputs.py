@@ -16,15 +16,15 @@ from gapless.actors import feed as feed_module
 from gapless.actors import pump as pump_module
 from gapless.actors.feed import Feed
 from gapless.actors.outputs import Output
-from gapless.actors.reading import subscriber_of
 from gapless.actors.setup import RAY_TIMING
-from gapless.actors.subscribing import Subscription
+from gapless.actors.subscriber_start import subscriber_of
+from gapless.actors.subscription import Subscription
 from gapless.engine.plan import Plan
 from gapless.failover.effects import Start, Tick
 from gapless.failover.job.desired import Desired
 from gapless.failover.job.directory import Job
 from gapless.failover.job.files import JobRecord, desired_path, encode_desired
-from gapless.failover.merger import output_journal as output_module
+from gapless.failover.merger import output_reader as output_module
 from gapless.failover.merger.output_journal import OutputJournal
 from gapless.failover.messages import Delivery, Fetch, Life, Message, Token
 from gapless.failover.subscriber.machine import Subscriber
@@ -202,7 +202,7 @@ def test_what_waits_for_a_program_that_does_not_read_is_not_read_either(
         next(subscription)
         for _ in range(5):
             subscription._feed.pump.call(lambda: None)
-        assert len(subscription._handing._handover) <= 9
+        assert len(subscription._delivery._handover) <= 9
         assert len(list(subscription)) == 100
 
 

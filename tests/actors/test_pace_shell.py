@@ -9,17 +9,18 @@ import pytest
 
 from gapless.actors import watched
 from gapless.actors.pace import Pace
-from gapless.actors.replica import READ_AHEAD_TIMES_MAX, ReplicaShell
+from gapless.actors.replica import ReplicaShell
+from gapless.failover.io.replica_io import READ_AHEAD_TIMES_MAX
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.sources import Sources
 from gapless.protocol.frame import Frame
-from tests.actors.test_registering_shell import World, until
+from tests.actors.test_reader_registry_shell import World, until
 
 READ_MS, PLAN_MS = 1000.0, 7.0
 
 
 def run(shell: ReplicaShell) -> None:
-    until(lambda: shell.pump.call(lambda: shell.machine.tail.stable) >= 190)
+    until(lambda: shell.pump.call(lambda: shell.machine.output.tail.stable) >= 190)
 
 
 def test_the_plan_alone_is_timed_and_not_the_read_that_follows(

@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 import ray
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    RayTaskError,
+)
 
 from gapless.actors import cluster, pair
 from gapless.actors.door import Door
 from gapless.actors.host import About
 from gapless.actors.own_process import runs
 from gapless.actors.pair import Other, Pair, StandsBy, until_gone
+from gapless.actors.stopped_leader import LOOK_S, StoppedLeader
 from gapless.actors.whereabouts import Found, Silent
 from gapless.failover.job.files import Where
 from gapless.protocol.errors import JobError, Misuse
@@ -59,6 +65,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, said: list[Found | Silent | None]) -> None:
         self.said, self.calls, self.slept = said, 0, 0
         self.host, self.runs = "here", True
+        self.guarded, self.looked = 0, 0
         monkeypatch.setattr(pair, "actor_at", self.actor_at)
         monkeypatch.setattr(pair, "runs", lambda _: self.runs)
         monkeypatch.setattr(socket, "gethostname", lambda: self.host)
@@ -68,10 +75,20 @@ class World:
         monkeypatch.setattr(ray, "get_actor", lambda *_, **__: actor)
         monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
         monkeypatch.setattr(ray, "get", self.get)
+        monkeypatch.setattr(ray, "wait", self.wait)
+        monkeypatch.setattr(StoppedLeader, "look", lambda *_: self.look())
 
     def get(self, *_: Any) -> None:
         self.calls += 1
         raise ActorUnavailableError("it cannot be reached", None)
+
+    def wait(self, calls: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        assert timeout == LOOK_S
+        self.guarded -= 1
+        return ([], calls) if self.guarded >= 0 else (calls, [])
+
+    def look(self) -> None:
+        self.looked += 1
 
     def actor_at(self, *_: Any) -> Found | None:
         found = self.said.pop(0)
@@ -97,6 +114,15 @@ def test_a_root_that_cannot_be_reached_is_gone_once_the_cluster_says_so(
     world = World(monkeypatch, [ALIVE, ALIVE, Silent("away", is_there=False), ALIVE, gone])
     until_gone("talkers/root", LEADER)
     assert (world.said, world.calls, world.slept) == ([], 2, 2)
+
+
+def test_as_long_as_a_root_leads_it_is_looked_whether_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, [ALIVE, None])
+    world.guarded = 3
+    until_gone("talkers/root", LEADER)
+    assert (world.looked, world.calls) == (3, 1)
 
 
 def test_a_root_of_this_machine_is_gone_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +263,17 @@ def test_what_the_root_refuses_is_refused(doors: Doors) -> None:
 def test_who_waits_for_the_end_waits_for_the_next_root_where_one_dies(doors: Doors) -> None:
     root = Actor("r", AWAY)
     standby = Actor("s", "a book", "it is done")
-    doors(root, standby).wait(1.0, lambda: True)
+    doors(root, standby).wait(time.monotonic() + 9.0, lambda: standby.asked < 2)
     assert standby.answers == ["it is done"]
     doors(Actor("r", DEAD), None).wait(1.0, lambda: False)
+
+
+def test_who_waits_for_the_end_is_not_told_of_it_by_a_root_that_another_has_followed(
+    doors: Doors,
+) -> None:
+    root = Actor("r", "another root has the job", stands_by())
+    standby = Actor("s", "a book", "it is done")
+    doors(root, standby).wait(time.monotonic() + 9.0, lambda: standby.asked < 2)
+    assert (root.asked, standby.asked) == (2, 2)
+    with pytest.raises(GetTimeoutError):
+        doors(Actor("r", "it has ended"), None).wait(time.monotonic() - 1.0, lambda: True)

@@ -11,7 +11,8 @@ import pytest
 from gapless.actors import pump as pumps
 from gapless.actors.pump import Pump
 from gapless.failover import effects as ask
-from gapless.failover.effects import Effect, Start, Tick
+from gapless.failover.effects import Start, Tick
+from gapless.failover.machines import Effect
 from gapless.protocol.errors import Bug, JobError
 
 WAIT_S = 20.0

@@ -22,13 +22,13 @@ from gapless.engine.plan import Plan
 from gapless.engine.splice import Runnable, Splice
 from gapless.failover.messages import Life
 from gapless.journal.disk import LocalDisk
-from gapless.operators import evaluating
+from gapless.operators import evaluation
 from gapless.operators.aside import SetAside
 from gapless.protocol.elements import INF
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import RowError
 from gapless.protocol.expr import Expr, col
-from gapless.protocol.failing import Answers, answers
+from gapless.protocol.failed_rows import Answers, answers
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
@@ -104,7 +104,7 @@ def test_a_function_that_is_judged_by_the_frame_is_found_out(
         found = answers(expr, batch)
         return found._replace(reason=np.zeros(batch.num_rows, np.int64))
 
-    monkeypatch.setattr(evaluating, "answers", whole)
+    monkeypatch.setattr(evaluation, "answers", whole)
     plan, rows = Plan(a_query()), [(1, 8, 2), (1, 8, 0), (1, 8, 1)]
     assert answered(plan, rows, [1]) != answered(plan, rows, [2])
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -17,6 +17,7 @@ from gapless.actors.pair import Other, Pair, StandsBy
 from gapless.actors.root_actor import AGAIN_S, AGAIN_S_MAX, GONE_MAX, RootActor, root_class
 from gapless.actors.setup import RAY_TIMING, JobDir, token
 from gapless.actors.whereabouts import root_name, standby_name
+from gapless.failover.job.desired import Stop
 from gapless.failover.job.directory import Job
 from gapless.failover.job.files import Where
 from gapless.failover.messages import SUPERVISOR, Life
@@ -24,7 +25,7 @@ from gapless.failover.timing import Timing
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import JobError
-from tests.actors.test_registering_shell import World
+from tests.actors.test_reader_registry_shell import World
 
 WAIT_S = 20.0
 PAIR = Pair("job", "our pair", 0)
@@ -39,6 +40,7 @@ class Begun:
     """What a root does with the job's directory when it begins, and no cluster."""
 
     heard: list[bytes]
+    is_followed = False
     told: list[str]
 
     def __init__(
@@ -62,6 +64,11 @@ class Begun:
     def wait(self) -> str:
         self.ended.wait(WAIT_S)
         return "it is done"
+
+    def refuse(self, *_: object) -> NoReturn:
+        raise JobError("its pump has ended")
+
+    view = command = cutover = record = validate = refuse
 
 
 class Trial:
@@ -280,6 +287,29 @@ def test_a_root_that_died_before_it_ever_began_deposes_those_its_pair_was_made_t
     pair = replace(PAIR, since=trial.leads(OTHERS))
     begun(trial.make(pair=pair))
     assert trial.where_it_is() == MINE
+
+
+def test_a_root_that_has_ended_as_another_one_followed_leads_those_who_ask_to_that_one(
+    trial: Trial,
+) -> None:
+    trial.is_full = False
+    actor = trial.make()
+    root = begun(actor)
+    questions: list[Callable[[], object]] = [
+        actor.view,
+        actor.validate,
+        lambda: actor.record("somebody asks"),
+        lambda: actor.command(Stop(drain=False)),
+        lambda: actor.cutover({}, None),
+    ]
+    for question in questions:
+        root.is_followed = False
+        with pytest.raises(JobError, match=r"^its pump has ended") as refused:
+            question()
+        assert not isinstance(refused.value, StandsBy)
+        root.is_followed = True
+        with pytest.raises(StandsBy, match="followed by another: its pump has ended"):
+            question()
 
 
 def test_a_root_is_guarded_by_one_call_at_a_time_until_it_ends(trial: Trial) -> None:

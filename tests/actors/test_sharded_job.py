@@ -18,7 +18,7 @@ from tests.actors.rays import (
     follow,
     goes_on,
     judged,
-    life_of,
+    replaced,
     started,
     talkers,
     until,
@@ -52,10 +52,7 @@ def test_two_shards_give_one_output_while_a_replica_of_one_dies(tmp_path: Path) 
         until(lambda: kept(feed.path) >= replicas, "replicas are registered in the source")
         shards = {"ckpt.0", "ckpt.1"}
         until(lambda: {name[:6] for name in kept(feed.path)} >= shards, "so are checkpoints")
-        before = life_of(job.status(), "r1.0")
-        job.kill("r1.0")
-        until(lambda: life_of(job.status(), "r1.0") != before, "another life has the slot")
-        wait_whole(job)
+        replaced(job, "r1.0")
         goes_on(recording)
         with job.subscribe() as now:
             emit = now.next_emit(30)

@@ -23,7 +23,7 @@ from gapless.actors import cluster, whereabouts
 from gapless.actors.code import Functions
 from gapless.actors.door import Door
 from gapless.actors.handle import Job, attach
-from gapless.actors.launching import resume
+from gapless.actors.launch import resume
 from gapless.actors.setup import JobDir
 from gapless.actors.whereabouts import Found, Silent, actor_at, at_hand, cluster_of, roots
 from gapless.engine.plan import Plan

@@ -17,6 +17,7 @@ from gapless.actors import wire
 from gapless.actors.shell import Alarmed
 from gapless.actors.wire import Intake, Wire
 from gapless.failover import messages as say
+from gapless.failover import statuses
 from gapless.failover.replica.checkpoint import Checkpoint
 from gapless.failover.statuses import InputStatus
 from gapless.protocol.elements import BEGIN, INF
@@ -62,9 +63,9 @@ EVERY: list[Any] = [
     say.TakeCheckpoint(2, "c-1"),
     say.Drain(2),
     say.Hold(2, INF, 4),
-    say.ReplicaStatus(LIFE, "paned", 10, 40, 1, 3, False, False, INF),
-    say.MergerStatus(LIFE, 4, 90, 80, (InputStatus(LIFE, 90, True),), None, 0, False),
-    say.CheckpointTaken(LIFE, "c-1", "paned", 10),
+    statuses.ReplicaStatus(LIFE, "paned", 10, 40, 1, 3, False, False, INF),
+    statuses.MergerStatus(LIFE, 4, 90, 80, (InputStatus(LIFE, 90, True),), None, 0, False),
+    statuses.CheckpointTaken(LIFE, "c-1", "paned", 10),
     Alarmed(LIFE, "the disk is full"),
 ]
 """One of each kind of message that there is."""

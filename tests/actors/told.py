@@ -10,7 +10,7 @@ from typing import Any
 
 from gapless.actors.feed import Feed
 from gapless.actors.pump import Pump
-from gapless.actors.subscribing import Subscription
+from gapless.actors.subscription import Subscription
 from gapless.failover.messages import Declined, Delivery, Fetch, Message, Open, Opened, Token
 from gapless.failover.subscriber.machine import Subscriber
 from gapless.protocol.elements import BEGIN

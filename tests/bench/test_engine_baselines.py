@@ -11,7 +11,7 @@ import pytest
 
 from gapless.bench.baselines_order import InOrder, InputBuffered, OrderedUnion, SortedOutput
 from gapless.operators.join import Join
-from gapless.operators.join_marks import Progressing
+from gapless.operators.join_marks import JoinProgress
 from gapless.operators.meld import Meld
 from gapless.operators.operator import Chain, Operator, Out
 from gapless.protocol.elements import BEGIN, INF
@@ -78,7 +78,7 @@ def joined() -> Join:
         SIDE,
         SIDE,
         [("key", "key")],
-        progressing=(Progressing(0, "ts", LENGTH), Progressing(1, "ts", LENGTH)),
+        progressing=(JoinProgress(0, "ts", LENGTH), JoinProgress(1, "ts", LENGTH)),
         final_ends=(True, True),
         longest=(LENGTH, LENGTH),
     )

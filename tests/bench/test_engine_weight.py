@@ -16,7 +16,9 @@ from gapless.bench.engine_weight import (
     weight,
 )
 from gapless.bench.harness import Context, Row
-from gapless.bench.weight_cases import BAD, CASES, INSTANTS, JOINS, Case, as_size, rows
+from gapless.bench.weight_bad_rows import BAD
+from gapless.bench.weight_case import Case, as_size, rows
+from gapless.bench.weight_cases import CASES, INSTANTS, JOINS
 from gapless.bench.weight_feeds import burst, every, in_turn, one_after_the_other, spread
 from gapless.bench.weight_run import Measured, Run, measure
 from gapless.engine.query import Query

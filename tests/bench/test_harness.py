@@ -141,7 +141,7 @@ def test_a_report_is_one_json_object_of_the_agreed_form() -> None:
     report = measure(bench_of(Row("a", 1.5, "rows/s", 1, ">="), Row("b", 2, "us")), FULL)
     document = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert set(document) == {"bench", "quick", "machine", "versions", "rows"}
-    assert set(document["machine"]) == {"cores", "memory_bytes", "cpu"}
+    assert set(document["machine"]) == {"cores", "memory_bytes", "cpu", "autogroups"}
     assert document["rows"] == [
         {"name": "a", "value": 1.5, "unit": "rows/s", "bar": 1, "op": ">=", "holds": True},
         {"name": "b", "value": 2, "unit": "us", "bar": None, "op": None, "holds": None},

@@ -35,10 +35,10 @@ from gapless.chaos.judge.answer import Compared
 from gapless.chaos.judge.history import Verdict
 from gapless.chaos.judge.judgement import Finding, Judgement
 from gapless.chaos.judge.recording import Arrived
-from gapless.failover.effects import Emit
 from gapless.failover.job.desired import Desired
 from gapless.failover.job.state import JobState, SlotState
 from gapless.failover.messages import Life
+from gapless.failover.subscriber.effects import Emit
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reader import Reader
 from gapless.protocol.envelope import Incarnation

@@ -14,7 +14,7 @@ from gapless.operators.aggregates.calls import count
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
-from gapless.operators.hopping import HoppingAggregate
+from gapless.operators.hopping_aggregate import HoppingAggregate
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Marks, Operator, Out
 from gapless.operators.state import State, facts, read_facts

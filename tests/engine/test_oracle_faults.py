@@ -17,7 +17,7 @@ from gapless.engine import compile as compiling
 from gapless.engine import nodes, properties, verdicts
 from gapless.merge.choose import StreamProperties
 from gapless.operators import (
-    hopping,
+    hopping_aggregate,
     join,
     latest,
     meld,
@@ -184,7 +184,7 @@ def the_latest_row_is_the_one_that_came_last(patch: Patch) -> None:
 def a_sum_forgets_a_row_of_each_frame(patch: Patch) -> None:
     wrap(
         patch,
-        hopping.HoppingAggregate,
+        hopping_aggregate.HoppingAggregate,
         "parts",
         lambda old, op, s, f, marks=(): old(op, s, f.slice(min(1, len(f)), None, f.stable), marks),
     )
@@ -238,7 +238,7 @@ def what_holds_at_an_instant_is_asked_to_begin_at_any(patch: Patch) -> None:
 
 @caught_by(check_starting_late)
 def a_window_reaches_no_further_than_its_range(patch: Patch) -> None:
-    wrap(patch, hopping.HoppingAggregate, "__init__", _with_short_reach)
+    wrap(patch, hopping_aggregate.HoppingAggregate, "__init__", _with_short_reach)
 
 
 def _with_short_reach(old: Any, op: Any, schema: Any, window: Any, *args: Any, **kw: Any) -> None:
@@ -254,12 +254,14 @@ def a_join_restores_one_side(patch: Patch) -> None:
     wrap(patch, join.Join, "restore", restore)
 
 
+def _restores_nothing(op: Any, state: Any) -> None:
+    """Of an operator that comes back as if it had just been made."""
+    del op, state
+
+
 @caught_by(check_restored)
 def what_is_held_back_is_not_in_the_snapshot(patch: Patch) -> None:
-    def restore(old: Any, op: Any, state: Any) -> None:
-        del old, op, state
-
-    wrap(patch, settle.Settle, "restore", restore)
+    patch.setattr(settle.Settle, "restore", _restores_nothing)
 
 
 @caught_by(check_cuts)
@@ -274,10 +276,7 @@ def a_part_of_what_a_join_puts_out_is_lost(patch: Patch) -> None:
 
 @caught_by(check_cuts)
 def a_union_that_is_taken_up_has_heard_nothing(patch: Patch) -> None:
-    def restore(old: Any, op: Any, state: Any) -> None:
-        del old, op, state
-
-    wrap(patch, meld.Meld, "restore", restore)
+    patch.setattr(meld.Meld, "restore", _restores_nothing)
 
 
 @caught_by(check_cuts)

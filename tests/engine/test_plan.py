@@ -10,7 +10,7 @@ from gapless.engine.query import Query, race, source
 from gapless.operators.aggregates import count, sum_
 from gapless.operators.aside import Aside
 from gapless.operators.free_aggregate import FreeAggregate
-from gapless.operators.hopping import HoppingAggregate
+from gapless.operators.hopping_aggregate import HoppingAggregate
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import INF, Insert
 from gapless.protocol.errors import DecodeError, Misuse, RowError

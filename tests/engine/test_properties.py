@@ -13,13 +13,12 @@ import pytest
 
 from gapless.engine import nodes
 from gapless.engine.execute import Execution
-from gapless.engine.known import Hop, Properties
+from gapless.engine.known import Properties
 from gapless.engine.plan import Plan
 from gapless.engine.properties import derive, properties_of
 from gapless.engine.query import Query, race
 from gapless.merge.choose import choose
 from gapless.operators.aggregates.calls import count, sum_
-from gapless.operators.windows import Hopping, Landmark
 from gapless.protocol.elements import INF
 from gapless.protocol.expr import col
 from gapless.protocol.frame import Frame
@@ -87,32 +86,6 @@ def test_joins_have_a_key_where_both_sides_have_more_than_one() -> None:
     assert not COUNTS.join(A, on="k").properties.key
 
 
-def test_lifetimes() -> None:
-    def lived(q: Query) -> tuple[int, int | None, int, bool]:
-        p = q.properties
-        return p.longest, p.lasts, p.grain, p.ve_of_vs
-
-    assert lived(A) == (1, 1, 1, True)
-    assert lived(A.window(7)) == (7, 7, 1, True)
-    assert lived(A.window(10, 5)) == (10, 10, 5, True)
-    assert lived(A.window(7, 5)) == (10, None, 5, False)
-    assert lived(A.window(3, 5)) == (5, None, 5, False)
-    assert lived(A.window("all", 5)) == (INF, INF, 5, True)
-    assert lived(A.lifetime(duration=4)) == (4, 4, 1, True)
-    assert lived(A.lifetime(end="k")) == (INF, None, 1, False)
-    assert lived(A.latest_by("k")) == (INF, None, 1, False)
-    assert lived(COUNTS) == (5, 5, 5, True)
-    assert lived(COUNTS.window(20)) == (20, 20, 5, True)
-    assert lived(COUNTS.lifetime(duration=4)) == (4, 4, 1, True)
-    assert lived(A.window(10).union(A.window(10))) == (10, 10, 1, True)
-    assert lived(A.window(10).union(A.window(9))) == (10, None, 1, False)
-    assert lived(A.window(10, 5).union(A.window(20, 10))) == (20, None, 5, False)
-    assert lived(A.window(10).join(A.window(3), on="k")) == (3, None, 1, False)
-    assert lived(A.window(10).join(A.window(3), on="k", how="left"))[0] == 10
-    assert lived(A.window(10).join(A.window(30), on="k", how="full"))[0] == 30
-    assert lived(COUNTS.distinct()) == (INF, None, 5, False)
-
-
 def test_reach_is_the_sum_along_the_path_that_needs_most() -> None:
     b = some_source("b")
 
@@ -156,48 +129,6 @@ def test_columns_that_progress_and_how_far_ends_lie_behind_them() -> None:
     assert progress(by_time) == {"ts": 10}
     assert progress(A.window(10).join(A.window(4), on="ts", how="right")) == {"ts": 4}
     assert progress(A.join(A.lifetime(end="k"), on="k")) == {"ts": 1}
-
-
-def test_columns_that_are_the_start() -> None:
-    def starts(q: Query) -> frozenset[str]:
-        return q.properties.starts
-
-    assert starts(A.latest_by("k").select("k", a=col("ts"), b=col("ts"))) == {"a", "b"}
-    assert starts(A.window(10)) == {"ts"}
-    assert starts(HOP) == frozenset()
-    assert starts(A.window(9).join(A.window(9), on="k").window(5, on="ts_right")) == {"ts_right"}
-
-
-def test_the_window_that_an_aggregate_answers() -> None:
-    def hop(q: Query) -> Hop | None:
-        return q.properties.hop
-
-    assert hop(HOP) == hop(HOP.where(col("k") > 0).select("s")) == Hop(Hopping(10, 5), None)
-    assert hop(A.window("all", 5)) == Hop(Landmark(5), None)
-    assert hop(A.window(10)) is None
-    assert hop(HOP.union(A.window(10, 5))) == Hop(Hopping(10, 5), None)
-    assert hop(HOP.union(A.window(10, 2))) is None
-    assert hop(HOP.distinct()) is None
-    assert hop(HOP.normalise()) is None
-    joined = A.window(9).join(A.window(9), on="k").window(10, 5, on="ts_right")
-    assert hop(joined) == Hop(Hopping(10, 5), "ts_right")
-    assert hop(joined.select(at=col("ts_right"))) == Hop(Hopping(10, 5), "at")
-    assert joined.aggregate(n=count()).properties.reach == {"a": INF}
-
-
-def test_lifetimes_that_never_end_until_something_supersedes_them() -> None:
-    landmark = A.window("all")
-    for q in (landmark, landmark.select("k").distinct(), landmark.union(A), landmark.normalise()):
-        assert q.properties.endless is not None
-    superseded = (
-        landmark.latest_by("k"),
-        landmark.aggregate(n=count()),
-        landmark.top_k(3, "k"),
-        landmark.lifetime(duration=5),
-        A.difference(landmark),
-    )
-    for q in superseded:
-        assert q.properties.endless is None
 
 
 def test_a_race_has_what_all_of_its_queries_have() -> None:

@@ -4,12 +4,14 @@ from collections import deque
 from typing import Any
 
 from gapless.chaos.sim.disk import SimulatedDisk, View
-from gapless.failover import effects as ask
-from gapless.failover.effects import MergerEffect, MergerEvent, Start, Tick
+from gapless.failover.effects import Alarm, Exit, Send, Start, Tick
 from gapless.failover.life_start import MergerStart
+from gapless.failover.merger import effects as ask
 from gapless.failover.merger.bases import BaseDraft
+from gapless.failover.merger.effects import MergerEffect, MergerEvent
 from gapless.failover.merger.machine import Merger
-from gapless.failover.merger.output_journal import OutputJournal, OutputReader
+from gapless.failover.merger.output_journal import OutputJournal
+from gapless.failover.merger.output_reader import OutputReader
 from gapless.failover.messages import Attach, Data, Life, Session, Token
 from gapless.failover.timing import Timing
 from gapless.journal.reader import Reader
@@ -63,7 +65,7 @@ def merger(
 
 def sent(effects: list[MergerEffect], kind: type | None = None) -> list[Any]:
     """The messages among effects, of one kind or all."""
-    messages = [e.message for e in effects if isinstance(e, ask.Send)]
+    messages = [e.message for e in effects if isinstance(e, Send)]
     return [m for m in messages if kind is None or isinstance(m, kind)]
 
 
@@ -170,11 +172,11 @@ class Pump:
 
     def _do(self, effect: MergerEffect) -> None:  # noqa: C901  # a case for each effect
         match effect:
-            case ask.Send(to, message):
+            case Send(to, message):
                 self.sent.append((to, message))
-            case ask.Exit(reason):
+            case Exit(reason):
                 self.over = reason
-            case ask.Alarm(what):
+            case Alarm(what):
                 self.alarms.append(what)
             case ask.Append(rows):
                 self._append(rows)

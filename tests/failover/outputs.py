@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from gapless.failover.effects import Appended
-from gapless.failover.merger.output_journal import OutputJournal, OutputReader
+from gapless.failover.merger.effects import Appended
+from gapless.failover.merger.output_journal import OutputJournal
+from gapless.failover.merger.output_reader import OutputReader
 from gapless.failover.messages import Life, Token
 from gapless.journal.disk import Disk
 from gapless.protocol.elements import BEGIN, INF

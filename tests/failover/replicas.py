@@ -20,25 +20,22 @@ import pyarrow as pa
 
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, source
-from gapless.failover.effects import (
+from gapless.failover.effects import Exit, Send, Start, Tick
+from gapless.failover.life_start import Origin, Replay, ReplicaStart
+from gapless.failover.messages import SUPERVISOR, Ack, Attach, Data, Life, Refused, Session
+from gapless.failover.replica.checkpoint import Checkpoint
+from gapless.failover.replica.effects import (
     CheckpointLoaded,
     Done,
-    Exit,
     LoadCheckpoint,
     OpenSources,
     ReadSource,
     ReplicaEffect,
     ReplicaEvent,
-    Send,
     SkipSource,
     SourceRead,
-    Start,
-    Tick,
     Work,
 )
-from gapless.failover.life_start import Origin, Replay, ReplicaStart
-from gapless.failover.messages import SUPERVISOR, Ack, Attach, Data, Life, Refused, Session
-from gapless.failover.replica.checkpoint import Checkpoint
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.machine import Replica
 from gapless.failover.timing import Timing
@@ -358,4 +355,4 @@ class World:
         for send in self.pump.drive(self.machine, event, self.now):
             self.post(send.to, send.message, quiet)
         self.machine.validate()
-        self.skips += any(link.skipped > BEGIN for link in self.machine.links.values())
+        self.skips += any(link.skipped > BEGIN for link in self.machine.output.links)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from gapless.failover.effects import Emit, Give, Send, Start, SubscriberEffect, Tick
+from gapless.failover.effects import Send, Start, Tick
 from gapless.failover.messages import (
     Declined,
     Delivery,
@@ -25,6 +25,7 @@ from gapless.failover.messages import (
     Token,
 )
 from gapless.failover.parts import cut
+from gapless.failover.subscriber.effects import Emit, Give, SubscriberEffect
 from gapless.failover.subscriber.machine import Subscriber
 from gapless.failover.subscriber.tokens import decode, encode
 from gapless.failover.table import Received

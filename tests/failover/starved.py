@@ -8,9 +8,11 @@ turn    a process, the supervisor's too, does something only when it has the CPU
 from __future__ import annotations
 
 from gapless.actors.setup import RAY_TIMING
-from gapless.failover.effects import Event, Spawn, Tick
+from gapless.failover.effects import Tick
 from gapless.failover.job.desired import Desired
+from gapless.failover.machines import Event
 from gapless.failover.messages import Life
+from gapless.failover.supervisor.effects import Spawn
 from gapless.failover.supervisor.machine import Supervisor
 from tests.failover.supervised import World
 from tests.failover.supervised_lives import TICK_MS

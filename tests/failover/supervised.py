@@ -13,32 +13,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from gapless.failover.effects import (
-    Alarm,
-    Command,
-    Desire,
-    Died,
-    DropCheckpoint,
-    Exit,
-    Kill,
-    Nodes,
-    Send,
-    Spawn,
-    Start,
-    SupervisorEffect,
-    Tick,
-)
+from gapless.failover.effects import Alarm, Exit, Send, Start, Tick
 from gapless.failover.job.desired import Change, Desired
 from gapless.failover.job.settings import OnDivergence
 from gapless.failover.life_start import MergerStart, Replay, ReplicaStart
-from gapless.failover.messages import (
-    SUPERVISOR,
-    Fence,
-    Life,
-    MergerStatus,
-    Message,
-    ReplicaStatus,
-    Retire,
+from gapless.failover.messages import SUPERVISOR, Fence, Life, Message, Retire
+from gapless.failover.replica.effects import DropCheckpoint
+from gapless.failover.statuses import MergerStatus, ReplicaStatus
+from gapless.failover.supervisor.effects import (
+    Command,
+    Desire,
+    Died,
+    Kill,
+    Nodes,
+    Spawn,
+    SupervisorEffect,
 )
 from gapless.failover.supervisor.machine import Supervisor
 from gapless.failover.timing import Timing

@@ -5,25 +5,28 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from gapless.failover.effects import Died, Event
 from gapless.failover.life_start import LivePeer, Origin
+from gapless.failover.machines import Event
 from gapless.failover.messages import (
     Assign,
-    CheckpointTaken,
     Drain,
     Fence,
     Hold,
-    InputStatus,
     Life,
-    MergerStatus,
     Order,
-    ReplicaStatus,
     Retire,
     SnapshotReply,
     TakeCheckpoint,
 )
-from gapless.failover.statuses import Divergence
+from gapless.failover.statuses import (
+    CheckpointTaken,
+    Divergence,
+    InputStatus,
+    MergerStatus,
+    ReplicaStatus,
+)
 from gapless.failover.supervisor.checkpoint_policy import CheckpointInfo
+from gapless.failover.supervisor.effects import Died
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import INF
 

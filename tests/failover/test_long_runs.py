@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
-from gapless.failover.effects import OutputRead, ReadOutput, Send
-from gapless.failover.merger.readers import Serving
-from gapless.failover.messages import CheckpointTaken, Delivery, Life, Token
+from gapless.failover.effects import Send
+from gapless.failover.merger.effects import OutputRead, ReadOutput
+from gapless.failover.merger.readers import Readers
+from gapless.failover.messages import Delivery, Life, Token
+from gapless.failover.statuses import CheckpointTaken
 from gapless.failover.supervisor.checkpoint_policy import ASKED_MAX, KEPT, Checkpoints
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
@@ -50,7 +52,7 @@ def test_a_day_of_checkpoints_keeps_as_many_as_an_hour_and_forgets_what_was_neve
 
 
 def test_of_two_hundred_subscribers_half_of_which_vanish_the_others_are_kept() -> None:
-    serving = Serving("m0.0", 1)
+    serving = Readers("m0.0", 1)
     asks = [f"s{number}" for number in range(200)]
     at = {name: Token("m0.0", 1, 0, BEGIN) for name in asks}
     for name in asks:

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from gapless.failover import machines
-from gapless.failover.effects import Died, Done, Sealed, Start
+from gapless.failover.effects import Start
 from gapless.failover.job.desired import Desired
+from gapless.failover.merger.effects import Sealed
 from gapless.failover.messages import SnapshotRequest
+from gapless.failover.replica.effects import Done
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.machine import Replica
 from gapless.failover.subscriber.machine import Subscriber
+from gapless.failover.supervisor.effects import Died
 from gapless.failover.supervisor.machine import Supervisor
 from gapless.protocol.errors import Bug
 from gapless.protocol.text import DEFAULT_SCHEMA

@@ -22,7 +22,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import gapless as gl
-from gapless.io.ingest_input import StopSignals, input_of
+from gapless.io.ingest_input import input_of
+from gapless.io.stop_signals import StopSignals
 from gapless.journal.disk import LocalDisk
 from gapless.journal.reasons import kind_of
 from gapless.journal.rejects import FOLDER, read_lines

@@ -20,7 +20,7 @@ import gapless.client
 
 TESTS = Path(__file__).parents[1]
 MODULES = (gapless, gapless.client)
-SUBSCRIBING, OUTPUTS = "actors/test_subscribing.py::", "actors/test_outputs.py::"
+SUBSCRIBING, OUTPUTS = "actors/test_subscription.py::", "actors/test_outputs.py::"
 CLIENTS, LOCAL = "sidecar/client/test_cancelling.py::", "gapless/test_interrupted.py::"
 HANDLE = "actors/test_handle_interrupted.py::"
 

@@ -9,7 +9,8 @@ import pytest
 from gapless.chaos.planted.builds import BROKEN_BUILDS
 from gapless.chaos.sim.simulator import SimResult
 from gapless.chaos.sim.workloads.all import WORKLOADS
-from gapless.commands.chaos import FAILURES_SHOWN_MAX, SEEDS
+from gapless.commands.chaos import SEEDS
+from gapless.commands.seed_report import FAILURES_SHOWN_MAX
 from tests.gapless.command import Gapless
 
 Named = str | None

@@ -32,7 +32,7 @@ from gapless.doctor.facts import (
     Space,
     Start,
 )
-from gapless.doctor.probes import java, java_major, open_files, spark_start
+from gapless.doctor.probes import autogroups, java, java_major, open_files, spark_start
 from gapless.doctor.ray_processes import demands_token, is_reachable, ray_processes
 from tests.gapless.command import Gapless
 
@@ -40,7 +40,7 @@ GIB = 2**30
 
 # -- what a check says ----------------------------------------------------------------------------
 
-statuses = st.lists(st.sampled_from(["ok", "problem", "unknown", "skipped"]))
+statuses = st.lists(st.sampled_from(["ok", "hint", "problem", "unknown", "skipped"]))
 
 
 def verdict(status: Any) -> Verdict:
@@ -54,7 +54,13 @@ def test_a_problem_outweighs_what_could_not_be_seen_and_that_outweighs_ok(given:
 
 
 def test_only_what_is_well_or_told_elsewhere_goes_without_advice() -> None:
-    wrong = ("ok", "rest"), ("problem", None), ("unknown", None), ("skipped", "rest")
+    wrong = (
+        ("ok", "rest"),
+        ("hint", None),
+        ("problem", None),
+        ("unknown", None),
+        ("skipped", "rest"),
+    )
     for status, advice in wrong:
         with pytest.raises(ValueError, match="only `ok` and `skipped` go without"):
             Verdict(status, "fact", advice)  # type: ignore[arg-type]  # a str, out of the loop
@@ -80,7 +86,7 @@ def test_a_probe_that_fails_is_a_finding_and_not_the_end(failure: Exception) -> 
 
 def test_each_check_has_a_name_of_its_own() -> None:
     names = [check.name for check in CHECKS]
-    assert len(set(names)) == len(names) == 11
+    assert len(set(names)) == len(names) == 12
 
 
 # -- bounds: on the bound is enough, one below it is not ------------------------------------------
@@ -141,6 +147,17 @@ def test_more_of_anything_is_never_worse(
 def test_a_share_of_a_core_is_a_problem_too() -> None:
     assert j.judge_cores(1.5).status == "problem"
     assert j.judge_cores(2.5).status == "ok"
+
+
+def test_groups_by_session_are_a_hint_that_says_how_to_end_them(tmp_path: Path) -> None:
+    switch = tmp_path / "sched_autogroup_enabled"
+    assert j.judge_autogroups(autogroups(switch)).status == "ok"  # a system that has none
+    switch.write_text("0\n")
+    assert j.judge_autogroups(autogroups(switch)).status == "ok"
+    switch.write_text("1\n")
+    found = j.judge_autogroups(autogroups(switch))
+    assert found.status == "hint"
+    assert "sched_autogroup_enabled=0" in str(found.advice)
 
 
 def test_the_hard_limit_of_open_files_counts_as_far_as_ray_raises_the_soft_one() -> None:

@@ -15,20 +15,7 @@ import gapless as gl
 from gapless.io import input_files as files
 from gapless.io import parquet_sink, reject_file
 from gapless.operators.aside import Aside
-
-flows = gl.source(
-    "flows",
-    {"ts": "timestamp[ms]", "src": "string", "len": "int32"},
-    time="ts",
-    lateness="2s",
-)
-talkers = (
-    flows.where(gl.col("len") > 0)
-    .window(range="10s", slide="5s")
-    .group_by("src")
-    .aggregate(packets=gl.count(), bytes=gl.sum("len"))
-)
-latest = flows.latest_by("src").select("src", "len")
+from tests.gapless.talkers import answer, flows, latest, talkers
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +29,6 @@ def rows() -> pa.Table:
         rng.integers(-9, 99, 20_000),
     ]
     return pa.table(columns, names=["ts", "src", "len"]).cast(flows.schema.payload)
-
-
-def answer(query: gl.Query, inputs: Any, **options: Any) -> gl.Tdb:
-    execution = gl.execute(query, inputs, **options)
-    table = gl.Tdb(execution.schema)
-    for frame in execution:
-        table.fold(frame)
-    assert execution.stable == gl.INF
-    return table
 
 
 # -- files ------------------------------------------------------------------------------------

@@ -10,19 +10,10 @@ from gapless.io import input_files as files
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.writer import Writer
+from tests.gapless.talkers import COLUMNS, answer, flows, latest, talkers
 
-COLUMNS = {"ts": "timestamp[ms]", "src": "string", "len": "int32"}
 LATENESS_MS = 2_000
 BATCH_ROWS = 700
-
-flows = gl.source("flows", COLUMNS, time="ts", lateness="2s")
-talkers = (
-    flows.where(gl.col("len") > 0)
-    .window(range="10s", slide="5s")
-    .group_by("src")
-    .aggregate(packets=gl.count(), bytes=gl.sum("len"))
-)
-latest = flows.latest_by("src").select("src", "len")
 
 SCHEMA = gl.StreamSchema({"more": "int64", **COLUMNS})
 
@@ -72,15 +63,6 @@ def append(writer: Writer, rows: pa.Table) -> None:
     for start in range(0, len(rows), BATCH_ROWS):
         [batch] = rows.slice(start, BATCH_ROWS).combine_chunks().to_batches()
         writer.append(batch)
-
-
-def answer(query: gl.Query, inputs: Any, **options: Any) -> gl.Tdb:
-    execution = gl.execute(query, inputs, **options)
-    table = gl.Tdb(execution.schema)
-    for frame in execution:
-        table.fold(frame)
-    assert execution.stable == gl.INF
-    return table
 
 
 @pytest.mark.parametrize("query", [talkers, latest], ids=["talkers", "latest"])

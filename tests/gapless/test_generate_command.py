@@ -19,7 +19,7 @@ from pyarrow import csv, parquet
 
 import gapless as gl
 from gapless.commands import terminal
-from gapless.commands.generating import start_ms
+from gapless.commands.generate_run import start_ms
 from gapless.commands.options import count
 from gapless.io.event_files import Destination
 from gapless.io.event_formats import Counted, JsonLines

@@ -25,8 +25,10 @@ from pyarrow.json import ParseOptions, read_json
 
 import gapless as gl
 from gapless.commands import terminal
-from gapless.io import ingest_input as ingesting
-from gapless.io.ingest_input import READ_ROWS, ColumnFile, Input, StopSignals
+from gapless.io.ingest_batches import Input
+from gapless.io.ingest_columns import READ_ROWS, ColumnFile
+from gapless.io.ingest_input import input_of, kind_of
+from gapless.io.stop_signals import StopSignals
 from tests.gapless.command import Gapless
 
 SCHEMA = pa.schema({"ts": pa.timestamp("ms"), "src": pa.int32(), "n": pa.int64()})
@@ -530,12 +532,12 @@ def test_what_is_read_at_once_decides_nothing(
 
     def cuts() -> list[tuple[int, list[Any]]]:
         with StopSignals() as stop:
-            given = ingesting.input_of(str(source), "jsonl", SCHEMA, 70, 0, stop)
+            given = input_of(str(source), "jsonl", SCHEMA, 70, 0, stop)
             skipped = given.skip(2)
             return [(skipped[1], batch.rows.to_pylist()) for batch in islice(given, 10)]
 
     whole = cuts()
-    monkeypatch.setattr(ingesting, "READ_BYTES", 37)
+    monkeypatch.setattr("gapless.io.ingest_lines.READ_BYTES", 37)
     assert cuts() == whole
     assert [len(rows) for _, rows in whole] == [70, 70, 20]
 
@@ -544,12 +546,12 @@ def test_an_input_that_is_closed_or_has_too_long_a_name_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(gl.Misuse, match="cannot be looked at"):
-        ingesting.kind_of("x" * 300, None)
+        kind_of("x" * 300, None)
     with pytest.raises(gl.Misuse, match="'/' is not a file: redirect"):
-        ingesting.kind_of("/", None)
+        kind_of("/", None)
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(gl.Misuse, match="standard input is closed"):
-        ingesting.kind_of("-", None)
+        kind_of("-", None)
 
 
 def test_an_input_that_cannot_be_read_is_said_to_be_so(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 
 from gapless.actors.host import About
 from gapless.actors.views import Alarm, JobView
-from gapless.commands.attending import Seen
 from gapless.commands.fitted_tables import Column, FittedTable
+from gapless.commands.foreground import Seen
 from gapless.commands.job_views import (
     ALARMS_SHOWN_MAX,
     described,

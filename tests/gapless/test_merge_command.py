@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from gapless.commands.merge import parse_policy, parse_schema
+from gapless.commands.merge_options import parse_policy
+from gapless.commands.options import parse_schema
 from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import Policy, lag, quorum
 from gapless.protocol.frame import Frame

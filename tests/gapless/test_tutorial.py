@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gapless.chaos.sim.simulation import SEEDS
 from gapless.testing import drill, simulate
+from tests.effort import cases
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "testing.md").read_text("utf-8")
@@ -32,13 +34,23 @@ def without_header(file: str) -> str:
     return text[text.index('"""', 3) + 3 :].lstrip("\n")
 
 
-def run_pytest(folder: Path, payments: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(folder: Path, payments: str, *options: str) -> subprocess.CompletedProcess[str]:
     """What a reader does: two files of the examples, and the manual's command."""
     (folder / "payments.py").write_text(without_header(payments))
     (folder / "test_payments.py").write_text(without_header("test_payments.py"))
     (folder / "pytest.ini").write_text("[pytest]\n")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not gapless_ray"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not gapless_ray",
+            *options,
+        ],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -67,7 +79,8 @@ def test_the_query_with_the_bug_fails_as_the_manual_shows(tmp_path: Path) -> Non
 
 
 def test_the_mended_query_passes(tmp_path: Path) -> None:
-    done = run_pytest(tmp_path, "payments.py")
+    seeds = f"--gapless-seeds={cases(SEEDS)}"
+    done = run_pytest(tmp_path, "payments.py", seeds)
     assert "2 passed, 1 deselected" in done.stdout
 
 

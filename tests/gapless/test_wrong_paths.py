@@ -136,7 +136,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ):
         monkeypatch.setattr(name, goes_on)
     monkeypatch.setattr("typer.main.get_command", commands)
-    monkeypatch.setattr("gapless.sidecar.server.answering.server", MagicMock())
+    monkeypatch.setattr("gapless.sidecar.server.grpc_server.server", MagicMock())
     monkeypatch.setattr("gapless.sidecar.server.directory.Directory.lock", lambda _: None)
 
 

@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from gapless.journal import judge
@@ -24,7 +23,6 @@ from gapless.journal.writer import Writer
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Fenced, JournalError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
-from gapless.protocol.tdb import Tdb
 from tests.effort import cases
 from tests.journal.journals import (
     SCHEMA,
@@ -42,11 +40,6 @@ from tests.journal.journals import (
 )
 
 SEEDS = range(cases(40))
-
-
-@pytest.fixture(params=["local", "simulated"])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
-    return LocalDisk(tmp_path / "j") if request.param == "local" else memory()
 
 
 def check_readers_see_what_the_rules_say(seed: int) -> None:
@@ -333,60 +326,6 @@ def test_an_append_whose_seal_finds_no_room_is_in_and_says_so(
     assert [r[2] for r in read_all(disk)] == [1, 2]
 
 
-# -- frames ---------------------------------------------------------------------------------------
-
-
-def frames_writer(disk: Disk, **options: Any) -> Any:
-    return writer(disk, shape=Layout(SCHEMA), **options)
-
-
-def test_a_base_stands_for_everything_before_it(disk: Disk) -> None:
-    out = frames_writer(disk)
-    rows = batch([(1, "a", 1), (2, "b", 2)])
-    whole = Tdb(SCHEMA)
-
-    def frame(vs: list[int], ve: list[int], stable: int) -> Frame:
-        return Frame.from_columns(SCHEMA, np.array(vs), np.array(ve), rows, stable=stable)
-
-    first = frame([1, 2], [3, 20], 5)
-    out.append(first)
-    live = first.take(first.ve >= 5, stable=5)
-    out.seal(base=live)
-    second = frame([6, 7], [8, 9], 7)
-    out.append(second)
-    whole.fold(live)
-    whole.fold(second)
-    reader = Reader(disk, start="base")
-    rebuilt = Tdb(SCHEMA)
-    while (got := reader.read()) is not None:
-        rebuilt.fold(got)
-    assert rebuilt == whole
-    assert reader.position == {0: 4}
-    with pytest.raises(Misuse, match="a base as of 6"):
-        out.seal(base=live.with_stable(6))
-
-
-def test_a_base_is_wanted_once_enough_has_come_since_the_last(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def append(out: Writer, i: int) -> None:
-        at = np.array([i])
-        out.append(Frame.from_columns(SCHEMA, at, at + 9, batch([(i, "a", i)]), stable=i))
-
-    alone, out, wanted = memory(), frames_writer(disk), []
-    append(frames_writer(alone), 1)
-    each = sum(alone.size(f"segments/{name}") for name in alone.list("segments"))
-    monkeypatch.setattr("gapless.journal.writer.BASE_BYTES", 3 * each)
-    for i in range(1, 12):
-        if i in (5, 9):  # a writer after another knows what was appended before
-            out = frames_writer(disk, token=f"w{i}")
-        append(out, i)
-        wanted.append(out.wants_base)
-        if out.wants_base:
-            out.seal(base=Frame.empty(SCHEMA).with_stable(i))
-    assert wanted == [i % 3 == 0 for i in range(1, 12)]
-
-
 @pytest.mark.parametrize("segment_bytes", [1, 1 << 20], ids=["sealed", "live"])
 def test_a_reader_is_told_of_a_journal_that_was_made_anew_under_it(segment_bytes: int) -> None:
     disk = memory()
@@ -403,16 +342,6 @@ def test_a_reader_is_told_of_a_journal_that_was_made_anew_under_it(segment_bytes
     assert reader is not None
     with pytest.raises(JournalError, match="the journal was made anew"):
         drain(reader)
-
-
-def test_a_position_beyond_the_end_says_that_rows_were_lost(disk: Disk) -> None:
-    out = writer(disk, shape=layout(1))
-    out.append(batch([(100, "a", 1)]))
-    assert drain(Reader(disk, start={0: 1})) == []
-    with pytest.raises(JournalError, match="has 1 rows, the position is 2"):
-        Reader(disk, start={0: 2})
-    with pytest.raises(Misuse, match="a position of partitions"):
-        Reader(disk, start={1: 2})
 
 
 def test_the_first_stable_is_none_at_all(disk: Disk) -> None:

@@ -4,11 +4,12 @@ import os
 from collections.abc import Iterator
 
 from gapless.chaos.trials import Maker, Merging
-from gapless.merge.choose import CaseName
+from gapless.merge.choose import CaseName, StreamProperties
 from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import AdjustRule, InsertRule, Lag, Policy, Quorum, lag, quorum
 from gapless.merge.reference import ReferenceMerge
 from gapless.protocol.frame import Frame
+from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import DEFAULT_SCHEMA, format, parse
 
 MERGERS: dict[str, Maker] = {"fast": LMerge, "reference": ReferenceMerge}
@@ -17,6 +18,11 @@ CASES: tuple[CaseName, ...] = ("r0", "r1", "r2", "r3", "r4")
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 TRIALS = 60
 """Trials of a case in one run of the tests: enough to catch every planted fault."""
+
+PAYLOADS: list[tuple[object, ...]] = [("A",), ("B",), ("C",)]
+STRICT = StreamProperties(strictly_ordered=True, insert_only=True)
+TIES = StreamProperties(ordered=True, insert_only=True)
+"""What inputs declare."""
 
 INSERTS: tuple[InsertRule | Quorum, ...] = (
     "first",
@@ -62,3 +68,10 @@ def frame(text: str) -> Frame:
 def say(merge: Merging, number: int, text: str) -> str:
     """What a merger puts out when an input says `text`."""
     return format(merge.push(number, frame(text)).elements())
+
+
+def table(text: str) -> Tdb:
+    """The table that a frame in text notation makes."""
+    tdb = Tdb(DEFAULT_SCHEMA)
+    tdb.fold(frame(text))
+    return tdb

@@ -12,7 +12,7 @@ from gapless.merge.choose import CaseName
 from gapless.merge.divergence import NEWEST_MAX, NOBODY, odd_ones
 from gapless.merge.lmerge import LMerge
 from gapless.protocol.text import DEFAULT_SCHEMA
-from tests.merge.test_lmerge import say
+from tests.merge.helpers import say
 
 Odd = Callable[..., np.ndarray]
 

@@ -7,6 +7,7 @@ import pytest
 
 from gapless.kernels.keys import Ids
 from gapless.operators.distinct import Distinct
+from gapless.operators.open_pieces import OpenPieces
 from gapless.operators.pieces import Lifetimes, Pieces, Rows, Spans
 from gapless.protocol.elements import BEGIN, INF, Insert
 from gapless.protocol.errors import DecodeError, GaplessError
@@ -152,12 +153,20 @@ class CountsEach(Distinct):
         return Rows(rows.piece, rows.payload, spans.covered(len(pieces))[rows.piece])
 
 
-class TakesNothingBack(Distinct):
-    """Broken: what it has said beyond a stable stays said."""
+class StandByWhatTheySaid(OpenPieces):
+    """Broken: what has been said beyond a stable stays said."""
 
-    def _take_back(self, groups: Ids) -> Lifetimes:
-        said = super()._take_back(groups)
+    def take_back(self, groups: Ids, stable: int) -> Lifetimes:
+        said = super().take_back(groups, stable)
         return Lifetimes(*(column[:0] for column in said))
+
+
+class TakesNothingBack(Distinct):
+    """Broken by its open pieces."""
+
+    def __init__(self, schema: StreamSchema) -> None:
+        super().__init__(schema)
+        self._open = StandByWhatTheySaid(self._events.groups, self._payloads)
 
 
 class Sleeps(Distinct):

@@ -6,7 +6,7 @@ import pytest
 
 from gapless.operators.aggregates.calls import count, sum_
 from gapless.operators.ahead import Ahead
-from gapless.operators.hopping import HoppingAggregate, Implementation
+from gapless.operators.hopping_aggregate import HoppingAggregate, Implementation
 from gapless.operators.windows import Hopping
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema

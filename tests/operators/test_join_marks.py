@@ -10,7 +10,7 @@ import pytest
 
 from gapless.operators import join_marks
 from gapless.operators.join import Join
-from gapless.operators.join_marks import JoinMarks, Progressing
+from gapless.operators.join_marks import JoinMarks, JoinProgress
 from gapless.operators.operator import Marks
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF
@@ -60,7 +60,7 @@ Window = Sliding | Tumbling
 
 
 def joined(left: Window, right: Window, on: Any = (), how: Any = "inner") -> Join:
-    progressing = [Progressing(i, "ts", w.lag, w.grain) for i, w in enumerate((left, right))]
+    progressing = [JoinProgress(i, "ts", w.lag, w.grain) for i, w in enumerate((left, right))]
     return Join(LEFT, RIGHT, on, how=how, progressing=progressing, final_ends=(True, True))
 
 
@@ -243,7 +243,7 @@ def test_the_end_of_an_input_is_a_bound_on_everything() -> None:
 def test_of_a_key_column_nothing_is_said_where_the_other_sides_null_rows_have_it() -> None:
     how: Any
     for how, said in (("inner", 2), ("left", 1), ("right", 1), ("full", 0)):
-        progressing = [Progressing(i, "ts", 5) for i in (0, 1)]
+        progressing = [JoinProgress(i, "ts", 5) for i in (0, 1)]
         join = Join(LEFT, RIGHT, [("ts", "ts")], how=how, progressing=progressing)
         tell(join, 0, Sliding(5), 50)
         assert len(tell(join, 1, Sliding(5), 50)) == said
@@ -274,10 +274,10 @@ def test_a_restored_join_says_the_same() -> None:
 @pytest.mark.parametrize(
     ("progressing", "kind", "problem"),
     [
-        (lambda: Progressing(2, "ts", 5), Misuse, "side is 0 or 1"),
-        (lambda: Progressing(0, "ts", 5, 0), Misuse, "grain at least 1"),
-        (lambda: Progressing(0, "t", 5), SchemaError, "the columns are k, ts, x"),
-        (lambda: Progressing(0, "x", 5), SchemaError, "a bound needs integers or times"),
+        (lambda: JoinProgress(2, "ts", 5), Misuse, "side is 0 or 1"),
+        (lambda: JoinProgress(0, "ts", 5, 0), Misuse, "grain at least 1"),
+        (lambda: JoinProgress(0, "t", 5), SchemaError, "the columns are k, ts, x"),
+        (lambda: JoinProgress(0, "x", 5), SchemaError, "a bound needs integers or times"),
     ],
 )
 def test_what_cannot_progress_is_refused(progressing: Any, kind: Any, problem: str) -> None:
@@ -289,7 +289,7 @@ def test_what_cannot_progress_is_refused(progressing: Any, kind: Any, problem: s
 # -- deliberately broken --------------------------------------------------------------------------
 
 
-TOO_MUCH: dict[str, Callable[[Progressing, int], int]] = {
+TOO_MUCH: dict[str, Callable[[JoinProgress, int], int]] = {
     "one more": lambda p, stable: stable + p.grain - p.lag + 1,
     "a grain more": lambda p, stable: stable + 2 * p.grain - p.lag,
     "no window": lambda p, stable: stable,

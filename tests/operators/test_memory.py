@@ -24,7 +24,7 @@ from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
 from gapless.operators.free_aggregate import FreeAggregate
 from gapless.operators.held import HeldAggregate
-from gapless.operators.hopping import HoppingAggregate
+from gapless.operators.hopping_aggregate import HoppingAggregate
 from gapless.operators.join import Join
 from gapless.operators.latest import LatestBy
 from gapless.operators.lifetimes import SetLifetimes

@@ -7,7 +7,7 @@ import pytest
 from gapless.operators.aggregates.calls import count
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.filter import Filter
-from gapless.operators.hopping import HoppingAggregate
+from gapless.operators.hopping_aggregate import HoppingAggregate
 from gapless.operators.latest import LatestBy
 from gapless.operators.lifetimes import SetLifetimes
 from gapless.operators.meld import Meld

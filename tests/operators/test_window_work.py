@@ -13,7 +13,7 @@ from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.parts import OfParts
 from gapless.operators.answers import Answers
-from gapless.operators.hopping import HoppingAggregate, Implementation
+from gapless.operators.hopping_aggregate import HoppingAggregate, Implementation
 from gapless.operators.operator import ANSWER_ROWS_MAX, Out
 from gapless.operators.present_window import PaneCells, PresentWindow
 from gapless.operators.told_answers import Revision, ToldAnswers

@@ -21,7 +21,7 @@ from gapless.sidecar.definition import schema_to_wire
 from gapless.sidecar.frames import to_wire
 from gapless.sidecar.server.access import Access
 from gapless.sidecar.server.limits import Limits
-from gapless.sidecar.server.peer_reading import Peer
+from gapless.sidecar.server.peer_outputs import Peer
 from gapless.sidecar.server.server import Server
 from gapless.sidecar.server.setup import Retention
 from gapless.sidecar.server.tls import Certificates

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.io import merger_io
+from gapless.failover.io import output_reads
 from gapless.failover.merger import output_journal, output_writer, recent_rows
 from gapless.failover.merger.output_journal import OutputJournal
 from gapless.protocol.errors import Misuse
 from gapless.sidecar import gapless_pb2 as pb
-from gapless.sidecar.client import producer as producer_module
 from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.server import settings as settings_module
@@ -76,7 +75,7 @@ def test_a_producer_is_read_no_faster_than_it_may_and_loses_nothing(
 def test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merger_io, "READERS_MAX", 1)
+    monkeypatch.setattr(output_reads, "READERS_MAX", 1)
     monkeypatch.setattr(recent_rows, "KEPT_READS_MAX", 1)
     monkeypatch.setattr("gapless.sidecar.server.subscribe_call.ENCODED_MAX", 1)
     whole = " ".join(f"ins((A,{t}),{t},{t + 5})" for t in range(1, 31))
@@ -88,9 +87,9 @@ def test_what_a_stream_keeps_at_hand_is_bounded_and_the_rest_is_read_again(
             assert read_until(reader, 30) == table_of(whole)
             reader.close()
         stream = one.server.registry.streams["s"]
-        recent = stream._io._nearest._recent
+        recent = stream._io._reads._nearest._recent
         assert recent is not None
-        assert len(stream._io._readers) <= 1
+        assert len(stream._io._reads._readers) <= 1
         assert len(recent._reads) <= 1
         assert one.on_loop(lambda: len(stream.encoded)) <= 1
 
@@ -118,16 +117,6 @@ def test_a_base_of_a_table_that_is_too_large_to_be_taken_at_once_is_made_beside_
         stream = one.server.registry.streams["s"]
         assert one.on_loop(lambda: stream.lost) is None
     assert "" in made
-
-
-def test_rows_one_by_one_gather_into_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_module, "GATHER_ROWS", 3)
-    producer = Producer("127.0.0.1:1", "s", "a", SCHEMA)
-    for t in range(7):
-        producer.insert(t, 20, src="A", n=t)
-    assert len(producer._rows) == 1
-    assert len(producer._machine.tail) == 6
-    producer.abandon()
 
 
 def test_settings_and_sentences_have_an_end(

@@ -16,7 +16,7 @@ from gapless.protocol.elements import Insert
 from gapless.protocol.errors import DiskFull, Trimmed
 from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
-from gapless.sidecar.client.subscription import Reading
+from gapless.sidecar.client.subscription import SidecarSubscription
 from gapless.sidecar.server.push_call import Attachment
 from gapless.sidecar.server.stream import Stream
 from tests.sidecar.helpers import (
@@ -64,13 +64,13 @@ def test_unbroken_each_row_comes_once(tmp_path: Path) -> None:
 
 
 def reads_from_its_first_start_again(patch: pytest.MonkeyPatch) -> None:
-    whole = Reading._read
+    whole = SidecarSubscription._read
 
-    def read(self: Reading, take: Any) -> None:
+    def read(self: SidecarSubscription, take: Any) -> None:
         self.wish = replace(self.wish, start="earliest")
         whole(self, take)
 
-    patch.setattr(Reading, "_read", read)
+    patch.setattr(SidecarSubscription, "_read", read)
 
 
 def forgets_what_it_acknowledged(patch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,7 @@ def test_who_begins_with_the_token_of_the_end_ends(tmp_path: Path, deliver: str)
         both = f"{one.address},{two.address}"
         with Producer(both, "s", "a", SCHEMA) as a:
             a.push(frame_of("ins((A,7),6,20) stable(inf)"))
+            assert a.wait_durable(INF), "one that is not reached yet is not waited for at the close"
         for where in (one.address, both):
             with Consumer(where, "s", start="earliest", deliver=deliver) as consumer:
                 assert list(consumer)[-1].stable == INF

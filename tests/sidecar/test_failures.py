@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.failover.effects import Emit
+from gapless.failover.subscriber.effects import Emit
 from gapless.failover.table import Received
 from gapless.protocol.elements import INF, Adjust, Element, Insert, Stable
 from gapless.protocol.frame import Frame, frames_of

@@ -17,7 +17,7 @@ from gapless.sidecar.client import connection as connecting
 from gapless.sidecar.client.connection import Credentials, addresses
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.msgpack_frames import DECIMAL_CHARS_MAX, _read
-from gapless.sidecar.server import answering, directory, registry, tls
+from gapless.sidecar.server import directory, grpc_server, registry, tls
 from gapless.sidecar.server import limits as limits_module
 from gapless.sidecar.server.access import SECRET_CHARS_MAX, Access, Grant
 from gapless.sidecar.server.directory import Directory
@@ -125,7 +125,7 @@ def test_a_few_streams_are_opened_at_once_and_one_that_hangs_keeps_one_place(
 def test_so_many_strangers_are_answered_at_once_and_the_next_one_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(answering, "STRANGERS_MAX", 3)
+    monkeypatch.setattr(grpc_server, "STRANGERS_MAX", 3)
     taken: list[int] = []
 
     async def answer() -> None:
@@ -139,9 +139,9 @@ def test_so_many_strangers_are_answered_at_once_and_the_next_one_waits(
             taken.append(len(taken))
             return taken[-1]
 
-        monkeypatch.setattr(answering, "_refuse", refuse)
+        monkeypatch.setattr(grpc_server, "_refuse", refuse)
         one: Any = SimpleNamespace(_request_call=request_call)
-        answers = asyncio.ensure_future(answering._Answering._refuse_strangers(one))
+        answers = asyncio.ensure_future(grpc_server._AnsweringServer._refuse_strangers(one))
         for ended in range(5):
             for _ in range(30):
                 await asyncio.sleep(0)

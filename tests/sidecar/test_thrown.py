@@ -18,8 +18,8 @@ import pytest
 
 from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
-from gapless.sidecar.server import answering
-from gapless.sidecar.server.answering import STRANGERS_MAX
+from gapless.sidecar.server import grpc_server
+from gapless.sidecar.server.grpc_server import STRANGERS_MAX
 from tests.sidecar.helpers import (
     PATIENCE_S,
     SCHEMA,
@@ -167,7 +167,7 @@ def test_grpcs_own_server_would_end_and_then_the_sidecar_does_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the test above can fail, and that nobody is left with a sidecar that is deaf."""
-    monkeypatch.setattr(answering, "_INNER", ("a name that is gone",))
+    monkeypatch.setattr(grpc_server, "_INNER", ("a name that is gone",))
     one = Running(tmp_path)
     with grpc.insecure_channel(one.address) as channel:
         error_of(lambda: channel.unary_unary(NO_TEXT.encode("latin-1"))(b"", timeout=PATIENCE_S))

@@ -14,8 +14,7 @@ from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.frames import to_wire
-from gapless.sidecar.server import push_call as producing
-from gapless.sidecar.server import service
+from gapless.sidecar.server import push_admission, push_call, service
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.reflection import ALPHA, V1
 from tests.sidecar.helpers import (
@@ -164,7 +163,7 @@ def test_a_tail_that_has_no_meaning_is_refused_and_leaves_nothing(
 def test_a_tail_that_does_not_come_gives_its_place_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(producing, "TAIL_FRAME_S", 0.05)
+    monkeypatch.setattr(push_call, "TAIL_FRAME_S", 0.05)
     with (
         sidecar(tmp_path, limits=Limits(producers_max=1)) as one,
         Caller(one.address) as slow,
@@ -189,7 +188,7 @@ def test_a_call_whose_message_does_not_come_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "REQUEST_S", 0.05)
-    monkeypatch.setattr(producing, "FIRST_MESSAGE_S", 0.05)
+    monkeypatch.setattr(push_admission, "FIRST_MESSAGE_S", 0.05)
     with sidecar(tmp_path) as one, Caller(one.address) as caller:
         assert "no attach within" in caller.pushed().details()
         for method in ("Subscribe", "Table", "Status", "Drain", "Remove"):

@@ -19,7 +19,7 @@ from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import opened
 from gapless.spark_sources.data_source import GaplessSource
-from gapless.spark_sources.writing import BatchWriter
+from gapless.spark_sources.spark_writer import BatchWriter
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from gapless.spark_sources.data_source import GaplessSource
 from gapless.spark_sources.options import WriteOptions
-from gapless.spark_sources.writing import BatchWriter, Messages, Sink, StreamWriter
+from gapless.spark_sources.spark_writer import BatchWriter, Messages, Sink, StreamWriter
 
 BATCHES_BEFORE_DEATH = 8
 """Of 10,000 rows: some of them are in a file by then."""

@@ -25,7 +25,7 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import Fenced, JournalError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
-from gapless.spark_sources import reading, writing
+from gapless.spark_sources import spark_reader, spark_writer
 from tests.spark_sources.by_hand import (
     begun,
     commits_of,
@@ -434,7 +434,7 @@ def test_small_segments_share_a_task(path: Path, monkeypatch: pytest.MonkeyPatch
         write(path, table(start, 10), **NEW)
     reader = source(path).reader(source(path).schema())
     assert len(reader.partitions()) == 1
-    monkeypatch.setattr(reading, "TASK_BYTES", 1)
+    monkeypatch.setattr(spark_reader, "TASK_BYTES", 1)
     assert len(reader.partitions()) == 10
     assert done(reader, reader.partitions()).num_rows == 100
 
@@ -492,7 +492,7 @@ def _take_away_all(commits: Commits, results: Sequence[TaskResult]) -> None:
 
 
 def test_an_abort_that_does_not_look_is_caught(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "discard", _take_away_all)
+    monkeypatch.setattr(spark_writer, "discard", _take_away_all)
     with pytest.raises(JournalError):
         test_an_aborted_batch_leaves_no_file_and_a_committed_one_is_not_taken_back(path)
 
@@ -500,7 +500,7 @@ def test_an_abort_that_does_not_look_is_caught(path: Path, monkeypatch: pytest.M
 def test_a_writer_that_does_not_ask_what_is_in_is_caught(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "is_in", lambda *_: False)
+    monkeypatch.setattr(spark_writer, "is_in", lambda *_: False)
     with pytest.raises(AssertionError):
         test_a_batch_that_is_in_comes_again_and_changes_nothing(path)
 
@@ -513,6 +513,6 @@ def test_a_read_that_goes_on_behind_what_was_planned_is_caught(
             self.end = self._disk.size(self.name)
             return super().next()
 
-    monkeypatch.setattr(reading, "Growing", Endless)
+    monkeypatch.setattr(spark_reader, "Growing", Endless)
     with pytest.raises(AssertionError):
         test_a_read_gives_what_was_there_when_it_was_planned("append", path)

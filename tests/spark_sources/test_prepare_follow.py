@@ -92,7 +92,7 @@ def test_a_stream_that_is_run_again_goes_on_where_it_was(
 def test_readers_follow_while_a_directory_grows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gapless.spark_sources.following import follow
+    from gapless.spark_sources.directory_stream import follow
     from gapless.spark_sources.job import Job, planned
 
     folder, out = tmp_path / "in", tmp_path / "j"
@@ -172,7 +172,7 @@ def test_bad_lines_of_a_stream_are_rejected_and_dropped_ones_counted(
     with pytest.raises(Misuse, match=r"b\.csv' begins with 'src,ts'"):
         prepare(spark, folder, tmp_path / "j", **options)
     (folder / "b.csv").unlink()
-    from gapless.spark_sources.following import follow
+    from gapless.spark_sources.directory_stream import follow
     from gapless.spark_sources.job import planned
 
     job = planned(folder, tmp_path / "j", **{k: v for k, v in options.items() if k != "once"})

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from gapless.chaos.drill.faults.corrupt_frames import CorruptFrames
 from gapless.chaos.drill.faults.cut_one_way import CutOneWay
+from gapless.chaos.drill.faults.delay_messages import DelayFeedback, DelayFrames
 from gapless.chaos.drill.faults.delay_packets import DelayPackets
-from gapless.chaos.drill.faults.double_feedback import DoubleFeedback
-from gapless.chaos.drill.faults.double_frames import DoubleFrames
+from gapless.chaos.drill.faults.double_messages import DoubleFeedback, DoubleFrames
 from gapless.chaos.drill.faults.fault import Fault
 from gapless.chaos.drill.faults.fill_disk import FillDisk
 from gapless.chaos.drill.faults.flip_checkpoint import FlipCheckpoint
@@ -18,23 +18,16 @@ from gapless.chaos.drill.faults.freeze_node import FreezeNode
 from gapless.chaos.drill.faults.freeze_raylet import FreezeRaylet
 from gapless.chaos.drill.faults.jitter_packets import JitterPackets
 from gapless.chaos.drill.faults.jump_clock import JumpClock
-from gapless.chaos.drill.faults.kill_all_but_one import KillAllButOne
-from gapless.chaos.drill.faults.kill_all_processes import KillAllProcesses
-from gapless.chaos.drill.faults.kill_all_replicas import KillAllReplicas
+from gapless.chaos.drill.faults.kill import KillMerger, KillReplica, KillRoot
+from gapless.chaos.drill.faults.kill_all import KillAllButOne, KillAllProcesses, KillAllReplicas
 from gapless.chaos.drill.faults.kill_driver import KillDriver
 from gapless.chaos.drill.faults.kill_gcs import KillGcs
-from gapless.chaos.drill.faults.kill_merger import KillMerger
 from gapless.chaos.drill.faults.kill_node import KillNode
 from gapless.chaos.drill.faults.kill_raylet import KillRaylet
 from gapless.chaos.drill.faults.kill_rejoining import KillRejoining
-from gapless.chaos.drill.faults.kill_replica import KillReplica
 from gapless.chaos.drill.faults.kill_replica_and_merger import KillReplicaAndMerger
-from gapless.chaos.drill.faults.kill_root import KillRoot
-from gapless.chaos.drill.faults.late_feedback import LateFeedback
-from gapless.chaos.drill.faults.late_frames import LateFrames
-from gapless.chaos.drill.faults.lose_feedback import LoseFeedback
-from gapless.chaos.drill.faults.lose_frames import LoseFrames
 from gapless.chaos.drill.faults.lose_gcs import LoseGcs
+from gapless.chaos.drill.faults.lose_messages import LoseFeedback, LoseFrames
 from gapless.chaos.drill.faults.lose_packets import LosePackets
 from gapless.chaos.drill.faults.narrow import Narrow
 from gapless.chaos.drill.faults.partition import Partition
@@ -46,11 +39,8 @@ from gapless.chaos.drill.faults.slow_disk import SlowDisk
 from gapless.chaos.drill.faults.slow_subscriber import SlowSubscriber
 from gapless.chaos.drill.faults.squeeze_memory import SqueezeMemory
 from gapless.chaos.drill.faults.stale_frames import StaleFrames
-from gapless.chaos.drill.faults.starve_all import StarveAll
-from gapless.chaos.drill.faults.starve_cpu import StarveCpu
-from gapless.chaos.drill.faults.stop_merger import StopMerger
-from gapless.chaos.drill.faults.stop_replica import StopReplica
-from gapless.chaos.drill.faults.stop_root import StopRoot
+from gapless.chaos.drill.faults.starve import StarveAll, StarveCpu
+from gapless.chaos.drill.faults.stop import StopMerger, StopReplica, StopRoot
 from gapless.chaos.drill.faults.tear_checkpoint import TearCheckpoint
 
 _KINDS: tuple[type[Fault], ...] = (
@@ -85,11 +75,11 @@ _KINDS: tuple[type[Fault], ...] = (
     DoubleFrames,
     ReorderFrames,
     CorruptFrames,
-    LateFrames,
+    DelayFrames,
     StaleFrames,
     LoseFeedback,
     DoubleFeedback,
-    LateFeedback,
+    DelayFeedback,
     SqueezeMemory,
     StarveCpu,
     StarveAll,

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from gapless.chaos.drill.faults.fault import Fault, Hit
-from gapless.chaos.drill.means.orders import Order
+from gapless.chaos.drill.means.orders import Messages, Order
 
 if TYPE_CHECKING:
     from gapless.chaos.drill.scenario import Scenario
@@ -63,3 +63,12 @@ class ByOrder(Fault):
         """Why it had no effect: no hook ever did it."""
         count = stage.orders.struck(self._number)
         return None if count else f"{self.name}: it was never done"
+
+
+class OfMessages(ByOrder):
+    """The hooks do it to what arrives: at mergers the frames of replicas, at replicas what mergers
+    tell them.
+    """
+
+    messages: ClassVar[Messages] = "frames"
+    """Which; with "feedback", `where` is "r"."""

@@ -24,8 +24,8 @@ class FlipOutput(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Flips it."""
-        slot = stage.pick(self, "m")
-        pid = stage.pid_of(slot)
+        slot = stage.targets.pick(self, "m")
+        pid = stage.targets.pid_of(slot)
         shard = slot[1:].partition(".")[0]
         files = sorted((stage.job_dir / "out" / shard / slot / "segments").glob("*"))
         files = [file for file in files if file.stat().st_size]

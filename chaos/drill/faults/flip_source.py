@@ -29,9 +29,9 @@ class FlipSource(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Flips it, while the replicas are held."""
-        held = stop([stage.pid_of(slot) for slot in stage.slots("r")])
+        held = stop([stage.targets.pid_of(slot) for slot in stage.targets.slots("r")])
         try:
-            files = sorted((next(iter(stage.feeding.paths.values())) / "segments").glob("*"))
+            files = sorted((next(iter(stage.feeder.paths.values())) / "segments").glob("*"))
             if not files:
                 raise CannotStrike("the source has no rows")
             before = files[-1].stat().st_size

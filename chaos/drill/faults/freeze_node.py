@@ -29,8 +29,8 @@ class FreezeNode(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Freezes it."""
-        self._node = stage.pick_node(self)
-        there = stage.lives_on(self._node)
+        self._node = stage.targets.pick_node(self)
+        there = stage.targets.lives_on(self._node)
         self._group = Group("freezer", stage.janitor)
         processes = stage.nodes.processes(self._node)
         self._group.add([process.pid for process in processes])

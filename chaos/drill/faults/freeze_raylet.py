@@ -22,8 +22,8 @@ class FreezeRaylet(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Stops it."""
-        self._node = stage.pick_node(self)
-        there = stage.lives_on(self._node)
+        self._node = stage.targets.pick_node(self)
+        there = stage.targets.lives_on(self._node)
         stage.nodes.freeze_raylet(self._node)
         return Hit(self._node, f"its raylet, with {', '.join(there) or 'nobody'} there")
 

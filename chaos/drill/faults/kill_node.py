@@ -21,8 +21,8 @@ class KillNode(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Kills it."""
-        node = stage.pick_node(self)
-        there = stage.lives_on(node)
+        node = stage.targets.pick_node(self)
+        there = stage.targets.lives_on(node)
         stage.nodes.kill(node)
         return Hit(node, f"with {', '.join(there) or 'nobody'} on it", frozenset(there.values()))
 

@@ -22,8 +22,8 @@ class KillRaylet(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Kills it."""
-        self._node = stage.pick_node(self)
-        there = stage.lives_on(self._node)
+        self._node = stage.targets.pick_node(self)
+        there = stage.targets.lives_on(self._node)
         stage.nodes.kill_raylet(self._node)
         told = f"its raylet, with {', '.join(there) or 'nobody'} there"
         return Hit(self._node, told, frozenset(there.values()))

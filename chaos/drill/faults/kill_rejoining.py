@@ -34,8 +34,8 @@ class KillRejoining(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Kills the one, waits for the next, kills that."""
-        slot = stage.pick(self, "r")
-        life, about = stage.life_of(slot)
+        slot = stage.targets.pick(self, "r")
+        life, about = stage.targets.life_of(slot)
         ended = kill([about.pid])
         for _ in range(round(self.number("times"))):
             until_s = time.monotonic() + WAIT_S

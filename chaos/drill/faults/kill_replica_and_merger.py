@@ -21,8 +21,10 @@ class KillReplicaAndMerger(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Kills both."""
-        replica, merger = self.rng.choice(stage.slots("r")), self.rng.choice(stage.slots("m"))
-        first, second = stage.pid_of(replica), stage.pid_of(merger)
+        targets = stage.targets
+        replica = self.rng.choice(targets.slots("r"))
+        merger = self.rng.choice(targets.slots("m"))
+        first, second = targets.pid_of(replica), targets.pid_of(merger)
         ended = kill([first])
         time.sleep(self.number("apart_ms") / 1000)
         ended |= kill([second])

@@ -44,9 +44,9 @@ class OnTheWay(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Lays it down."""
-        self._node = stage.pick_node(self)
+        self._node = stage.targets.pick_node(self)
         self._before = self._count(stage)
-        there = stage.lives_on(self._node)
+        there = stage.targets.lives_on(self._node)
         self._lay(stage, self.rule())
         return Hit(self._node, f"{self._told()}, with {', '.join(there) or 'nobody'} there")
 

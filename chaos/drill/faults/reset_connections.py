@@ -27,7 +27,7 @@ class ResetConnections(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Resets them."""
-        node = stage.pick_node(self)
+        node = stage.targets.pick_node(self)
         me = int(node[1:])
         others = [int(name[1:]) for name in stage.nodes.names if name != node]
         count = sum(stage.switch.reset(me, other) for other in others)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gapless.chaos.drill.faults.fault import Fault, Hit
 from gapless.chaos.judge.recording import Output, Recording
-from gapless.failover.effects import Emit
+from gapless.failover.subscriber.effects import Emit
 
 if TYPE_CHECKING:
     from gapless.chaos.drill.stage import Stage

@@ -28,8 +28,8 @@ class SqueezeMemory(Fault):
 
     def inject(self, stage: Stage) -> Hit:
         """Limits it."""
-        slot = stage.pick(self, "r")
-        process = stage.processes().get(slot)
+        slot = stage.targets.pick(self, "r")
+        process = stage.targets.processes().get(slot)
         if process is None:
             raise CannotStrike(f"nobody is in slot {slot}")
         limit = round(process.memory_info().rss * self.number("share"))

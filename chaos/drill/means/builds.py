@@ -2,9 +2,9 @@
 
     gapless.actors.merger    Merger, MergerIO,           in the processes of a job, by the hook
                              LMerge, OutputJournal       that inside.py plants
-    gapless.actors.replica   Replica
-    gapless.actors.root      Supervisor
-    gapless.actors.reading   Subscriber                  in the driver: `planted_build`
+    gapless.actors.replica   Replica, ReplicaIO
+    gapless.actors.root      Supervisor, SupervisorIO
+    gapless.actors.subscriber_start   Subscriber                  in the driver: `planted_build`
 
 The shells know nothing of it: a module's name is bound to another class before any is made.
 """
@@ -25,8 +25,10 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "output": ("gapless.actors.merger", "OutputJournal"),
     "merger_io": ("gapless.actors.merger", "MergerIO"),
     "replica": ("gapless.actors.replica", "Replica"),
+    "replica_io": ("gapless.actors.replica", "ReplicaIO"),
     "supervisor": ("gapless.actors.root", "Supervisor"),
-    "subscriber": ("gapless.actors.reading", "Subscriber"),
+    "supervisor_io": ("gapless.actors.root", "SupervisorIO"),
+    "subscriber": ("gapless.actors.subscriber_start", "Subscriber"),
 }
 """By field of a build, the module and the name in it under which a shell finds the class."""
 

@@ -26,7 +26,7 @@ from typing import Any
 from gapless.actors.root import Root
 from gapless.actors.shell import Shell
 from gapless.actors.wire import Wire
-from gapless.chaos.drill.means.mishaps import Mishaps, Waiting, is_of
+from gapless.chaos.drill.means.mishaps import HeldMessages, Mishaps, is_of
 from gapless.chaos.drill.means.orders import (
     BROKEN,
     FOLDER,
@@ -88,7 +88,7 @@ class Inside:
         self._folder = folder
         self._version = 0
         self._effects = Effects(folder)
-        self._waiting = Waiting(lambda: time.monotonic() * 1_000)
+        self._waiting = HeldMessages(lambda: time.monotonic() * 1_000)
         self._mishaps = Mishaps(self._waiting, self._effects.note)
         self._ends = threading.Event()
 
@@ -189,7 +189,7 @@ class Inside:
             if not self.orders:
                 real(actor, message)
                 return
-            pump = actor.pump if isinstance(actor, Shell) else actor._pump  # hooks know both
+            pump = actor.pump if isinstance(actor, Shell) else actor._pump  # noqa: SLF001  # hooks know both
 
             def later(one: Any) -> None:
                 pump.do(lambda: real(actor, one))

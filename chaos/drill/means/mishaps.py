@@ -1,7 +1,7 @@
 """What happens to messages that arrive at one process: lost, doubled, delayed, reordered, stale.
 
     arrives(message) --> lose --> double --> delay --> ...  --> taken now: none, one or more
-                                              '--> Waiting --(due, or the order taken back)--> taken
+                                              '--> held --(due, or the order taken back)--> taken
 
 Each order that holds makes of every message those that are taken in its place. What waits is
 bounded, and nothing waits for ever: an order that is taken back lets go of all that it holds.
@@ -52,7 +52,7 @@ class Held:
     is_gone: bool = field(default=False, compare=False)
 
 
-class Waiting:
+class HeldMessages:
     """Messages that wait until they are due. For any thread."""
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
@@ -113,7 +113,7 @@ class Waiting:
 class Mishaps:
     """What orders do to the messages of one process. `arrives` is for its own thread alone."""
 
-    def __init__(self, waiting: Waiting, note: Callable[[int], None]) -> None:
+    def __init__(self, waiting: HeldMessages, note: Callable[[int], None]) -> None:
         """`note` counts an effect of an order."""
         self.orders: Mapping[int, Order] = {}
         """Those that hold; the owner replaces them."""

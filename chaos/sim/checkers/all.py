@@ -10,8 +10,10 @@ that look at the world when all is over come last.
 from __future__ import annotations
 
 from gapless.chaos.judge.history import Checker
+from gapless.chaos.sim.checkers.checkpoint import CheckpointsAreThere
 from gapless.chaos.sim.checkers.converge import Converges
 from gapless.chaos.sim.checkers.cut import NothingPastACut
+from gapless.chaos.sim.checkers.drain import DrainsWhole
 from gapless.chaos.sim.checkers.feedback import FeedbackSkipsNothing
 from gapless.chaos.sim.checkers.final import Final
 from gapless.chaos.sim.checkers.incarnation import OneIncarnationActs
@@ -45,6 +47,8 @@ def every(world: World, *, slow: bool = False, is_limited: bool = False) -> list
         NobodyGoesTooSoon(world),
         StableNeverGoesBack(),
         FeedbackSkipsNothing(),
+        DrainsWhole(),
+        CheckpointsAreThere(),
         Prefix(tables, key=work.key),
         Final(tables, insert_only=work.starts_are_final, one_shard=work.shards == 1),
         NothingPastACut(journals),

@@ -22,6 +22,7 @@ from gapless.chaos.judge.history import (
     Durable,
     Ended,
     Healed,
+    Obeyed,
     Recovered,
     Said,
     Started,
@@ -55,6 +56,7 @@ class NoSilentStall:
         self._written = [0] * shards  # batches, since then
         self._alive: list[Counter[str]] = [Counter() for _ in range(shards)]  # by role
         self._active = 0
+        self._is_draining = False
         self._judged = False
 
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
@@ -68,6 +70,7 @@ class NoSilentStall:
             Started: lambda now, fact: self._on_life(now, fact.life, 1),
             Ended: lambda now, fact: self._on_life(now, fact.life, -1),
             Said: self._on_told,
+            Obeyed: self._on_obeyed,
         }
 
     def verdict(self, world: World) -> Verdict:
@@ -101,6 +104,10 @@ class NoSilentStall:
         self._active -= 1
         self._on_told(now, fact)
 
+    def _on_obeyed(self, _: int, fact: Obeyed) -> None:
+        """A job that is drained reads no more, however its sources grow."""
+        self._is_draining |= fact.order == "Drain"
+
     def _on_told(self, now: int, _: Any) -> None:
         """Something happens, or is said: from here on it may take as long again."""
         self._moved_at = [now] * len(self._moved_at)
@@ -108,7 +115,7 @@ class NoSilentStall:
     def _look(self, now: int, shard: int) -> None:
         alive, far = self._alive[shard], self._far[shard]
         is_waiting = self._written[shard] >= WRITTEN_MIN and far < INF
-        if self._active or not is_waiting or not (alive["r"] and alive["m"]):
+        if self._is_draining or self._active or not is_waiting or not (alive["r"] and alive["m"]):
             return
         self._judged = True
         stands_ms = now - self._moved_at[shard]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gapless.commands.option_groups import grouped
 from gapless.commands.terminal import AsJson, ExitCode, output, print_json, spinner
 from gapless.protocol.errors import GaplessError
 
@@ -14,14 +16,14 @@ if TYPE_CHECKING:
     from gapless.bench.harness import Bench, Context, Report, Row
 
 
-def bench(
-    name: Annotated[str | None, typer.Argument(help="The bench. Default: list all.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Run all benches into one report.")] = False,
-    list_only: Annotated[bool, typer.Option("--list", help="List the benches.")] = False,
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions:
+    """How benches measure."""
+
     plot: Annotated[
         Path | None,
         typer.Option(file_okay=False, metavar="DIR", help="Draw the figures into this directory."),
-    ] = None,
+    ] = None
     quick: Annotated[
         bool,
         typer.Option(
@@ -31,7 +33,7 @@ def bench(
                 "full sizes, so none is judged."
             ),
         ),
-    ] = False,
+    ] = False
     with_peers: Annotated[
         bool,
         typer.Option(
@@ -42,7 +44,7 @@ def bench(
                 "~/.cache/gapless-peers; needs Java 17."
             ),
         ),
-    ] = False,
+    ] = False
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,7 +52,7 @@ def bench(
             metavar="SECTION",
             help="Run only this section (engine, runtime).",
         ),
-    ] = None,
+    ] = None
     kills: Annotated[
         int,
         typer.Option(
@@ -58,7 +60,7 @@ def bench(
             metavar="N",
             help=("How often to kill each kind of process (runtime). The bars hold for 20."),
         ),
-    ] = 20,
+    ] = 20
     rows: Annotated[
         int | None,
         typer.Option(
@@ -68,43 +70,58 @@ def bench(
                 "How many rows are alive in runtime's section large. The bars hold for 10,000,000."
             ),
         ),
-    ] = None,
+    ] = None
+
+    def context(self) -> Context:
+        """The same, as a bench takes it. Makes the directory of the figures."""
+        from gapless.bench.harness import Context
+
+        if self.plot is not None:
+            try:
+                self.plot.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise typer.BadParameter(f"--plot: cannot make that directory: {error}") from None
+        return Context(
+            self.quick,
+            self.plot,
+            self.with_peers,
+            say=lambda text: typer.echo(text, err=True),
+            only=tuple(self.only or ()),
+            kills=self.kills,
+            rows=self.rows,
+        )
+
+
+@grouped
+def bench(
+    *,
+    name: Annotated[str | None, typer.Argument(help="The bench. Default: list all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Run all benches into one report.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="List the benches.")] = False,
+    options: MeasureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Measure, and compare the figures with the required ones (bars).
 
     Exits with 1 if a bar is missed, with 2 if a bench could not run.
     """
-    from gapless.bench.harness import BENCHES, Context, load
+    from gapless.bench.harness import BENCHES, load
 
     if sum((name is not None, every, list_only)) > 1:
         raise typer.BadParameter("give a NAME, --all or --list")
-    if plot is not None:
-        try:
-            plot.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise typer.BadParameter(f"--plot: cannot make that directory: {error}") from None
-    context = Context(
-        quick,
-        plot,
-        with_peers,
-        say=lambda text: typer.echo(text, err=True),
-        only=tuple(only or ()),
-        kills=kills,
-        rows=rows,
-    )
+    context = options.context()
     if name is not None:
         report = _measure(load(name, BENCHES), context)
         if as_json:
             print_json(report.to_json())
         else:
             _print_table(report)
-            _say_figures(plot)
+            _say_figures(context.plot_dir)
         raise typer.Exit(ExitCode.PROBLEM if report.missed else ExitCode.DONE)
     if every:
         code = _run_all(context, as_json=as_json)
         if not as_json:
-            _say_figures(plot)
+            _say_figures(context.plot_dir)
         raise typer.Exit(code)
     _list([load(each, BENCHES) for each in sorted(BENCHES)], as_json=as_json)
 
@@ -171,11 +188,12 @@ def _print_table(report: Report) -> None:
 
     machine = report.machine
     versions = " ".join(f"{name} {version or '-'}" for name, version in report.versions.items())
+    grouped = ", processes grouped by session (`gapless doctor`)" if machine["autogroups"] else ""
     table = Table(
         title=Text(f"{report.bench}{' (quick: no bar is judged)' if report.quick else ''}"),
         caption=Text(
             f"{machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} GiB, "
-            f"{machine['cpu']}\n{versions}"
+            f"{machine['cpu']}{grouped}\n{versions}"
         ),
     )
     table.add_column("what", overflow="fold")

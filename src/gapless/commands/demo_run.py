@@ -140,7 +140,7 @@ class _Demo:
 
     def _launch(self) -> None:
         from gapless.actors.cluster import connect, disconnect
-        from gapless.actors.launching import launch
+        from gapless.actors.launch import launch
         from gapless.chaos.judge.recording import Recording
         from gapless.engine.plan import Plan
         from gapless.operators.aggregates import count, sum_

@@ -12,7 +12,7 @@ from gapless.commands.terminal import AsJson, output, print_json, spinner
 if TYPE_CHECKING:
     from gapless.doctor import Finding
 
-_COLOURS = {"ok": "green", "problem": "red", "unknown": "yellow", "skipped": "dim"}
+_COLOURS = {"ok": "green", "hint": "cyan", "problem": "red", "unknown": "yellow", "skipped": "dim"}
 
 
 def doctor(
@@ -28,8 +28,8 @@ def doctor(
     NFS.
 
     Starts a small Spark and a small Ray, and ends them: this takes about 15 seconds, on a busy
-    machine up to a few minutes. Exits with 0 if all is well, 1 if there is a problem, 2 if
-    something could not be checked.
+    machine up to a few minutes. Exits with 0 if there is nothing worse than a hint, 1 if
+    there is a problem, 2 if something could not be checked.
     """
     from gapless.doctor import checks_of, exit_code
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from gapless.commands.generating import DEFAULT_START, run, start_ms
+from gapless.commands.generate_run import DEFAULT_START, run, start_ms
+from gapless.commands.option_groups import grouped
 from gapless.commands.options import count, ms
 from gapless.commands.terminal import AsJson
 
@@ -22,7 +24,7 @@ def group() -> None:
     """
 
 
-# -- options that all have ------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------
 
 Out = Annotated[
     str,
@@ -31,27 +33,61 @@ Out = Annotated[
         help="A file (.parquet, .csv, .jsonl, .arrow), a folder, or - for standard output.",
     ),
 ]
-EventCount = Annotated[
-    str,
-    typer.Option("--events", metavar="N", help="Number of events: 200, 10k, 5M, 2G; up to 1000G."),
-]
-Seed = Annotated[int, typer.Option(help="Random seed: 0 to 2**63 - 1.")]
-Rate = Annotated[str, typer.Option(metavar="N", help="Events per second of event time: 1 to 1G.")]
-Start = Annotated[str, typer.Option(metavar="TIME", help="The first event's time, in UTC.")]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format", help="For a folder: parquet (default), csv, jsonl, arrow; for -: jsonl, csv."
-    ),
-]
-Files = Annotated[
-    int,
-    typer.Option(help="In a folder: split each stream into this many files, in order: 1 to 10000."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 Exponent = Annotated[
     float, typer.Option(help="Exponent of Zipf's law: 0 (uniform) to 10 (one has nearly all).")
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventOptions:
+    """Which events: how many, how fast, from when on."""
+
+    events: Annotated[
+        str,
+        typer.Option(
+            "--events", metavar="N", help="Number of events: 200, 10k, 5M, 2G; up to 1000G."
+        ),
+    ] = "1M"
+    seed: Annotated[int, typer.Option(help="Random seed: 0 to 2**63 - 1.")] = 0
+    rate: Annotated[
+        str, typer.Option(metavar="N", help="Events per second of event time: 1 to 1G.")
+    ] = "10k"
+    start: Annotated[str, typer.Option(metavar="TIME", help="The first event's time, in UTC.")] = (
+        DEFAULT_START
+    )
+
+    def for_stream(self) -> dict[str, int]:
+        """The arguments of a stream that these are."""
+        return {
+            "seed": self.seed,
+            "events": count("--events", self.events),
+            "rate": count("--rate", self.rate),
+            "start_ms": start_ms(self.start),
+        }
+
+
+LEASES = EventOptions(rate="100")
+"""A lease takes minutes: of more a second there would be no addresses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """The files that events go into."""
+
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="For a folder: parquet (default), csv, jsonl, arrow; for -: jsonl, csv.",
+        ),
+    ] = None
+    files: Annotated[
+        int,
+        typer.Option(
+            help="In a folder: split each stream into this many files, in order: 1 to 10000."
+        ),
+    ] = 1
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False
 
 
 class DisorderChoice(StrEnum):
@@ -71,20 +107,10 @@ class KindChoice(StrEnum):
     ALL = "all"
 
 
-# -- the kinds ------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class DisorderOptions:
+    """In which order flows are recorded."""
 
-
-@generate.command()
-def netflow(
-    out: Out = "-",
-    events: EventCount = "1M",
-    seed: Seed = 0,
-    rate: Rate = "10k",
-    start: Start = DEFAULT_START,
-    hosts: Annotated[
-        str, typer.Option(metavar="N", help="Number of hosts, 2 to 16777216.")
-    ] = "10k",
-    exponent: Exponent = 1.1,
     disorder: Annotated[
         DisorderChoice,
         typer.Option(
@@ -93,17 +119,45 @@ def netflow(
                 "time, in random order."
             )
         ),
-    ] = DisorderChoice.BAND,
+    ] = DisorderChoice.BAND
     lateness: Annotated[
         str,
         typer.Option(
             metavar="TIME",
             help="No row is more than this below the largest time before it; up to 1d.",
         ),
-    ] = "5s",
+    ] = "5s"
     late_share: Annotated[
         float, typer.Option(help="Band disorder: the share of delayed rows, 0 to 1.")
-    ] = 0.2,
+    ] = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class LullOptions:
+    """When there are no flows."""
+
+    lull: Annotated[str, typer.Option(metavar="TIME", help="Length of a pause without events.")] = (
+        "0s"
+    )
+    lull_every: Annotated[
+        str, typer.Option(metavar="TIME", help="One lull in each period of this length.")
+    ] = "60s"
+
+
+# -- the kinds ------------------------------------------------------------------------------------
+
+
+@generate.command()
+@grouped
+def netflow(
+    *,
+    out: Out = "-",
+    stream: EventOptions,
+    hosts: Annotated[
+        str, typer.Option(metavar="N", help="Number of hosts, 2 to 16777216.")
+    ] = "10k",
+    exponent: Exponent = 1.1,
+    order: DisorderOptions,
     links: Annotated[int, typer.Option(help="Number of links that see flows, 1 to 100.")] = 1,
     skew: Annotated[
         str,
@@ -115,15 +169,8 @@ def netflow(
             ),
         ),
     ] = "0s",
-    lull: Annotated[
-        str, typer.Option(metavar="TIME", help="Length of a pause without events.")
-    ] = "0s",
-    lull_every: Annotated[
-        str, typer.Option(metavar="TIME", help="One lull in each period of this length.")
-    ] = "60s",
-    format_: Format = None,
-    files: Files = 1,
-    overwrite: Overwrite = False,
+    pauses: LullOptions,
+    to: FileOptions,
     as_json: AsJson = False,
 ) -> None:
     """Network flow records: busy hosts, bounded disorder, lulls, links.
@@ -133,30 +180,26 @@ def netflow(
     from gapless.journal.generate import Netflow
 
     made = Netflow(
-        seed=seed,
-        events=count("--events", events),
-        rate=count("--rate", rate),
-        start_ms=start_ms(start),
+        **stream.for_stream(),
         hosts=count("--hosts", hosts),
         exponent=exponent,
-        disorder=disorder.value,
-        lateness_ms=ms("--lateness", lateness),
-        late_share=late_share,
+        disorder=order.disorder.value,
+        lateness_ms=ms("--lateness", order.lateness),
+        late_share=order.late_share,
         links=links,
         skew_ms=ms("--skew", skew),
-        lull_ms=ms("--lull", lull),
-        lull_every_ms=ms("--lull-every", lull_every),
+        lull_ms=ms("--lull", pauses.lull),
+        lull_every_ms=ms("--lull-every", pauses.lull_every),
     )
-    run("netflow", {"out": made}, out, format_, files, overwrite, as_json)
+    run("netflow", {"out": made}, out, to.format_, to.files, to.overwrite, as_json)
 
 
 @generate.command()
+@grouped
 def nexmark(
+    *,
     out: Out = "-",
-    events: EventCount = "1M",
-    seed: Seed = 0,
-    rate: Rate = "10k",
-    start: Start = DEFAULT_START,
+    stream: EventOptions,
     kind: Annotated[
         KindChoice,
         typer.Option(help="The stream; all: persons, auctions and bids, in a folder."),
@@ -176,9 +219,7 @@ def nexmark(
     active: Annotated[
         int, typer.Option(help="Other bidders and sellers are among this many newest persons.")
     ] = 1000,
-    format_: Format = None,
-    files: Files = 1,
-    overwrite: Overwrite = False,
+    to: FileOptions,
     as_json: AsJson = False,
 ) -> None:
     """Nexmark: persons, auctions and bids, 1 : 3 : 46 of all events.
@@ -197,10 +238,7 @@ def nexmark(
     made = {
         f"{each}s": Nexmark(
             kind=each,
-            seed=seed,
-            events=count("--events", events),
-            rate=count("--rate", rate),
-            start_ms=start_ms(start),
+            **stream.for_stream(),
             hot_auctions=hot_auctions,
             hot_bidders=hot_bidders,
             hot_sellers=hot_sellers,
@@ -210,16 +248,15 @@ def nexmark(
         for each in KINDS
         if kind in (KindChoice.ALL, each)
     }
-    run("nexmark", made, out, format_, files, overwrite, as_json)
+    run("nexmark", made, out, to.format_, to.files, to.overwrite, as_json)
 
 
 @generate.command()
+@grouped
 def dhcp(
+    *,
     out: Out = "-",
-    events: EventCount = "1M",
-    seed: Seed = 0,
-    rate: Rate = "100",
-    start: Start = DEFAULT_START,
+    stream: EventOptions = LEASES,
     lease: Annotated[
         str, typer.Option(metavar="TIME", help="Length of a lease: 1s to 30d.")
     ] = "10m",
@@ -232,9 +269,7 @@ def dhcp(
     clients: Annotated[
         int, typer.Option(help="Clients that share an address, one at a time: 1 to 4.")
     ] = 3,
-    format_: Format = None,
-    files: Files = 1,
-    overwrite: Overwrite = False,
+    to: FileOptions,
     as_json: AsJson = False,
 ) -> None:
     """Address leases, whose ends are known only later.
@@ -247,25 +282,21 @@ def dhcp(
     from gapless.journal.generate import Dhcp
 
     made = Dhcp(
-        seed=seed,
-        events=count("--events", events),
-        rate=count("--rate", rate),
-        start_ms=start_ms(start),
+        **stream.for_stream(),
         lease_ms=ms("--lease", lease),
         early_share=early,
         silent_share=silent,
         clients=clients,
     )
-    run("dhcp", {"out": made}, out, format_, files, overwrite, as_json)
+    run("dhcp", {"out": made}, out, to.format_, to.files, to.overwrite, as_json)
 
 
 @generate.command()
+@grouped
 def quotes(
+    *,
     out: Out = "-",
-    events: EventCount = "1M",
-    seed: Seed = 0,
-    rate: Rate = "10k",
-    start: Start = DEFAULT_START,
+    stream: EventOptions,
     symbols: Annotated[
         str, typer.Option(metavar="N", help="Number of symbols, 1 to 100000.")
     ] = "1k",
@@ -277,9 +308,7 @@ def quotes(
     burst_factor: Annotated[
         int, typer.Option(help="Rate of a burst, as a multiple of --rate: 1 to 10000.")
     ] = 20,
-    format_: Format = None,
-    files: Files = 1,
-    overwrite: Overwrite = False,
+    to: FileOptions,
     as_json: AsJson = False,
 ) -> None:
     """Price updates: a few symbols have most of them, in bursts.
@@ -289,14 +318,11 @@ def quotes(
     from gapless.journal.generate import Quotes
 
     made = Quotes(
-        seed=seed,
-        events=count("--events", events),
-        rate=count("--rate", rate),
-        start_ms=start_ms(start),
+        **stream.for_stream(),
         symbols=count("--symbols", symbols),
         exponent=exponent,
         burst_ms=ms("--burst", burst),
         burst_every_ms=ms("--burst-every", burst_every),
         burst_factor=burst_factor,
     )
-    run("quotes", {"out": made}, out, format_, files, overwrite, as_json)
+    run("quotes", {"out": made}, out, to.format_, to.files, to.overwrite, as_json)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gapless.commands.option_groups import grouped
 from gapless.commands.options import (
     Ahead,
     DurabilityChoice,
@@ -31,8 +32,9 @@ from gapless.commands.terminal import AsJson, ExitCode, percent_bar, print_json,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gapless.io.ingest_input import Batch, Input
+    from gapless.io.ingest_batches import Batch, Input
     from gapless.io.journal_handles import JournalWriter, Stop
+    from gapless.journal.writer import Durability
 
 
 @dataclass
@@ -52,7 +54,65 @@ class Totals:
     """By kind of reason, how many rows were rejected."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowOptions:
+    """What becomes of rows in the journal."""
+
+    time_column: TimeColumn = None
+    key: KeyColumns = None
+    lateness: Annotated[
+        str, typer.Option(metavar="TIME", help="How late rows may be, such as 5s or 250ms.")
+    ] = "0s"
+    ahead: Ahead = None
+    partitions: Annotated[int, typer.Option(help="Partitions of a new journal.")] = 1
+    schema: SchemaFile = None
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="jsonl, csv, parquet or arrow. Default: by the file's name."),
+    ] = None
+    encoding: Encoding = "utf-8"
+
+    def writer(self, out: str, columns: pa.Schema | None, durability: Durability) -> JournalWriter:
+        """The writer of a journal of such rows."""
+        from gapless.io.journal_handles import JournalWriter
+
+        return JournalWriter(
+            out,
+            columns,
+            time=self.time_column,
+            key=self.key or (),
+            lateness=duration(self.lateness),
+            partitions=self.partitions,
+            durability=durability,
+            on_alarm=lambda said: typer.echo(said, err=True),
+            ahead=self._ahead,
+        )
+
+    @property
+    def _ahead(self) -> str | int | None:
+        if self.ahead is None:
+            return "a day"
+        return None if self.ahead == "none" else duration(self.ahead)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions:
+    """How rows are cut into batches."""
+
+    batch_rows: Annotated[
+        str, typer.Option(metavar="N", help="Rows of a batch, which is appended as a whole.")
+    ] = "10k"
+    max_wait: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Standard input: how long a row waits until its batch is appended."
+        ),
+    ] = "200ms"
+
+
+@grouped
 def ingest(
+    *,
     out: JournalOut,
     source: Annotated[
         str,
@@ -60,28 +120,8 @@ def ingest(
             metavar="FILE", help="A file (.jsonl, .csv, .parquet, .arrow), or - for standard input."
         ),
     ] = "-",
-    time_column: TimeColumn = None,
-    key: KeyColumns = None,
-    lateness: Annotated[
-        str, typer.Option(metavar="TIME", help="How late rows may be, such as 5s or 250ms.")
-    ] = "0s",
-    ahead: Ahead = None,
-    partitions: Annotated[int, typer.Option(help="Partitions of a new journal.")] = 1,
-    schema: SchemaFile = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="jsonl, csv, parquet or arrow. Default: by the file's name."),
-    ] = None,
-    encoding: Encoding = "utf-8",
-    batch_rows: Annotated[
-        str, typer.Option(metavar="N", help="Rows of a batch, which is appended as a whole.")
-    ] = "10k",
-    max_wait: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="Standard input: how long a row waits until its batch is appended."
-        ),
-    ] = "200ms",
+    rows: RowOptions,
+    batches: BatchOptions,
     durability: Annotated[
         DurabilityChoice, typer.Option(help="What an appended batch survives.")
     ] = DurabilityChoice.PROCESS,
@@ -96,42 +136,24 @@ def ingest(
     Bad lines and late rows go to the journal's reject files. Ctrl-C and SIGTERM end it cleanly:
     appended batches stay. Continue with a file by --resume.
     """
-    from gapless.io.ingest_input import STDIN, StopSignals, input_of, kind_of
-    from gapless.io.journal_handles import JournalWriter
+    from gapless.io.ingest_input import STDIN, input_of, kind_of
+    from gapless.io.stop_signals import StopSignals
     from gapless.protocol.errors import Misuse
     from gapless.protocol.lines.formats import check_encoding
 
     if resume and source == STDIN:
         raise Misuse("--resume reads its input again, which standard input cannot do: give a file")
-    kind, rows = kind_of(source, format_), count("--batch-rows", batch_rows)
-    wait_s = ms("--max-wait", max_wait) / 1000
-    letters = check_encoding(encoding)
-    columns = _columns(out, schema, source, kind)
+    kind, batch_rows = kind_of(source, rows.format_), count("--batch-rows", batches.batch_rows)
+    wait_s = ms("--max-wait", batches.max_wait) / 1000
+    letters = check_encoding(rows.encoding)
+    columns = _columns(out, rows.schema, source, kind)
     began, totals = time.perf_counter(), Totals()
-    with (
-        StopSignals() as stop,
-        JournalWriter(
-            out,
-            columns,
-            time=time_column,
-            key=key or (),
-            lateness=duration(lateness),
-            partitions=partitions,
-            durability=durability.value,
-            on_alarm=lambda said: typer.echo(said, err=True),
-            ahead="a day" if ahead is None else None if ahead == "none" else duration(ahead),
-        ) as writer,
-    ):
+    with StopSignals() as stop, rows.writer(out, columns, durability.value) as writer:
         if not writer.layout.has_rows:
             raise Misuse(f"{out} holds frames, and these are rows: say --time for a new journal")
         payload = writer.layout.schema.payload
-        given = input_of(source, kind, payload, rows, wait_s, stop, letters)
-        with _shown(given, source == STDIN, totals) as show:
-            if resume:
-                _pass_over(given, writer, stop, totals)
-            for batch in given:
-                _append(writer, batch, totals)
-                show()
+        input = input_of(source, kind, payload, batch_rows, wait_s, stop, letters)
+        _append_all(input, writer, stop, totals, resume=resume, is_stdin=source == STDIN)
         interrupted = stop.is_set()
         if end and not interrupted:
             writer.end()
@@ -143,9 +165,27 @@ def ingest(
         raise typer.Exit(ExitCode.PROBLEM)
 
 
+def _append_all(
+    input: Input,
+    writer: JournalWriter,
+    stop: Stop,
+    totals: Totals,
+    *,
+    resume: bool,
+    is_stdin: bool,
+) -> None:
+    """Appends every batch, except those that a resumed journal has."""
+    with _shown(input, is_stdin, totals) as show:
+        if resume:
+            _pass_over(input, writer, stop, totals)
+        for batch in input:
+            _append(writer, batch, totals)
+            show()
+
+
 def _columns(out: str, schema: Path | None, source: str, kind: str) -> pa.Schema | None:
     """What is said of the columns; None where the journal is there, and says it."""
-    from gapless.io.ingest_input import schema_of
+    from gapless.io.ingest_columns import schema_of
     from gapless.journal.disk import LocalDisk
     from gapless.journal.layout import layout_of
     from gapless.protocol.errors import Misuse

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.options import size_of
+from gapless.commands.journal_options import JournalPath, opened, time_of
+from gapless.commands.journal_trim import trim
 from gapless.commands.terminal import (
     AsJson,
     ExitCode,
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from gapless.io.event_files import Destination
     from gapless.io.journal_export import Rows
     from gapless.journal.disk import LocalDisk
-    from gapless.journal.layout import Layout
-    from gapless.journal.readers import Registered
-    from gapless.journal.retention import Plan
     from gapless.journal.walk import Finding
 
 journal = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -45,7 +43,6 @@ def group() -> None:
     """Inspect a journal, verify it, export rows, trim it."""
 
 
-JournalPath = Annotated[Path, typer.Argument(metavar="JOURNAL", help="The journal's directory.")]
 SinceText = Annotated[
     str | None,
     typer.Option(
@@ -54,14 +51,6 @@ SinceText = Annotated[
         help="A time such as 2024-05-01T12:30, or a count of the journal's time unit.",
     ),
 ]
-
-
-def _opened(path: Path) -> tuple[LocalDisk, Layout]:
-    from gapless.journal.disk import LocalDisk
-    from gapless.journal.layout import opened
-
-    disk = LocalDisk(path)
-    return disk, opened(disk)
 
 
 # -- show -----------------------------------------------------------------------------------------
@@ -73,9 +62,9 @@ def show(path: JournalPath, as_json: AsJson = False) -> None:
 
     Reads its commits and its live segment only.
     """
-    from gapless.commands.journaling import described, shown
+    from gapless.commands.journal_view import described, shown
 
-    document = described(*_opened(path))
+    document = described(*opened(path))
     if as_json:
         print_json(document)
     else:
@@ -197,7 +186,7 @@ def export(
     from gapless.io.journal_export import exported, rejected_rows
     from gapless.protocol.errors import Misuse
 
-    disk, layout = _opened(path)
+    disk, layout = opened(path)
     destination = Destination(out, overwrite=overwrite)
     if destination.is_folder:
         raise Misuse(f"{out!r}: name a file that ends in .parquet, .csv, .jsonl or .arrow")
@@ -213,8 +202,8 @@ def export(
             disk,
             partitions=None if partitions is None else _numbers("--partitions", partitions),
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
-            since=None if since is None else _time("--since", since, layout),
-            until=None if until is None else _time("--until", until, layout),
+            since=None if since is None else time_of("--since", since, layout),
+            until=None if until is None else time_of("--until", until, layout),
         )
     try:
         count = _write(path, rows, destination)
@@ -264,133 +253,4 @@ def _numbers(option: str, text: str) -> list[int]:
         raise Misuse(f"{option} {text[:50]!r}: write numbers as 0,3") from None
 
 
-def _time(option: str, text: str, layout: Layout) -> int:
-    from gapless.engine.answer import instant
-    from gapless.protocol.errors import Misuse
-
-    digits = text.removeprefix("-")
-    given: Any = int(text) if digits.isascii() and digits.isdecimal() else text
-    try:
-        return instant(given, layout.schema.time_unit)
-    except Misuse as e:
-        raise Misuse(f"{option}: {e}") from None
-
-
-# -- trim -----------------------------------------------------------------------------------------
-
-
-@journal.command()
-def trim(
-    path: JournalPath,
-    before: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Remove segments whose rows are all before this time."),
-    ] = None,
-    keep_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Remove the oldest segments, down to this size: 500MB, 10GB."
-        ),
-    ] = None,
-    read: Annotated[
-        bool, typer.Option("--read", help="Remove what all registered readers have read.")
-    ] = False,
-    forget: Annotated[
-        list[str] | None,
-        typer.Option(metavar="READER", help="Unregister this reader; may be repeated."),
-    ] = None,
-    forget_after: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Unregister readers that have not registered for this long: 7d."
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only print what would be removed, and why the rest stays."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Remove old rows of a journal that nobody needs.
-
-    Removes whole segments, oldest first, but never what a registered reader has not read, nor
-    anything of an output journal after its last base. May run beside a writer and readers. A
-    segment is removed if any of --before, --keep-bytes and --read selects it. --forget and
-    --forget-after alone remove no rows.
-    """
-    from uuid import uuid4
-
-    from gapless.journal import retention
-    from gapless.journal.commit import Commits
-    from gapless.journal.readers import registered, unregister
-    from gapless.protocol.errors import Misuse
-
-    if not (before or keep_bytes or read or forget or forget_after):
-        raise Misuse("give a rule: --before, --keep-bytes, --read, --forget or --forget-after")
-    disk, layout = _opened(path)
-    rule = retention.Retention(
-        None if before is None else _time("--before", before, layout),
-        None if keep_bytes is None else size_of("--keep-bytes", keep_bytes),
-        read,
-    )
-    now_ms = time.time_ns() // 1_000_000
-    forgotten = _forgotten(registered(disk), forget or [], forget_after, now_ms)
-    commits = Commits(disk, layout)
-    if dry_run:
-        made = retention.plan(commits, rule, forgotten)
-    else:
-        made = retention.trim(commits, rule, token=uuid4().hex, now_ms=now_ms, forget=forgotten)
-        for name in forgotten:
-            unregister(disk, name)
-    if as_json:
-        print_json(_trim_document(path, made, forgotten, dry_run))
-    else:
-        _print_trim(path, made, forgotten, dry_run)
-
-
-def _forgotten(
-    readers: list[Registered], named: list[str], after: str | None, now_ms: int
-) -> set[str]:
-    """The readers to forget: those named, and those not heard of for that long."""
-    from gapless.protocol.errors import Misuse
-
-    there = [reader.name for reader in readers]
-    unknown = [name for name in named if name not in there]
-    if unknown:
-        raise Misuse(f"--forget {unknown[0]}: registered are {', '.join(there) or 'none'}")
-    return {*named, *_silent(readers, after, now_ms)}
-
-
-def _trim_document(path: Path, made: Plan, forgotten: set[str], dry_run: bool) -> dict[str, Any]:
-    return {
-        "journal": str(path),
-        "dry_run": dry_run,
-        "rows": made.rows,
-        "segments": len(made.segments),
-        "bytes": made.bytes,
-        "kept_bytes": made.kept_bytes,
-        "first": list(made.first),
-        "forgotten": sorted(forgotten),
-        "stays": list(made.stays),
-    }
-
-
-def _print_trim(path: Path, made: Plan, forgotten: set[str], dry_run: bool) -> None:
-    for name in sorted(forgotten):
-        typer.echo(f"reader {name} {'would be' if dry_run else 'is'} forgotten")
-    for why in made.stays:
-        typer.echo(f"stays: {why}")
-    typer.echo(
-        f"{path}: {made.rows:,} rows in {len(made.segments):,} segments "
-        f"{'would go' if dry_run else 'went'}, {made.bytes:,} bytes; {made.kept_bytes:,} bytes stay"
-    )
-
-
-def _silent(readers: list[Registered], after: str | None, now_ms: int) -> set[str]:
-    """Those not heard of for so long; of one whose file does not read nobody knows that."""
-    from gapless.engine.durations import ticks
-
-    if after is None:
-        return set()
-    least_ms = now_ms - ticks(after, "ms", "--forget-after")
-    return {r.name for r in readers if r.position is not None and r.at_ms < least_ms}
+journal.command()(trim)

@@ -1,13 +1,16 @@
-"""Options shared by several commands, and parsers of amounts such as `10k` and `5s`."""
+"""Options that several commands share, and parsers of columns and amounts (`10k`, `5s`)."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from gapless.protocol.schema import StreamSchema
 
 # -- of what becomes a journal --------------------------------------------------------------------
 
@@ -75,6 +78,38 @@ AssumeEquivalent = Annotated[
         ),
     ),
 ]
+
+
+# -- columns --------------------------------------------------------------------------------------
+
+_NO_WIDTH = ("int", "integer", "long", "bigint")
+"""Common names of integer types that Arrow does not have."""
+
+
+def parse_schema(text: str) -> StreamSchema:
+    """The schema written as `src:string,len:int32`."""
+    from gapless.protocol.errors import SchemaError
+    from gapless.protocol.schema import StreamSchema
+
+    columns: dict[str, Any] = {}
+    for part in text.split(","):
+        name, colon, kind = (piece.strip() for piece in part.partition(":"))
+        if not (name and colon and kind):
+            raise typer.BadParameter(f"--schema: expected NAME:TYPE, found {part.strip()!r}")
+        if name in columns:
+            raise typer.BadParameter(f"--schema: column {name!r} is there twice")
+        columns[name] = kind
+    try:
+        return StreamSchema(columns)
+    except SchemaError as e:
+        wide = any(kind in _NO_WIDTH for kind in columns.values())
+        hint = "; write the size of an integer: int32 or int64" if wide else ""
+        raise typer.BadParameter(f"--schema: {e}{hint}") from None
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names written as `a,b`; none of an empty text."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 # -- amounts --------------------------------------------------------------------------------------

@@ -6,24 +6,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.options import (
-    Ahead,
-    DurabilityChoice,
-    Encoding,
-    End,
-    JournalOut,
-    KeyColumns,
-    SchemaFile,
-    TimeColumn,
-    duration,
-    ms,
+from gapless.commands.option_groups import grouped
+from gapless.commands.options import DurabilityChoice, End
+from gapless.commands.prepare_options import (
+    FileOptions,
+    FollowOptions,
+    JournalOptions,
+    SparkOptions,
 )
 from gapless.commands.terminal import (
     AsJson,
@@ -45,75 +39,18 @@ STAGES, STAGES_IN_ORDER = 2, 6
 """Of Spark's work: read, sort and write; with --keep-order it reads and shuffles twice."""
 
 
-class FormatChoice(StrEnum):
-    """Values of `--format`."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSONL = "jsonl"
-
-
-class UnitChoice(StrEnum):
-    """Values of `--time-unit`."""
-
-    S = "s"
-    MS = "ms"
-    US = "us"
-    NS = "ns"
-
-
+@grouped
 def prepare(
+    *,
     source: Annotated[
         list[str],
         typer.Argument(
             metavar="INPUT", help="Files, a pattern or a directory: Parquet, CSV or JSON lines."
         ),
     ],
-    out: JournalOut,
-    time_column: TimeColumn = None,
-    key: KeyColumns = None,
-    lateness: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How late rows may be, such as 5s or 250ms.")
-    ] = None,
-    ahead: Ahead = None,
-    partitions: Annotated[
-        int | None, typer.Option(help="Partitions of a new journal, 1 to 1024.")
-    ] = None,
-    schema: SchemaFile = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TOML file of rules that drop, default or reject."),
-    ] = None,
-    format_: Annotated[
-        FormatChoice | None,
-        typer.Option("--format", help="Format of the files. Default: by their names."),
-    ] = None,
-    encoding: Encoding = "utf-8",
-    time_unit: Annotated[
-        UnitChoice | None, typer.Option(help="Unit of an integer time column. Default: ms.")
-    ] = None,
-    keep_order: Annotated[
-        bool,
-        typer.Option("--keep-order", help="Keep the order of arrival instead of sorting by time."),
-    ] = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep preparing new files of a directory.")
-    ] = False,
-    once: Annotated[
-        bool,
-        typer.Option("--once", help="With --follow: stop once the present files are in."),
-    ] = False,
-    trigger: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="With --follow: polling interval. Default: 1s."),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="With --follow: where Spark records progress. Default: in the journal.",
-        ),
-    ] = None,
+    journal: JournalOptions,
+    files: FileOptions,
+    stream: FollowOptions,
     durability: Annotated[
         DurabilityChoice, typer.Option(help="What the written rows survive.")
     ] = DurabilityChoice.PROCESS,
@@ -121,17 +58,7 @@ def prepare(
     again: Annotated[
         bool, typer.Option("--again", help="Prepare files that the journal already has again.")
     ] = False,
-    spark_master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="A Spark cluster. Default: run Spark here."),
-    ] = None,
-    cores: Annotated[int | None, typer.Option(help="Cores of a local Spark. Default: all.")] = None,
-    driver_memory: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Memory of Spark's driver, which is all that a local Spark uses."
-        ),
-    ] = "2g",
+    session: SparkOptions,
     as_json: AsJson = False,
 ) -> None:
     """Write files into a journal with Spark: cleaned and in order.
@@ -139,61 +66,28 @@ def prepare(
     All rows are written, or none; the same files again change nothing. Bad rows and late rows go to
     the journal's reject files. With --follow, Ctrl-C and SIGTERM end it cleanly.
     """
-    from gapless.protocol.errors import Misuse
     from gapless.spark_sources.job import planned
 
-    _check_stream_options(follow, once=once, trigger=trigger, checkpoint=checkpoint, again=again)
-    trigger_ms = None if trigger is None else ms("--trigger", trigger)
-    late = None if lateness is None else _duration("--lateness", lateness)
-    if end and follow and not once:
-        raise Misuse("--end promises that nothing follows, --follow waits for more: add --once")
+    stream.check(end=end, again=again)
+    trigger_ms = stream.trigger_ms
     job = planned(
         source,
-        out,
-        time=time_column,
-        key=None if key is None else ",".join(key),
-        lateness=late,
-        partitions=partitions,
-        schema=schema,
-        rules=rules,
-        format=None if format_ is None else format_.value,
-        time_unit=None if time_unit is None else time_unit.value,
-        keep_order=keep_order,
-        follow=follow,
+        journal.out,
+        follow=stream.follow,
         end=end,
         durability=durability.value,
-        ahead=ahead if ahead in (None, "none") else _duration("--ahead", ahead),
-        encoding=encoding,
+        **journal.for_job(),
+        **files.for_job(),
     )
-    options = {"master": spark_master, "cores": cores, "driver_memory": driver_memory}
-    if follow:
-        done = _follow(job, options, checkpoint, trigger_ms, once=once)
+    options = session.for_session()
+    if stream.follow:
+        done = _follow(job, options, stream.checkpoint, trigger_ms, once=stream.once)
     else:
         done = _run(job, options, again=again)
     if as_json:
         print_json({"input": source, **done.document()})
     else:
         typer.echo(_line(done))
-
-
-def _duration(option: str, text: str) -> int | timedelta:
-    """As people write it; a whole number is in the unit of the journal's time."""
-    from gapless.engine.durations import ticks
-
-    given = duration(text)
-    if isinstance(given, int):
-        return given
-    return timedelta(microseconds=ticks(given, "us", option))
-
-
-def _check_stream_options(follow: bool, *, again: bool, **given: object) -> None:
-    from gapless.protocol.errors import Misuse
-
-    if not follow and any(given.values()):
-        named = next(name for name, value in given.items() if value)
-        raise Misuse(f"--{named} goes with --follow")
-    if follow and again:
-        raise Misuse("--again is for files; a directory that is followed has a --checkpoint")
 
 
 def _run(job: Job, options: dict[str, Any], *, again: bool) -> Prepared:
@@ -229,7 +123,7 @@ def _follow(
     once: bool,
 ) -> Prepared:
     """A stream, until it is interrupted; that is how it ends."""
-    from gapless.spark_sources.following import TRIGGER_MS, follow
+    from gapless.spark_sources.directory_stream import TRIGGER_MS, follow
     from gapless.spark_sources.session import embedded
 
     interrupted = threading.Event()
@@ -293,14 +187,13 @@ def _heard(interrupted: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def _cancelling(spark: SparkSession, job: Job, interrupted: threading.Event) -> Iterator[None]:
-    """While inside: cancels what Spark does for the job, once it is interrupted."""
+def _looking(look: Callable[[], None]) -> Iterator[None]:
+    """While inside: a thread looks at something, again and again."""
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(POLL_S):
-            if interrupted.is_set():
-                spark.sparkContext.cancelJobGroup(job.query)
+            look()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -312,6 +205,18 @@ def _cancelling(spark: SparkSession, job: Job, interrupted: threading.Event) -> 
 
 
 @contextmanager
+def _cancelling(spark: SparkSession, job: Job, interrupted: threading.Event) -> Iterator[None]:
+    """While inside: cancels what Spark does for the job, once it is interrupted."""
+
+    def look() -> None:
+        if interrupted.is_set():
+            spark.sparkContext.cancelJobGroup(job.query)
+
+    with _looking(look):
+        yield
+
+
+@contextmanager
 def _bar(spark: SparkSession, job: Job) -> Iterator[None]:
     """While inside: how far Spark is with the job, if a person watches."""
     if not is_watched():
@@ -320,20 +225,11 @@ def _bar(spark: SparkSession, job: Job) -> Iterator[None]:
     from gapless.spark_sources.progress import share_done
 
     stages = STAGES_IN_ORDER if job.keep_order else STAGES
-    ended = threading.Event()
-    with percent_bar("preparing") as show:
-
-        def watch() -> None:
-            while not ended.wait(POLL_S):
-                show(share_done(spark, job.query, stages))
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            watcher.join()
+    with (
+        percent_bar("preparing") as show,
+        _looking(lambda: show(share_done(spark, job.query, stages))),
+    ):
+        yield
 
 
 def _line(done: Prepared) -> str:

@@ -8,49 +8,97 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gapless.commands.options import End
+from gapless.commands.option_groups import grouped
+from gapless.commands.options import End, names_in, parse_schema
+from gapless.commands.sidecar_client_options import TOKEN_VARIABLE, Ca, ChangelogForm, Sidecars
 from gapless.commands.terminal import AsJson, ExitCode, percent_bar, print_json, print_line
 from gapless.protocol.errors import Misuse
 
 if TYPE_CHECKING:
     from gapless.client import Credentials
-    from gapless.io.changelog_files import ChangelogFile
+    from gapless.io.changelog_files import ChangelogFile, Form
     from gapless.protocol.frame import Frame
     from gapless.protocol.schema import StreamSchema
 
-TOKEN_VARIABLE = "GAPLESS_TOKEN"  # the name of a variable
-"""The token is read from the environment, so that no list of processes shows it."""
 FLUSH_S = 60.0
 """How long to wait until the sidecars have everything."""
 
-Sidecars = Annotated[
-    str,
-    typer.Option(
-        "--sidecar", metavar="HOST:PORT", help="One sidecar, or several separated by commas."
-    ),
-]
-Ca = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="CA that signs the sidecar's certificate; turns on TLS."),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class ChangelogOptions:
+    """How a changelog is written."""
+
+    changelog: Annotated[
+        ChangelogForm | None,
+        typer.Option(help="FILE is a changelog of this kind."),
+    ] = None
+    by: Annotated[str, typer.Option(metavar="A,B", help="Changelog: the key columns.")] = ""
+    op: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Changelog: the column with the kind of change.")
+    ] = "op"
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help=(
+                "Changelog: the column with the time of the change. Default: ts, for Debezium"
+                " ts_ms."
+            ),
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Changelog: the column with ends, if it has whole lifetimes."
+        ),
+    ] = None
+    lateness: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help=("Changelog: how late changes may be, in the unit of its times.")
+        ),
+    ] = 0
+    ignore_absent: Annotated[
+        bool,
+        typer.Option("--ignore-absent", help="Changelog: ignore deletes of unknown keys."),
+    ] = False
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="Changelog: jsonl, csv, parquet or arrow."),
+    ] = None
+
+    def form(self) -> Form | None:
+        """The same, as a reader takes it; None where the input is no changelog. Raises `Misuse`
+        where options do not go together.
+        """
+        if self.changelog is None:
+            said = (self.by, self.time, self.until, self.lateness, self.ignore_absent, self.format_)
+            if any(said) or self.op != "op":
+                raise Misuse(
+                    "--by, --op, --time, --until, --lateness and --format need --changelog"
+                )
+            return None
+        from gapless.io.changelog_files import Form
+
+        return Form(
+            self.changelog.value,
+            names_in(self.by),
+            self.op,
+            self.time,
+            self.until,
+            self.lateness,
+            self.ignore_absent,
+        )
 
 
-class ChangelogForm(StrEnum):
-    """Values of `--changelog`."""
-
-    FLINK = "flink"
-    DEBEZIUM = "debezium"
-    PLUS_MINUS = "plus-minus"
-    OPEN_CLOSE = "open-close"
-
-
+@grouped
 def push(
+    *,
     file: Annotated[
         Path,
         typer.Argument(
@@ -81,44 +129,7 @@ def push(
     insert_only: Annotated[
         bool, typer.Option("--insert-only", help="Promise: no event is ever adjusted.")
     ] = False,
-    changelog: Annotated[
-        ChangelogForm | None,
-        typer.Option(help="FILE is a changelog of this kind."),
-    ] = None,
-    by: Annotated[str, typer.Option(metavar="A,B", help="Changelog: the key columns.")] = "",
-    op: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Changelog: the column with the kind of change.")
-    ] = "op",
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help=(
-                "Changelog: the column with the time of the change. Default: ts, for Debezium"
-                " ts_ms."
-            ),
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Changelog: the column with ends, if it has whole lifetimes."
-        ),
-    ] = None,
-    lateness: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help=("Changelog: how late changes may be, in the unit of its times.")
-        ),
-    ] = 0,
-    ignore_absent: Annotated[
-        bool,
-        typer.Option("--ignore-absent", help="Changelog: ignore deletes of unknown keys."),
-    ] = False,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="Changelog: jsonl, csv, parquet or arrow."),
-    ] = None,
+    log: ChangelogOptions,
     end: End = False,
     ca: Ca = None,
     as_json: AsJson = False,
@@ -129,34 +140,42 @@ def push(
     minus the lateness. If the sidecar requires a token, it is read from GAPLESS_TOKEN.
     """
     from gapless.client import Credentials
-    from gapless.commands.merge import parse_schema
 
     shown = Credentials(token=os.environ.get(TOKEN_VARIABLE), ca=ca)
     target = Target(sidecar, stream, name, key, insert_only, end, shown)
-    if changelog is not None:
-        from gapless.io.changelog_files import ChangelogFile, Form
-        from gapless.io.ingest_input import StopSignals
-
-        columns = tuple(c.strip() for c in by.split(",") if c.strip())
-        form = Form(changelog.value, columns, op, time, until, lateness, ignore_absent)
-        with StopSignals() as stop:
-            parsed = None if schema is None else parse_schema(schema)
-            log = ChangelogFile(str(file), form, stop, schema=parsed, format_=format_)
-            frames, rows = _push(target, log.schema, _shown(log, file.name))
-            interrupted = stop.is_set()
-        _tell(target, frames, rows, as_json=as_json, changes=log.changes)
-        if interrupted and str(file) != "-":
-            raise typer.Exit(ExitCode.PROBLEM)
+    form = log.form()
+    columns = None if schema is None else parse_schema(schema)
+    if form is not None:
+        _push_changelog(target, file, form, columns, log.format_, as_json=as_json)
         return
-    if by or time or until or lateness or ignore_absent or format_ or op != "op":
-        raise Misuse("--by, --op, --time, --until, --lateness and --format need --changelog")
-    if schema is None:
-        made, frames_of_file = _recorded(file)
+    if columns is None:
+        columns, frames = _recorded(file)
     else:
-        made = parse_schema(schema)
-        frames_of_file = _text(file, made)
-    pushed, rows = _push(target, made, frames_of_file)
+        frames = _text(file, columns)
+    pushed, rows = _push(target, columns, frames)
     _tell(target, pushed, rows, as_json=as_json)
+
+
+def _push_changelog(
+    target: Target,
+    file: Path,
+    form: Form,
+    schema: StreamSchema | None,
+    format_: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Pushes a changelog, until it ends or a signal comes; exits with 1 if a file was cut short."""
+    from gapless.io.changelog_files import ChangelogFile
+    from gapless.io.stop_signals import StopSignals
+
+    with StopSignals() as stop:
+        log = ChangelogFile(str(file), form, stop, schema=schema, format_=format_)
+        frames, rows = _push(target, log.schema, _shown(log, file.name))
+        interrupted = stop.is_set()
+    _tell(target, frames, rows, as_json=as_json, changes=log.changes)
+    if interrupted and str(file) != "-":
+        raise typer.Exit(ExitCode.PROBLEM)
 
 
 @dataclass(frozen=True)

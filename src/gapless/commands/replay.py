@@ -39,10 +39,10 @@ def replay(
 ) -> None:
     """Replay a flight record, step by step.
 
-    A job writes one to records/ in its directory when a life breaks down or raises an alarm, and
-    `gapless status JOB --record DIR` when you ask. The machine gets the same events again, without
-    a cluster, and its invariants are checked after each. Shows the last steps and the chain that
-    led to the last one. Exits with 1 where the machine raises an error.
+    A job or a sidecar writes one to records/ in its directory when a life or a stream breaks down
+    or raises an alarm, and `gapless status JOB --record DIR` when you ask. The machine gets the
+    same events again, without a cluster, and its invariants are checked after each. Shows the last
+    steps and the chain that led to the last one. Exits with 1 where the machine raises an error.
     """
     from gapless.chaos.record_story import causes, header, told_events, told_replayed
 
@@ -72,7 +72,9 @@ def _opened(file: Path) -> Record:
         with file.open("rb") as opened:
             return decode(opened.read(RECORD_BYTES_MAX + 1))
     except OSError as e:
-        raise Misuse(f"{file}: {e.strerror}; records lie in records/ of a job's directory") from e
+        raise Misuse(
+            f"{file}: {e.strerror}; records lie in records/ of a job's directory or a sidecar's"
+        ) from e
 
 
 def _functions(file: Path, job: Path | None) -> Functions | None:

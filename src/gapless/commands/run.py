@@ -12,121 +12,28 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gapless.commands.options import AssumeEquivalent, size_of
+from gapless.commands.option_groups import grouped
+from gapless.commands.run_options import EarlierJob, JobSettings, NewJob
 from gapless.commands.terminal import AsJson, ExitCode, print_json, print_line, spinner
 
 if TYPE_CHECKING:
     from gapless.actors.handle import Job
-    from gapless.commands.attending import Seen
+    from gapless.commands.foreground import Seen
 
 
-class OnDivergence(StrEnum):
-    """Values of `--on-divergence`."""
-
-    REPORT = "report"
-    STOP = "stop"
-    MAJORITY = "majority"
-
-
+@grouped
 def run(
-    query: Annotated[
-        Path | None,
-        typer.Argument(metavar="QUERY.py", help="A python file that defines `query`."),
-    ] = None,
-    journal: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATH",
-            help=("The source's journal. With several sources, repeat it as SOURCE=PATH."),
-        ),
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option("--dir", metavar="DIR", help="The job's directory; all nodes must see it."),
-    ] = None,
-    replicas: Annotated[int, typer.Option(help="Replicas of each shard.")] = 3,
-    mergers: Annotated[int, typer.Option(help="Mergers of each shard, 1 or 2.")] = 1,
-    shards: Annotated[
-        int, typer.Option(help="Splits the job by the partitions of its journals.")
-    ] = 1,
-    name: Annotated[
-        str | None, typer.Option(help="The job's name. Default: the name of its directory.")
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help=(
-                "An existing Ray cluster; auto: the one on this machine. Default: start a "
-                "small one that ends with this command."
-            ),
-        ),
-    ] = None,
-    checkpoint_s: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 10,
-    retain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="How long to keep output, such as 24h. Default: forever."
-        ),
-    ] = None,
-    retain_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help=("How much to keep of each output, such as 10GB. Default: everything."),
-        ),
-    ] = None,
-    memory_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Limit of one replica's state, such as 2GB.")
-    ] = None,
-    on_divergence: Annotated[
-        OnDivergence,
-        typer.Option(
-            help=(
-                "If replicas disagree: report it, stop the job, or replace the one in the minority."
-            )
-        ),
-    ] = OnDivergence.REPORT,
-    spares: Annotated[
-        int,
-        typer.Option(
-            help=(
-                "Idle processes on each node, ready to replace one that dies. With 0 the root"
-                " has no standby either."
-            )
-        ),
-    ] = 2,
-    timing: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=(
-                "TOML file of timeouts and intervals, such as `hang_ms = 3000`; docs/run.md "
-                "lists all."
-            ),
-        ),
-    ] = None,
-    assume_equivalent: AssumeEquivalent = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Run a job again from its directory alone."),
-    ] = None,
-    takeover: Annotated[
-        bool,
-        typer.Option(
-            "--takeover",
-            help=("With --resume: if the job runs elsewhere, end it there first."),
-        ),
-    ] = False,
+    *,
+    new: NewJob,
+    settings: JobSettings,
+    earlier: EarlierJob,
     until_drained: Annotated[
         bool, typer.Option("--until-drained", help="End once the present input is processed.")
     ] = False,
@@ -141,54 +48,17 @@ def run(
     and then ends both; a second Ctrl-C ends them at once. With --address Ctrl-C leaves the job
     running. Exits with 1 if replicas disagreed or the job ended by itself.
     """
-    from gapless.commands.attending import Seen, attend
-    from gapless.protocol.errors import Misuse
+    from gapless.commands.foreground import Seen, attend
 
-    if detach and address is None:
-        raise Misuse(
-            "--detach: this command's own Ray cluster would end with it. Start one that "
-            "stays (`ray start --head`) and use --address auto"
-        )
-    if detach and until_drained:
-        raise Misuse(
-            "--detach and --until-drained exclude each other: one returns at once, the other waits"
-        )
-    if takeover and resume is None:
-        raise Misuse("--takeover needs --resume DIR, the directory of the job to take over")
-    if resume is not None:
-        if query is not None or journal or directory is not None:
-            raise Misuse(
-                "--resume DIR: the directory has everything; leave out the query, --journal "
-                "and --dir"
-            )
-        job = _resumed(resume, address, takeover, _waits(timing))
+    _check(new, settings, earlier, until_drained=until_drained, detach=detach)
+    if earlier.resume is None:
+        job = _launched(new, settings)
     else:
-        if query is None or not journal or directory is None:
-            raise Misuse("give a query file, --journal PATH and --dir DIR; or --resume DIR")
-        options: dict[str, Any] = {
-            "replicas": replicas,
-            "mergers": mergers,
-            "shards": shards,
-            "name": name,
-            "address": address,
-            "checkpoint_s": checkpoint_s,
-            "retain": retain,
-            "retain_bytes": None
-            if retain_bytes is None
-            else size_of("--retain-bytes", retain_bytes),
-            "memory_limit": None
-            if memory_limit is None
-            else size_of("--memory-limit", memory_limit),
-            "on_divergence": on_divergence.value,
-            "spares": spares,
-            "assume_equivalent": assume_equivalent,
-            "timing": _waits(timing),
-        }
-        job = _launched(query, _journals(journal), directory, options)
+        job = _resumed(earlier.resume, settings, takeover=earlier.takeover)
     _tell(job, as_json)
     if detach:
         seen = Seen(job.status(), "running", 0.0, False)
-    elif address is not None:
+    elif settings.address is not None:
         seen = attend(job, drains=until_drained)
     else:
         with job:  # which ends the cluster, too, and the job first if need be
@@ -197,13 +67,38 @@ def run(
     raise typer.Exit(ExitCode.PROBLEM if seen.is_problem else ExitCode.DONE)
 
 
+def _check(
+    new: NewJob, settings: JobSettings, earlier: EarlierJob, *, until_drained: bool, detach: bool
+) -> None:
+    """Raises `Misuse` where options do not go together."""
+    from gapless.protocol.errors import Misuse
+
+    if detach and settings.address is None:
+        raise Misuse(
+            "--detach: this command's own Ray cluster would end with it. Start one that "
+            "stays (`ray start --head`) and use --address auto"
+        )
+    if detach and until_drained:
+        raise Misuse(
+            "--detach and --until-drained exclude each other: one returns at once, the other waits"
+        )
+    if earlier.takeover and earlier.resume is None:
+        raise Misuse("--takeover needs --resume DIR, the directory of the job to take over")
+    if earlier.resume is not None and new.is_said:
+        raise Misuse(
+            "--resume DIR: the directory has everything; leave out the query, --journal and --dir"
+        )
+
+
 # -- starting -------------------------------------------------------------------------------------
 
 
-def _launched(query: Path, journals: Any, directory: Path, options: dict[str, Any]) -> Job:
-    from gapless.actors.launching import launch
+def _launched(new: NewJob, settings: JobSettings) -> Job:
+    from gapless.actors.launch import launch
     from gapless.commands.query_file import read
 
+    query, journals, directory = new.whole()
+    options = settings.for_launch()
     file = read(query)
     with _new_directory(directory), spinner(f"starting {file.module}"), _interruptible():
         return launch(
@@ -216,41 +111,12 @@ def _launched(query: Path, journals: Any, directory: Path, options: dict[str, An
         )
 
 
-def _resumed(directory: Path, address: str | None, takeover: bool, timing: Any) -> Job:
-    from gapless.actors.launching import resume
+def _resumed(directory: Path, settings: JobSettings, *, takeover: bool) -> Job:
+    from gapless.actors.launch import resume
 
+    timing = settings.timing_values()
     with spinner(f"starting what is in {directory}"), _interruptible():
-        return resume(directory, address=address, takeover=takeover, timing=timing)
-
-
-def _waits(file: Path | None) -> dict[str, Any] | None:
-    """The values of a `--timing` file."""
-    from gapless.protocol.errors import Misuse
-
-    if file is None:
-        return None
-    try:
-        with file.open("rb") as text:
-            return tomllib.load(text)
-    except OSError as e:
-        raise Misuse(f"--timing: {file} cannot be read: {e.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise Misuse(f"--timing: {file} is not TOML: {e}; write `hang_ms = 3000`") from None
-
-
-def _journals(given: list[str]) -> str | dict[str, str]:
-    """One path, or paths by source."""
-    from gapless.protocol.errors import Misuse
-
-    if len(given) == 1 and ("=" not in given[0] or Path(given[0]).exists()):
-        return given[0]
-    parted = [text.partition("=") for text in given]
-    if any(not sep for _, sep, _ in parted):
-        raise Misuse("--journal: with several sources, write SOURCE=PATH for each")
-    paths = {source: path for source, _, path in parted}
-    if len(paths) < len(parted):
-        raise Misuse("--journal: give only one journal for each source")
-    return paths
+        return resume(directory, address=settings.address, takeover=takeover, timing=timing)
 
 
 @contextmanager

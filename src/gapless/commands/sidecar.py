@@ -10,11 +10,13 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gapless.commands.push import TOKEN_VARIABLE
+from gapless.commands.option_groups import grouped
+from gapless.commands.sidecar_client_options import TOKEN_VARIABLE
+from gapless.commands.sidecar_options import SettingFlags
 from gapless.commands.terminal import AsJson, ExitCode, print_json, print_line
 from gapless.protocol.errors import Misuse
 
@@ -30,65 +32,11 @@ sidecar = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 
 @sidecar.callback()
-def serve(  # each setting is a flag, and the two that have a type of their own
+@grouped
+def serve(
+    *,
     context: typer.Context,
-    listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="gRPC address. [127.0.0.1:7070]")
-    ] = None,
-    http: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help='Address of metrics and health; "" for none. [127.0.0.1:7071]'
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings, tokens and streams, as TOML.")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Data directory. [gapless-sidecar]")
-    ] = None,
-    reflection: Annotated[bool | None, typer.Option(help="Serve gRPC reflection. [yes]")] = None,
-    insecure: Annotated[
-        bool | None,
-        typer.Option(
-            "--insecure/--secure",
-            help="Allow other machines without TLS, or without authentication.",
-        ),
-    ] = None,
-    tls_certificate: Annotated[str | None, typer.Option(metavar="FILE")] = None,
-    tls_key: Annotated[str | None, typer.Option(metavar="FILE")] = None,
-    tls_client_ca: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Require client certificates signed by this CA."),
-    ] = None,
-    retain_s: Annotated[
-        int | None,
-        typer.Option(metavar="SECONDS", help="How much stream time to keep of each output. [all]"),
-    ] = None,
-    retain_bytes: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="How much to keep of each output. [all]")
-    ] = None,
-    peer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Another sidecar with the same streams, to catch up from."
-        ),
-    ] = None,
-    peer_ca: Annotated[str | None, typer.Option(metavar="FILE")] = None,
-    peer_token_file: Annotated[str | None, typer.Option(metavar="FILE")] = None,
-    peer_certificate: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Client certificate for the peer.")
-    ] = None,
-    peer_key: Annotated[str | None, typer.Option(metavar="FILE")] = None,
-    drain_s: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="Time to close streams at the end. [10]")
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=NUMBER", help="A limit, such as streams_max=10; all: --show-config."
-        ),
-    ] = None,
+    flags: SettingFlags,
     show_config: Annotated[
         bool, typer.Option("--show-config", help="Print each setting and its origin.")
     ] = False,
@@ -109,30 +57,11 @@ def serve(  # each setting is a flag, and the two that have a type of their own
     if context.invoked_subcommand is not None:
         return
     if conformance:
-        _examine(listen or LISTEN, as_json=as_json)
+        _examine(flags.listen or LISTEN, as_json=as_json)
         return
-    flags: dict[str, Any] = {
-        "listen": listen,
-        "http": http,
-        "data": data,
-        "reflection": reflection,
-        "insecure": insecure,
-        "tls_certificate": tls_certificate,
-        "tls_key": tls_key,
-        "tls_client_ca": tls_client_ca,
-        "retain_s": retain_s,
-        "retain_bytes": retain_bytes,
-        "peer": peer,
-        "peer_ca": peer_ca,
-        "peer_token_file": peer_token_file,
-        "peer_certificate": peer_certificate,
-        "peer_key": peer_key,
-        "drain_s": drain_s,
-        **_limits(limit or []),
-    }
     from gapless.sidecar.server.settings import load
 
-    told = load(flags, os.environ, config or os.environ.get(CONFIG_VARIABLE))
+    told = load(flags.given(), os.environ, flags.config or os.environ.get(CONFIG_VARIABLE))
     if show_config:
         _show(told, as_json=as_json)
         return
@@ -216,16 +145,6 @@ def _examine(listen: str, *, as_json: bool) -> None:
         print_line(f"broken  {verdict.during}: {breach}")
     if breach is not None:
         raise typer.Exit(ExitCode.PROBLEM)
-
-
-def _limits(given: list[str]) -> dict[str, str]:
-    limits = {}
-    for each in given:
-        name, equals, number = each.partition("=")
-        if not equals:
-            raise Misuse(f"--limit {each!r}: NAME=NUMBER")
-        limits[name.strip()] = number.strip()
-    return limits
 
 
 def _show(told: Told, *, as_json: bool) -> None:

@@ -80,7 +80,7 @@ def _record(name: str, address: str, folder: Path) -> ExitCode:
     disk, code = LocalDisk(folder), ExitCode.DONE
     for life, found in attach(name, address=address).records("gapless status --record").items():
         if isinstance(found, bytes) and found:
-            path = write_record(disk, life, found, token(), time.time_ns() // 1_000_000)
+            path = write_record(disk, str(life), found, token(), time.time_ns() // 1_000_000)
             typer.echo(f"{life}: {folder / path}")
         else:
             typer.echo(f"{life}: no record: {found or 'it is not alive yet'!s}", err=True)

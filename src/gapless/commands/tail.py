@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.commands.push import TOKEN_VARIABLE, Ca, ChangelogForm, Sidecars
+from gapless.commands.option_groups import grouped
+from gapless.commands.options import names_in
+from gapless.commands.sidecar_client_options import TOKEN_VARIABLE, Ca, ChangelogForm, Sidecars
 from gapless.commands.terminal import AsJson, output, print_json, print_line
 from gapless.protocol.errors import JobError, Misuse
 
@@ -20,7 +23,45 @@ ROWS_SHOWN_MAX = 1_000
 """Rows of a table shown without --json."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChangelogOptions:
+    """How the stream is printed as a changelog."""
+
+    changelog: Annotated[
+        ChangelogForm | None,
+        typer.Option(help=("Print a changelog: each change once, in order, when it is final.")),
+    ] = None
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B", help=("Changelog: key columns, so that updates are printed as updates.")
+        ),
+    ] = ""
+    eager: Annotated[
+        bool,
+        typer.Option("--eager", help="Changelog: print whole lifetimes at once, and revise them."),
+    ] = False
+
+    def check(self, *, table: bool, final: bool) -> None:
+        """Raises `Misuse` where options do not go together."""
+        if self.changelog is None and (self.by or self.eager):
+            raise Misuse("--by and --eager need --changelog")
+        if self.changelog is not None and (table or final):
+            raise Misuse("--changelog prints every change: leave out --table and --final")
+
+    def lines(self, *, as_json: bool) -> ChangeLines | None:
+        """What makes lines of frames; None where no changelog is wanted."""
+        from gapless.commands.changelog_lines import ChangeLines
+
+        if self.changelog is None:
+            return None
+        key = names_in(self.by)
+        return ChangeLines(self.changelog.value, key, eager=self.eager, as_json=as_json)
+
+
+@grouped
 def tail(
+    *,
     stream: Annotated[str, typer.Argument(metavar="STREAM")],
     sidecar: Sidecars = "127.0.0.1:7070",
     table: Annotated[
@@ -42,20 +83,7 @@ def tail(
     frames: Annotated[
         int, typer.Option(metavar="N", min=0, help="Exit after this many frames; 0: never.")
     ] = 0,
-    changelog: Annotated[
-        ChangelogForm | None,
-        typer.Option(help=("Print a changelog: each change once, in order, when it is final.")),
-    ] = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            metavar="A,B", help=("Changelog: key columns, so that updates are printed as updates.")
-        ),
-    ] = "",
-    eager: Annotated[
-        bool,
-        typer.Option("--eager", help="Changelog: print whole lifetimes at once, and revise them."),
-    ] = False,
+    log: ChangelogOptions,
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
@@ -68,15 +96,12 @@ def tail(
     from gapless.client import Consumer, Credentials
 
     shown = Credentials(token=os.environ.get(TOKEN_VARIABLE), ca=ca)
-    chosen = [name.strip() for name in columns.split(",") if name.strip()]
-    if changelog is None and (by or eager):
-        raise Misuse("--by and --eager need --changelog")
-    if changelog is not None and (table or final):
-        raise Misuse("--changelog prints every change: leave out --table and --final")
+    chosen = list(names_in(columns))
+    log.check(table=table, final=final)
     if table:
         _print_table(stream, sidecar, chosen, where, shown, as_json=as_json)
         return
-    lines = None if changelog is None else _lines(changelog.value, by, eager, as_json)
+    lines = log.lines(as_json=as_json)
     with Consumer(
         sidecar,
         stream,
@@ -91,13 +116,6 @@ def tail(
             _print_frames(consumer, frames, as_json=as_json)
             return
         _print_changes(consumer, lines, frames, as_json=as_json)
-
-
-def _lines(form: str, by: str, eager: bool, as_json: bool) -> ChangeLines:
-    from gapless.commands.changelog_lines import ChangeLines
-
-    key = tuple(name.strip() for name in by.split(",") if name.strip())
-    return ChangeLines(form, key, eager=eager, as_json=as_json)
 
 
 def _print_changes(

@@ -34,6 +34,7 @@ CHECKS: tuple[Check[Any], ...] = (
     Check("kernel", probes.kernel, judges.judge_kernel),
     Check("memory", probes.memory, judges.judge_memory),
     Check("cores", probes.cores, judges.judge_cores),
+    Check("scheduling", probes.autogroups, judges.judge_autogroups),
     Check("open files", probes.open_files, judges.judge_open_files),
     Check("disk", partial(probes.temp_disk, os.environ), judges.judge_disk),
     Check("shared memory", probes.shared_memory, judges.judge_shared_memory),

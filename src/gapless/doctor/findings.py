@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Generic, Literal, TypeVar
 
-Status = Literal["ok", "problem", "unknown", "skipped"]
+Status = Literal["ok", "hint", "problem", "unknown", "skipped"]
+"""`hint`: it works as it is, and would work better if the advice were taken."""
 Facts = TypeVar("Facts")
 
 
@@ -82,8 +83,8 @@ class Check(Generic[Facts]):
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """1 when any check found a problem; else 2 when any could not look; else 0. What was skipped
-    counts as the line that says why.
+    """1 when any check found a problem; else 2 when any could not look; else 0, hints or not. What
+    was skipped counts as the line that says why.
     """
     statuses = {finding.verdict.status for finding in findings}
     return 1 if "problem" in statuses else 2 if "unknown" in statuses else 0

@@ -37,6 +37,11 @@ CORES_MIN = 2
 """With one core a replica that replays its history starves the heartbeats of all the others, and
 healthy ones are suspected."""
 
+AUTOGROUPS_OFF = "sysctl kernel.sched_autogroup_enabled=0"
+"""Linux groups processes by session, unless told not to. While a group keeps all cores busy, the
+threads of the system that complete its writes may wait for 0.2 s, and with them every row that is
+to be durable (measured; docs/decisions/0095)."""
+
 OPEN_FILES_MIN = 8192
 """What Ray recommends; below 4096 it warns of connection errors."""
 OPEN_FILES_RAY_RAISES_TO = 65536
@@ -139,6 +144,20 @@ def judge_cores(cores: float) -> Verdict:
             "problem", f"{cores:g}", f"give it {CORES_MIN} or more (docker: --cpus={CORES_MIN})"
         )
     return Verdict("ok", f"{cores:g}")
+
+
+def judge_autogroups(are_on: bool | None) -> Verdict:
+    """Whether the system's own threads get their turns while a job keeps all cores busy."""
+    if are_on:
+        return Verdict(
+            "hint",
+            "grouped by session: where a job keeps all cores busy, its output may stand still for "
+            "0.2 s when a process starts",
+            f"as root: {AUTOGROUPS_OFF} (in /etc/sysctl.d to keep it)",
+        )
+    return Verdict(
+        "ok", "this system has no groups" if are_on is None else "not grouped by session"
+    )
 
 
 def judge_open_files(files: OpenFiles) -> Verdict:

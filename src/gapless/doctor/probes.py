@@ -22,6 +22,7 @@ from gapless.doctor.trial import run, temporary_directory, try_module
 JAVA_ANSWER_LIMIT_S = 20.0
 """`java -version` takes 0.1 s; a cold disk or a busy machine may make it seconds."""
 
+AUTOGROUPS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 SHM = "/dev/shm"  # noqa: S108 - looked at, never written to
 
 
@@ -79,6 +80,14 @@ def cores() -> float:
     limit = cgroup.core_limit()
     allowed = len(os.sched_getaffinity(0))
     return allowed if limit is None else min(allowed, limit)
+
+
+def autogroups(switch: Path = AUTOGROUPS) -> bool | None:
+    """Whether Linux groups processes by session; None: this system cannot."""
+    try:
+        return switch.read_text().strip() != "0"
+    except FileNotFoundError:
+        return None
 
 
 def open_files() -> OpenFiles:

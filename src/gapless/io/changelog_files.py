@@ -22,7 +22,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gapless.io.event_files import TEXT_FORMATS
-from gapless.io.ingest_input import Input, StopSignals, input_of, kind_of, schema_of
+from gapless.io.ingest_batches import Input
+from gapless.io.ingest_columns import schema_of
+from gapless.io.ingest_input import input_of, kind_of
+from gapless.io.stop_signals import StopSignals
 from gapless.operators.changelog import (
     ChangelogReader,
     OpenClose,

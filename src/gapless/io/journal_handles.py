@@ -37,7 +37,8 @@ from gapless.engine.durations import Duration, ticks
 from gapless.io.journal_rows import RowsIn
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout, layout_of, opened
-from gapless.journal.reader import FRAME_ROWS, Position, Reader, Start
+from gapless.journal.place import Position
+from gapless.journal.reader import FRAME_ROWS, Reader, Start
 from gapless.journal.rejects import Origin, Rejected
 from gapless.journal.segment import SEGMENT_BYTES
 from gapless.journal.writer import Durability, Writer, Written
@@ -315,8 +316,7 @@ class JournalReader(Reader):
         except GaplessError:
             raise
         except BaseException:  # a signal, say, half-way: nobody has been given those rows
-            for partition, offset in before.items():
-                self._read[partition] = offset
+            self._place.return_to(before)
             self._failed = JournalError(
                 "a read was interrupted: open the journal anew, at this reader's position"
             )

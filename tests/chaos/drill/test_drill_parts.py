@@ -265,7 +265,7 @@ def test_a_journal_that_is_still_written_to_is_not_ended(
     talkers = REAL_WORKLOADS["talkers"]
     (name, source), *_ = talkers.sources.items()
     slow = replace(talkers, sources={name: replace(source, rows=rows)})
-    with feeding.Feeding(slow, tmp_path, 1_000) as fed:
+    with feeding.Feeder(slow, tmp_path, 1_000) as fed:
         fed.begin()
         assert comes.wait(60)
         try:

@@ -356,7 +356,19 @@ def test_every_fault_of_the_folder_is_listed() -> None:
     ]
     named = {kind for kind in found if "name" in vars(kind)}
     assert named == set(FAULTS.values())
-    assert len({kind.__module__ for kind in named}) == len(named), "one a file"
+
+
+def what_it_does(kind: type[Fault]) -> tuple[object, ...]:
+    return kind.inject, kind.heal, *(getattr(kind, name, None) for name in ("order", "rule"))
+
+
+def test_faults_of_one_file_do_the_same_to_different_roles() -> None:
+    files: dict[str, list[type[Fault]]] = {}
+    for kind in FAULTS.values():
+        files.setdefault(kind.__module__, []).append(kind)
+    for module, kinds in files.items():
+        assert len({what_it_does(kind) for kind in kinds}) == 1, module
+    assert len(files) < len(FAULTS)
 
 
 @pytest.mark.parametrize("kind", FAULTS.values(), ids=FAULTS.keys())

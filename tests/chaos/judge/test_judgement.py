@@ -16,12 +16,12 @@ from gapless.chaos.judge.judgement import Judgement, judge
 from gapless.chaos.judge.recording import Arrived, Recording, pauses
 from gapless.engine.plan import Plan
 from gapless.engine.splice import Splice
-from gapless.failover.effects import Emit
 from gapless.failover.job.desired import Desired, Switch
 from gapless.failover.job.directory import Job
 from gapless.failover.job.files import JobRecord
 from gapless.failover.merger.output_journal import OutputJournal
 from gapless.failover.messages import Life, Token
+from gapless.failover.subscriber.effects import Emit
 from gapless.failover.subscriber.tokens import encode
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.elements import BEGIN, INF
@@ -182,7 +182,7 @@ def test_a_program_that_resumes_by_its_token_is_right(job_dir: Path) -> None:
     recording.stop()
     found = judge(job_dir, [recording])
     found.check()
-    assert encode(emits[2].tokens) == encode(recording.sittings[1].resumed or {})
+    assert encode(emits[2].tokens) == encode(recording.runs[1].resumed or {})
 
 
 def test_a_program_that_began_now_is_owed_what_can_still_change(job_dir: Path) -> None:
@@ -341,7 +341,7 @@ def test_pauses_are_the_times_between_frames_with_rows() -> None:
     assert [round(p.length_s, 3) for p in pauses(arrivals)] == [2.0, 0.1]
     assert [round(p.length_s, 3) for p in pauses(arrivals, from_s=3.05)] == [0.1]
     recording = recorded([])
-    recording.sittings[0].arrivals.extend(arrivals)
+    recording.runs[0].arrivals.extend(arrivals)
     assert recording.longest_pause_s() == 2.0
     assert recording.pause_around_s(2.0) == 2.0
     assert round(recording.pause_around_s(3.05), 3) == 0.1

@@ -28,6 +28,10 @@ FITTING: dict[str, set[str | None]] = {
     "unassigns the last": {BY_A_MACHINE},
     "shows what is not durable": {"cut"},
     "syncs nothing": {"cut"},
+    "cuts a drain one row off": {"drain"},
+    "gives what is skipped": {BY_A_MACHINE},
+    "takes a failed checkpoint for written": {"checkpoint"},
+    "acts beyond its term": STANDSTILL,
     "gives again": {"final"},
     "gives too early": {"final"},
     "snapshots ahead of its state": OUTPUT | STANDSTILL,  # it may be ahead of its sources, too
@@ -42,6 +46,8 @@ FITTING: dict[str, set[str | None]] = {
 
 SEEN_IN: dict[str, tuple[str | None, int]] = {
     "reuses offsets": ("early", 743),
+    "takes a failed checkpoint for written": (None, 197),
+    "cuts a drain one row off": (None, 119),
     "writes past the cut": (None, 54),
     "snapshots ahead of its state": (None, 74),
     "unassigns the last": (None, 33),

@@ -11,7 +11,8 @@ import pytest
 
 from gapless.chaos.sim.processes import Process
 from gapless.chaos.sim.simulator import Simulation
-from gapless.failover.effects import Effect, Event
+from gapless.failover.machines import Effect, Event
+from gapless.failover.recorder.budget import Budget
 from gapless.failover.recorder.record import Record, decode, encode
 from gapless.failover.recorder.recorder import Recorder
 from gapless.failover.subscriber.machine import Subscriber
@@ -42,7 +43,7 @@ def recorded(patch: pytest.MonkeyPatch) -> Iterator[dict[Process, Recorded]]:
         machine: Any = self.machine
         if self.is_alive and not self.frozen and not isinstance(machine, Subscriber):
             if self not in lives:
-                lives[self] = Recorded(self, Recorder(machine, lambda: 0))
+                lives[self] = Recorded(self, Recorder(machine, Budget(lambda: 0)))
             lives[self].recorder.note(event, self.world.now)
         happens(self, event)
 

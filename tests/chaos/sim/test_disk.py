@@ -281,6 +281,19 @@ def test_a_flipped_bit_is_mended_unless_it_was_written_over() -> None:
         disk.flip_bit("none", random.Random(1))
 
 
+def test_bits_flipped_beside_each_other_are_each_mended_in_any_order() -> None:
+    disk = SimulatedDisk()
+    for seed in range(40):
+        rng = random.Random(seed)
+        disk.unlink("a")
+        disk.append("a", bytes(range(20)))
+        mends = [disk.flip_bit("a", rng) for _ in range(3)]
+        rng.shuffle(mends)
+        for mend in mends:
+            mend()
+        assert disk.read("a", 0, 99) == bytes(range(20))
+
+
 # -- journals over it -----------------------------------------------------------------------------
 
 

@@ -17,17 +17,19 @@ import pytest
 from gapless.chaos.judge.history import Broken, Started, Struck, Verdict
 from gapless.chaos.planted.builds import BROKEN_BUILDS
 from gapless.chaos.sim import simulator
+from gapless.chaos.sim.agenda import BY_TIME, CAUSES_MAX
 from gapless.chaos.sim.checkers.world import shard_of
 from gapless.chaos.sim.drawn_faults import KINDS, OPERATIONS
 from gapless.chaos.sim.memo import decoding_once
 from gapless.chaos.sim.seed_runs import run_many, run_one
 from gapless.chaos.sim.shrinker import shortest_of
-from gapless.chaos.sim.simulator import BY_TIME, CAUSES_MAX, PRODUCTION, Simulation, run_seed
+from gapless.chaos.sim.simulator import PRODUCTION, Simulation, run_seed
 from gapless.chaos.sim.story import HEADER, told_step
 from gapless.chaos.sim.workloads.all import WORKLOADS
 from gapless.chaos.sim.workloads.w1 import W1
 from gapless.chaos.sim.workloads.workload import Batches
-from gapless.failover.effects import MergerEffect
+from gapless.failover.merger.durable_output import DurableOutput
+from gapless.failover.merger.effects import MergerEffect
 from gapless.failover.merger.machine import Merger
 from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
@@ -51,6 +53,8 @@ class Run:
     frames: int
     planned: list[str]
     verdicts: dict[str, Verdict]
+    is_whole: bool
+    """Whether it goes on to the end of its sources: it is not drained before."""
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +74,15 @@ def _run(seed: int) -> Run:
         simulation.frames,
         [fault.kind for fault in simulation.faults],
         verdicts,
+        simulation.drain is None,
     )
 
 
 def test_every_run_has_five_faults_and_three_hundred_frames_at_least(runs: list[Run]) -> None:
-    assert min(len(run.struck) for run in runs) >= 5
-    assert min(run.frames for run in runs) >= 300
+    whole = [run for run in runs if run.is_whole]
+    assert len(whole) > 0.85 * SEEDS
+    assert min(sum(kind != "disk error" for kind in run.struck) for run in whole) >= 5
+    assert min(run.frames for run in whole) >= 300
 
 
 def test_every_shard_has_three_replicas_and_two_mergers(runs: list[Run]) -> None:
@@ -86,7 +93,7 @@ def test_every_shard_has_three_replicas_and_two_mergers(runs: list[Run]) -> None
 
 
 def test_every_kind_of_fault_strikes_somewhere_and_people_do_all_they_can(runs: list[Run]) -> None:
-    assert {kind for run in runs for kind in run.struck} == set(KINDS)
+    assert {kind for run in runs for kind in run.struck} == {*KINDS, "disk error"}
     assert {kind for run in runs for kind in run.planned} == {*KINDS, *OPERATIONS}
 
 
@@ -96,7 +103,8 @@ def test_in_no_run_are_all_promises_unknown_and_no_promise_always_is(runs: list[
     )
     assert set(held) == set(runs[0].verdicts)
     assert all(Verdict.HOLDS in run.verdicts.values() for run in runs)
-    assert held["table"] == held["converge"] == SEEDS
+    whole = [run.verdicts for run in runs if run.is_whole]
+    assert all(of["table"] is of["converge"] is Verdict.HOLDS for of in whole)
 
 
 # -- replaying ------------------------------------------------------------------------------------
@@ -169,8 +177,9 @@ def test_nothing_of_a_run_is_left_behind_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class PutsNothingOut(Merger):
-    def _put_out(self, frame: Frame) -> list[MergerEffect]:  # noqa: ARG002  # it does not look at that
-        return []
+    class OUTPUT(DurableOutput):
+        def put_out(self, frame: Frame) -> list[MergerEffect]:  # noqa: ARG002  # it does not look at that
+            return []
 
 
 def test_an_output_that_stops_is_a_broken_promise() -> None:

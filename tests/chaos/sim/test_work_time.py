@@ -9,7 +9,7 @@ import pytest
 from gapless.chaos.judge.history import Ended, Struck
 from gapless.chaos.sim import work_time as toil
 from gapless.chaos.sim.memo import decoding_once
-from gapless.chaos.sim.processes import MergerProcess
+from gapless.chaos.sim.merger_process import MergerProcess
 from gapless.chaos.sim.simulator import Simulation
 from gapless.chaos.sim.work_time import QUICK, Slow
 
@@ -104,5 +104,5 @@ def test_nothing_is_slow_once_all_faults_are_over() -> None:
     simulation = Simulation(0, slow=Slow(True, 900, True))
     assert simulation.toil is not None
     process = object()
-    assert simulation.striking.is_over
+    assert simulation.strikes.is_over
     assert simulation.toil.disk_ms(process, 7) == 7  # type: ignore[arg-type]  # nobody is asked

@@ -57,7 +57,7 @@ def _text(e: Expr, schema: StreamSchema, columns: Mapping[str, str]) -> str:
         case Column():
             return columns.get(e.name, name_text(e.name))
         case Literal():
-            return value_text(e.scalar.as_py())
+            return value_text(e.constant.scalar.as_py())
         case Call():
             args = [_text(a, schema, columns) for a in e.args]
             return f"({_call_text(e, args, schema)})"

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk, View
-from gapless.failover import effects as ask
-from gapless.failover.io import merger_io
+from gapless.failover.io import output_reads
 from gapless.failover.io.merger_io import EFFECTS, MergerIO, OutputEffect
 from gapless.failover.io.steps import Step
+from gapless.failover.merger import effects as ask
 from gapless.failover.merger import recent_rows, scan
-from gapless.failover.merger.output_journal import OutputJournal, OutputReader
+from gapless.failover.merger.output_journal import OutputJournal
+from gapless.failover.merger.output_reader import OutputReader
 from gapless.failover.messages import Life, Token
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
-from gapless.protocol.errors import DiskFull, Fenced, GaplessError, JournalError
+from gapless.protocol.errors import GaplessError
 from gapless.protocol.frame import Frame
 from gapless.protocol.text import DEFAULT_SCHEMA, parse
+from tests.failover.io.failing_disk import CALLS_MAX, ERRORS, Failing
 
-CALLS_MAX = 200
-"""Calls of a disk that an effect makes: none here comes near."""
-ERRORS: tuple[Callable[[], Exception], ...] = (
-    lambda: DiskFull("it is full"),
-    lambda: Fenced("another life writes here"),
-    lambda: JournalError("it is damaged"),
-    lambda: OSError(errno.EIO, "it has failed"),
-)
 LOST, READS = ask.OutputLost, (ask.ReadRefused, ask.OutputLost)
 ANSWERS: dict[type[OutputEffect], tuple[type, ...]] = {
     ask.Append: (ask.Appended, ask.AppendRefused, LOST),
@@ -42,34 +35,6 @@ ANSWERS: dict[type[OutputEffect], tuple[type, ...]] = {
     ask.ReadPeer: (ask.PeerRead,),
     ask.ClosePeer: (type(None),),
 }
-
-
-class Failing:
-    """A disk that raises at one of its calls."""
-
-    def __init__(self, disk: View) -> None:
-        self._disk = disk
-        self.left: int | None = None
-        self.error: Callable[[], Exception] = ERRORS[0]
-
-    def fail(self, at: int, error: Callable[[], Exception]) -> None:
-        """At the call of that number, from 0, of those that follow."""
-        self.left, self.error = at, error
-
-    def __getattr__(self, name: str) -> Any:
-        does = getattr(self._disk, name)
-        if name in ("free_bytes", "is_sent"):
-            return does
-
-        def call(*args: Any) -> Any:
-            if self.left is not None:
-                self.left -= 1
-                if self.left < 0:
-                    self.left = None
-                    raise self.error()
-            return does(*args)
-
-        return call
 
 
 def rows(text: str) -> Frame:
@@ -105,10 +70,11 @@ class World:
 
     def forget_recent(self) -> None:
         """As after many more rows: what is asked for is read from the disk."""
-        for reader in (self.io._nearest, *self.io._readers.values()):
+        reads = self.io._reads
+        for reader in (reads._nearest, *reads._readers.values()):
             reader._recent = None
         self.journal._recent = None
-        self.io._scans = scan.Scans(self.journal.reader().open_table)
+        reads._scans = scan.Scans(self.journal.reader().open_table)
 
 
 def token(offset: int, stable: int = BEGIN) -> Token:
@@ -225,23 +191,23 @@ def test_one_place_is_read_once_for_all_who_are_there_until_more_is_appended(
 def test_of_too_many_places_in_an_output_the_one_that_was_used_least_lately_is_let_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(merger_io, "READERS_MAX", 2)
+    monkeypatch.setattr(output_reads, "READERS_MAX", 2)
     world = World()
     world.forget_recent()
 
     def read(subscriber: str) -> OutputReader:
         done = world.io.do(ask.ReadOutput(subscriber, token(0)))
         assert isinstance(done, ask.OutputRead)
-        return world.io._readers[subscriber]
+        return world.io._reads._readers[subscriber]
 
     first = read("a")
     read("b")
     assert read("a") is first
     read("c")
-    assert set(world.io._readers) == {"a", "c"}
+    assert set(world.io._reads._readers) == {"a", "c"}
     assert read("b") is not first, "it is found again"
     world.io.forget("b")
-    assert set(world.io._readers) == {"c"}
+    assert set(world.io._reads._readers) == {"c"}
 
 
 def test_a_table_is_read_in_slices_until_it_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

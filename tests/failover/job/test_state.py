@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gapless.failover.effects import Died, Spawn, Start
+from gapless.failover.effects import Start
 from gapless.failover.job.desired import Desired, Stop
 from gapless.failover.job.state import SlotState
-from gapless.failover.messages import InputStatus, Life, MergerStatus, ReplicaStatus
-from gapless.failover.statuses import NOT_YET, Rejoin
+from gapless.failover.messages import Life
+from gapless.failover.statuses import NOT_YET, InputStatus, MergerStatus, Rejoin, ReplicaStatus
+from gapless.failover.supervisor.effects import Died, Spawn
 from gapless.failover.supervisor.machine import Supervisor
 from gapless.protocol.elements import BEGIN, INF
 from tests.failover.supervised import whole

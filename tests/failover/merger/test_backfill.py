@@ -5,8 +5,9 @@ import random
 import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
-from gapless.failover.effects import Alarm, ClosePeer, PeerRead, ReadPeer, Tick
+from gapless.failover.effects import Alarm, Tick
 from gapless.failover.fold import Fold
+from gapless.failover.merger.effects import ClosePeer, PeerRead, ReadPeer
 from gapless.failover.merger.machine import Merger
 from gapless.failover.messages import Attach, Data
 from gapless.protocol.elements import BEGIN, INF

@@ -2,32 +2,21 @@
 
 import pytest
 
-from gapless.failover.effects import (
-    Alarm,
+from gapless.failover.effects import Alarm, Exit, Start, Tick
+from gapless.failover.merger import durable_output, input_sessions, inputs
+from gapless.failover.merger import output_writer as writing
+from gapless.failover.merger.effects import (
     Append,
     Appended,
     AppendRefused,
     BaseMade,
-    Exit,
     MakeBase,
     OutputLost,
     Seal,
     Sealed,
-    Start,
-    Tick,
 )
-from gapless.failover.merger import inputs
-from gapless.failover.merger import machine as module
-from gapless.failover.merger import output_writer as writing
-from gapless.failover.messages import (
-    Ack,
-    Drain,
-    Fence,
-    InputStatus,
-    MergerStatus,
-    Refused,
-    Retire,
-)
+from gapless.failover.messages import Ack, Drain, Fence, Refused, Retire
+from gapless.failover.statuses import InputStatus, MergerStatus
 from gapless.merge.lmerge import LMerge
 from gapless.merge.policy import Policy, lag
 from gapless.protocol.elements import BEGIN, INF
@@ -242,7 +231,7 @@ def test_on_a_full_disk_all_waits_and_nothing_is_lost() -> None:
 def test_while_too_much_waits_for_the_disk_nothing_is_taken_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "PENDING_ROWS_MAX", 2)
+    monkeypatch.setattr(durable_output, "PENDING_ROWS_MAX", 2)
     machine = merger()
     attach(machine, R0, "ins(A,1,5) ins(B,1,5)")
     throttled = Ack(R0, 1, 0, BEGIN, BEGIN, throttled=True)
@@ -256,7 +245,7 @@ def test_while_too_much_waits_for_the_disk_nothing_is_taken_in(
 def test_over_the_limit_of_its_state_only_who_is_ahead_of_the_output_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "STATE_BYTES_MAX", 0)
+    monkeypatch.setattr(input_sessions, "STATE_BYTES_MAX", 0)
     machine = merger()
     attach(machine, R0, "ins(A,1,50) stable(5)")
     attach(machine, R1, "ins(B,40,60) stable(30)", join_at=20)
@@ -272,7 +261,7 @@ def test_over_the_limit_of_its_state_only_who_is_ahead_of_the_output_waits(
 def test_an_output_that_lags_by_policy_does_not_throttle_its_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "STATE_BYTES_MAX", 0)
+    monkeypatch.setattr(input_sessions, "STATE_BYTES_MAX", 0)
     machine = merger(policy=Policy(stable=lag(4)))
     attach(machine, R0, "stable(10)")
     machine.on(Tick(), 0)

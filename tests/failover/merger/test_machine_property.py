@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
-from gapless.failover.effects import Appended, MergerEffect, Send
+from gapless.failover.effects import Send
 from gapless.failover.fold import Fold
+from gapless.failover.merger.durable_output import DurableOutput
+from gapless.failover.merger.effects import Appended, MergerEffect
 from gapless.failover.merger.machine import Merger
 from gapless.failover.merger.output_journal import OutputJournal
 from gapless.failover.messages import (
@@ -229,18 +231,19 @@ def test_the_journal_is_the_table_and_nothing_past_a_cut_is_delivered(case: Case
 class DurableTooSoon(Merger):
     """Says durable what is merged: replicas forget what a crash may still take."""
 
-    @property
-    def durable_stable(self) -> int:
-        return self._merge.stable
+    class OUTPUT(DurableOutput):
+        @property
+        def durable_stable(self) -> int:
+            return self._merge.stable
 
 
 class DeliversFirst(Merger):
     """Hands rows out before they are in the journal."""
 
-    def _put_out(self, frame: Frame) -> list[MergerEffect]:
-        after = self._offset
-        token = Token(self.life.slot, self.epoch, after + len(frame), self.durable_stable)
-        return [Send("s", Delivery(after, frame, token)), *super()._put_out(frame)]
+    class OUTPUT(DurableOutput):
+        def put_out(self, frame: Frame) -> list[MergerEffect]:
+            token = Token(M1, 1, self.offset + len(frame), self.durable_stable)
+            return [Send("s", Delivery(self.offset, frame, token)), *super().put_out(frame)]
 
 
 class LooksAway(OutputJournal):

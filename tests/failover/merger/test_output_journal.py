@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk, View
-from gapless.failover.effects import Appended
 from gapless.failover.fold import Fold
 from gapless.failover.merger import output_journal as output
 from gapless.failover.merger.bases import BaseDraft
-from gapless.failover.merger.output_journal import OutputJournal, OutputReader
+from gapless.failover.merger.effects import Appended
+from gapless.failover.merger.output_journal import OutputJournal
+from gapless.failover.merger.output_reader import OutputReader
 from gapless.journal import cursor, segment, writer
 from gapless.journal.base import read_base
 from gapless.journal.commit import Commits

@@ -5,7 +5,10 @@ from collections import deque
 import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
-from gapless.failover.effects import (
+from gapless.failover.effects import Tick
+from gapless.failover.merger import openings
+from gapless.failover.merger import readers as serving
+from gapless.failover.merger.effects import (
     Appended,
     DropTable,
     MergerEffect,
@@ -14,10 +17,7 @@ from gapless.failover.effects import (
     ReadRefused,
     ReadTable,
     TableRead,
-    Tick,
 )
-from gapless.failover.merger import openings
-from gapless.failover.merger import readers as serving
 from gapless.failover.merger.machine import Merger
 from gapless.failover.merger.scan import Scan, Scans
 from gapless.failover.messages import Attach, Data, Declined, Delivery, Fetch, Open, Opened, Token

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from gapless.failover.effects import SourceRead, Start, Tick
+from gapless.failover.effects import Start, Tick
 from gapless.failover.messages import Ack, Assign, Attach, Session
+from gapless.failover.replica.effects import SourceRead
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.machine import Replica
 from gapless.failover.supervisor import assignment as assigning
@@ -172,11 +173,11 @@ def test_the_tail_is_trimmed_by_those_that_are_awaited() -> None:
     replica.on(gives("ins(A,1,2) ins(A,9,10) stable(8)"), 0)
     replica.on(ack(FIRST, 1, 8), 0)
     replica.on(Tick(), 50)
-    assert (replica.tail.since, replica.forwarded) == (8, 8)
+    assert (replica.output.tail.since, replica.forwarded) == (8, 8)
     replica.on(Assign(3, 3, MERGERS), 60)
     replica.on(gives("stable(20)"), 60)
     replica.on(ack(FIRST, 2, 20), 60)
-    assert replica.tail.since == 8
+    assert replica.output.tail.since == 8
 
 
 def test_reading_waits_for_those_that_are_awaited() -> None:
@@ -184,7 +185,7 @@ def test_reading_waits_for_those_that_are_awaited() -> None:
     for i in range(20):
         replica.on(gives(f"ins(A,{i},{i + 1})"), 0)
         replica.on(ack(SECOND, i + 1), 0)
-    assert not replica._has_room
+    assert not replica.output.has_room
 
 
 def test_a_session_that_was_promised_what_is_skipped_is_over_and_the_next_joins_behind_it() -> None:

@@ -7,8 +7,8 @@ import pytest
 from gapless.failover.effects import Tick
 from gapless.failover.merger.machine import Merger
 from gapless.failover.merger.tallies import Tallies
-from gapless.failover.messages import InputStatus, Life, MergerStatus, Session
-from gapless.failover.statuses import SAMPLES_MAX, TEXT_CHARS_MAX
+from gapless.failover.messages import Life, Session
+from gapless.failover.statuses import SAMPLES_MAX, TEXT_CHARS_MAX, InputStatus, MergerStatus
 from tests.failover.mergers import R0, R1, R2, attach, data, merger, sent, session
 
 ALL = (R0, R1, R2)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
-from gapless.failover.messages import Life
 from gapless.failover.recorder import folder
 from gapless.failover.recorder.folder import FOLDER, RECORDS_MAX, write_record
-from gapless.protocol.envelope import Incarnation
 
-LIFE = Life("r0.1", Incarnation(1, 4))
+LIFE = "r0.1/1.4"
 
 
 def test_of_more_records_than_a_folder_keeps_the_oldest_go() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.effects import Appended, Event, Start, Tick
+from gapless.failover.effects import Start, Tick
+from gapless.failover.machines import Event
+from gapless.failover.merger.effects import Appended
 from gapless.failover.recorder import image as images
 from gapless.failover.recorder import record as records
 from gapless.failover.recorder.record import FORMAT, decode, encode

@@ -6,8 +6,9 @@ from itertools import count
 
 import pytest
 
-from gapless.failover.effects import ReplicaEvent, Send, SourceRead, Start, Tick
+from gapless.failover.effects import Send, Start, Tick
 from gapless.failover.messages import Ack, Attach, Data, Refused
+from gapless.failover.replica.effects import ReplicaEvent, SourceRead
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.machine import Replica
 from gapless.failover.timing import Timing
@@ -93,4 +94,4 @@ def test_asking_for_a_session_changes_nothing_at_a_merger_that_is_merely_slow() 
     world.run(1_000)
     assert world.merger.detours == 0
     assert world.merger.epoch == 1
-    assert world.merger.taken == world.replica.links[FIRST].sent
+    assert world.merger.taken == world.replica.output.links[FIRST].sent

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gapless.engine.plan import Plan
-from gapless.failover.effects import Exit, ReadSource, ReplicaEffect, SourceRead, Start, Tick
+from gapless.failover.effects import Exit, Start, Tick
 from gapless.failover.messages import (
     Ack,
     Assign,
@@ -17,15 +17,16 @@ from gapless.failover.messages import (
     Hold,
     Life,
     Refused,
-    ReplicaStatus,
     Retire,
     Session,
 )
-from gapless.failover.replica import machine as replica_module
+from gapless.failover.replica import intake
+from gapless.failover.replica.effects import ReadSource, ReplicaEffect, SourceRead
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.link import CREDITS, PROBE_HEARTBEATS
 from gapless.failover.replica.machine import Replica
 from gapless.failover.replica.output_sender import BACKLOG_FRAMES_MAX
+from gapless.failover.statuses import ReplicaStatus
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
@@ -138,7 +139,7 @@ def test_reading_stops_while_every_open_link_lags() -> None:
 def test_reading_goes_on_while_no_link_is_open_up_to_the_tails_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replica_module, "TAIL_ROWS_MAX", 30)
+    monkeypatch.setattr(intake, "TAIL_ROWS_MAX", 30)
     machine = started()
     answers = [machine.on(gives(f"ins(A,{i},{i + 1})", i), 0) for i in range(30)]
     assert [reads(a) for a in answers] == [True] * 29 + [False]
@@ -147,9 +148,11 @@ def test_reading_goes_on_while_no_link_is_open_up_to_the_tails_limit(
 def test_a_full_tail_behind_an_event_without_end_gets_room_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replica_module, "TAIL_ROWS_MAX", 3)
+    monkeypatch.setattr(intake, "TAIL_ROWS_MAX", 3)
     machine = opened()
-    machine.tail.add(Frame.from_elements(machine.schema, parse("ins((A,1),1,inf)", machine.schema)))
+    machine.output.tail.add(
+        Frame.from_elements(machine.schema, parse("ins((A,1),1,inf)", machine.schema))
+    )
     assert not reads(machine.on(gives("ins(A,1,2) ins(A,2,3) ins(A,3,4) stable(20)"), 0))
     assert not reads(machine.on(ack(0, 20), 0))  # durable, by another's word, and not acked
     assert reads(machine.on(Tick(), T.heartbeat_ms)) or reads(machine.on(Tick(), T.hang_ms))
@@ -177,7 +180,7 @@ def test_one_that_is_refused_again_and_again_does_not_hurry() -> None:
 def test_an_ack_of_a_later_life_of_the_merger_opens_a_new_session_and_a_late_one_does_not() -> None:
     machine = opened()
     assert sent(machine.on(ack(0, 99, epoch=0), 500), Attach) == []
-    assert machine.tail.since == BEGIN
+    assert machine.output.tail.since == BEGIN
     [attach] = sent(machine.on(ack(0, epoch=2), 500), Attach)
     assert attach.session == session(attempt=2)
 
@@ -234,10 +237,10 @@ def test_the_slowest_merger_says_what_may_be_forgotten_and_skipped() -> None:
     machine = opened(mergers=MERGERS)
     machine.on(gives("ins(A,1,2) ins(A,9,10) stable(8)"), 0)
     machine.on(ack(1, 8), 0)
-    assert machine.tail.since == BEGIN
+    assert machine.output.tail.since == BEGIN
     machine.on(ack(1, 5, merger=SECOND), 0)
     machine.on(Tick(), 50)
-    assert (machine.tail.since, machine.forwarded) == (5, 5)
+    assert (machine.output.tail.since, machine.forwarded) == (5, 5)
 
 
 def test_a_merger_that_is_assigned_anew_has_made_nothing_durable() -> None:
@@ -245,13 +248,13 @@ def test_a_merger_that_is_assigned_anew_has_made_nothing_durable() -> None:
     machine.on(gives("ins(A,1,2) stable(8)"), 0)
     machine.on(ack(1, 8), 0)
     machine.on(Assign(3, 2, (FIRST,)), 0)
-    assert machine.mergers == (FIRST,)
-    assert machine.tail.since == 8
+    assert machine.output.links.mergers == (FIRST,)
+    assert machine.output.tail.since == 8
     [attach] = sent(machine.on(Assign(3, 3, MERGERS), 0), Attach)
     assert attach.session == session(SECOND, 2)  # it may still know the first
     machine.on(gives("stable(20)"), 0)
     machine.on(ack(2, 20), 0)
-    assert machine.tail.since == 8
+    assert machine.output.tail.since == 8
 
 
 def test_settled_frames_that_went_unsent_are_left_out_and_their_stable_is_not() -> None:
@@ -273,7 +276,11 @@ def test_an_order_of_a_lower_term_or_an_older_version_is_not_obeyed() -> None:
     assert machine.on(Assign(3, 1, (FIRST,)), 0) == []
     assert machine.on(Hold(4, 9), 0)
     assert machine.on(Drain(3), 0) == []
-    assert (machine.obeys(4), machine.obeys(3), machine.mergers) == (True, False, MERGERS)
+    assert (machine.obeys(4), machine.obeys(3), machine.output.links.mergers) == (
+        True,
+        False,
+        MERGERS,
+    )
 
 
 # -- holding, draining, ending ----------------------------------------------------------------
@@ -296,7 +303,7 @@ def test_a_hold_never_takes_back_what_was_promised() -> None:
     machine.on(gives("stable(12)"), 0)
     machine.on(Hold(3, 10), 0)
     assert told(machine.on(gives("ins(A,12,13) stable(20)"), 0)) == ["2: ins((A,1),12,13)"]
-    assert machine.tail.stable == 12
+    assert machine.output.tail.stable == 12
 
 
 def test_a_drained_replica_has_read_sent_and_heard_of_all_there_was() -> None:

@@ -8,16 +8,7 @@ import random
 
 import pytest
 
-from gapless.failover.effects import (
-    CheckpointLoaded,
-    CheckpointWritten,
-    Exit,
-    ReplicaEvent,
-    SourceFailed,
-    SourceRead,
-    Start,
-    Tick,
-)
+from gapless.failover.effects import Exit, Start, Tick
 from gapless.failover.life_start import LivePeer, Replay, Stored
 from gapless.failover.messages import (
     Ack,
@@ -33,6 +24,13 @@ from gapless.failover.messages import (
     TakeCheckpoint,
 )
 from gapless.failover.replica.checkpoint import Checkpoint
+from gapless.failover.replica.effects import (
+    CheckpointLoaded,
+    CheckpointWritten,
+    ReplicaEvent,
+    SourceFailed,
+    SourceRead,
+)
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.machine import Replica
 from gapless.failover.timing import Timing
@@ -98,7 +96,7 @@ def test_a_replica_stays_whole_whatever_it_is_told(plan: str) -> None:
             assert not (ended and effects), f"seed {seed}: it is over, and does {effects}"
             ended = ended or any(isinstance(e, Exit) for e in effects)
             machine.validate()
-            begun.add((machine.is_joining, machine._jumpstart.words))
+            begun.add((machine.is_joining, machine._initial_state.origin))
     words = [word for is_joining, word in begun if not is_joining]
     assert {"checkpoint c", "checkpoint d", "replay"} <= {*words}
 

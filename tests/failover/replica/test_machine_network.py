@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.failover.replica import machine as replica_module
+from gapless.failover.replica import intake, tail
 from gapless.failover.replica import output_sender as sending
-from gapless.failover.replica import tail
 from gapless.failover.replica.link import Link
 from gapless.failover.replica.machine import Replica
+from gapless.failover.replica.output_sender import OutputSender
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.frame import Frame
 from tests.failover.replicas import PLANS, Faults, World
@@ -54,7 +54,7 @@ def test_so_they_do_where_the_tail_is_folded_all_the_time(
 
 
 def test_and_where_there_is_hardly_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_module, "TAIL_ROWS_MAX", 25)
+    monkeypatch.setattr(intake, "TAIL_ROWS_MAX", 25)
     for seed in range(SEEDS):
         wrong = difference(seed, "counting", calm=5 * CALM_TICKS)  # it reads a little at a time
         assert not wrong, f"seed {seed}: {wrong}"
@@ -63,37 +63,42 @@ def test_and_where_there_is_hardly_room(monkeypatch: pytest.MonkeyPatch) -> None
 class TrimsByWhatWasSent(Replica):
     """Forgets what has arrived, durable or not."""
 
-    def _trim_to(self) -> int:
-        return self.tail.stable
+    class OUTPUT(OutputSender):
+        def trim_to(self) -> int:
+            return self.tail.stable
 
 
 class TrimsByTheFastest(Replica):
     """Asks the wrong one of its mergers."""
 
-    def _trim_to(self) -> int:
-        return max(link.durable for link in self.links.values())
+    class OUTPUT(OutputSender):
+        def trim_to(self) -> int:
+            return max(link.durable for link in self.links)
 
 
 class ForwardsByTheFastest(Replica):
     """Does not make what another merger still needs."""
 
-    def _forward_to(self) -> int:
-        return max(link.feedback for link in self.links.values())
+    class OUTPUT(OutputSender):
+        def forward_to(self) -> int:
+            return max(link.feedback for link in self.links)
 
 
 class ForgetsItsTail(Replica):
     """Attaches again without what the merger may lack."""
 
-    def retell(self) -> list[Frame]:
-        return [super().retell()[-1].slice(0, 0, self.tail.fold().stable)]
+    class OUTPUT(OutputSender):
+        def retell(self) -> list[Frame]:
+            return [super().retell()[-1].slice(0, 0, self.tail.fold().stable)]
 
 
 class NeverLosesItsPlace(Replica):
     """Sends on where frames in between are gone."""
 
-    def _has_place(self, link: Link) -> bool:
-        link.cursor = max(link.cursor, self.tail.first)
-        return True
+    class OUTPUT(OutputSender):
+        def _has_place(self, link: Link) -> bool:
+            link.cursor = max(link.cursor, self.tail.first)
+            return True
 
 
 BROKEN = [

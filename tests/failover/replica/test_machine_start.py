@@ -9,39 +9,35 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from gapless.failover.effects import (
-    Alarm,
-    CheckpointLoaded,
-    CheckpointWritten,
-    LoadCheckpoint,
-    OpenSources,
-    ReplicaEffect,
-    ReplicaEvent,
-    Send,
-    SourceFailed,
-    SourceRead,
-    Start,
-    Tick,
-    WriteCheckpoint,
-)
+from gapless.failover.effects import Alarm, Send, Start, Tick
 from gapless.failover.life_start import LivePeer, Origin, Replay, Stored
 from gapless.failover.messages import (
     SUPERVISOR,
     Ack,
     Attach,
-    CheckpointTaken,
     Data,
     Drain,
     Life,
-    ReplicaStatus,
     Session,
     SnapshotReply,
     SnapshotRequest,
     TakeCheckpoint,
 )
 from gapless.failover.replica.checkpoint import Checkpoint
+from gapless.failover.replica.effects import (
+    CheckpointLoaded,
+    CheckpointWritten,
+    LoadCheckpoint,
+    OpenSources,
+    ReplicaEffect,
+    ReplicaEvent,
+    SourceFailed,
+    SourceRead,
+    WriteCheckpoint,
+)
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.machine import Replica
+from gapless.failover.statuses import CheckpointTaken, ReplicaStatus
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
@@ -137,7 +133,7 @@ def test_who_joins_at_a_time_tells_every_event_that_ends_later(plan: str) -> Non
 def test_a_held_life_takes_a_state_over_and_promises_less_than_it() -> None:
     job = Job("counting")
     giver, checkpoint = job.half_way()
-    assert giver.tail.stable > 20
+    assert giver.output.tail.stable > 20
     machine = job.replica(Stored("c"), Replay(), held_at=20)
     [attach] = sent(machine.on(Start(), 0), Attach) or sent(
         machine.on(CheckpointLoaded("c", checkpoint), 0), Attach
@@ -282,7 +278,7 @@ def test_a_checkpoint_is_written_once_a_name_and_the_supervisor_hears_of_it() ->
     [write] = machine.on(order, 0)
     assert isinstance(write, WriteCheckpoint)
     assert machine.on(order, 0) == []
-    since = machine.tail.since
+    since = machine.output.tail.since
     taken = CheckpointTaken(LIFE, order.name, "plan", since, nbytes=write.checkpoint.nbytes)
     assert machine.on(CheckpointWritten(order.name), 5) == [Send(SUPERVISOR, taken)]
     assert machine.on(order, 9) == [Send(SUPERVISOR, taken)]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.chaos.sim.disk import SimulatedDisk
-from gapless.failover.effects import Position
 from gapless.failover.replica import sources as module
+from gapless.failover.replica.effects import Position
 from gapless.failover.replica.sources import Sources, trimmed_to
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk

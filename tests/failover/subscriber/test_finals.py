@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from gapless.failover.effects import Emit
 from gapless.failover.messages import Token
+from gapless.failover.subscriber.effects import Emit
 from gapless.failover.subscriber.finals import Finals
 from gapless.failover.table import LiveTable, Received
 from gapless.protocol.elements import BEGIN, INF

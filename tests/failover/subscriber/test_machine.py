@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.effects import Emit, Give, Send, Start, SubscriberEffect, Tick
+from gapless.failover.effects import Send, Start, Tick
 from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token
 from gapless.failover.subscriber.cursor import CURSOR, SLOWER_MAX, Cursor
+from gapless.failover.subscriber.effects import Emit, Give, SubscriberEffect
 from gapless.failover.subscriber.machine import Subscriber
 from gapless.failover.table import Received
 from gapless.failover.timing import Timing

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.effects import Emit, Send, Start, SubscriberEffect, SubscriberEvent, Tick
+from gapless.failover.effects import Send, Start, Tick
 from gapless.failover.messages import Declined, Delivery, Fetch, Open, Opened, Token
+from gapless.failover.subscriber.effects import Emit, SubscriberEffect, SubscriberEvent
 from gapless.failover.subscriber.machine import Subscriber
 from gapless.failover.table import Received
 from gapless.protocol.elements import BEGIN, INF, Adjust, Element, Insert, Stable

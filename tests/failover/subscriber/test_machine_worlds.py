@@ -17,7 +17,7 @@ from gapless.failover.messages import Delivery, Opened, Token
 from gapless.failover.subscriber.cursor import Cursor
 from gapless.failover.subscriber.finals import Finals
 from gapless.failover.subscriber.machine import Subscriber
-from gapless.failover.subscriber.shard_stream import Merging
+from gapless.failover.subscriber.shard_stream import Merged
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.frame import Frame, Mask, Times
@@ -173,7 +173,7 @@ class NeverAsksAgain(Cursor):
         return None
 
 
-class HasTheOffsetOfOneMerger(Merging):
+class HasTheOffsetOfOneMerger(Merged):
     @property
     def token(self) -> Token:
         return self.cursors[0].token._replace(stable=self.stable)

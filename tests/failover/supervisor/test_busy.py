@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from gapless.actors.setup import RAY_TIMING
-from gapless.failover.effects import Event, Start, SupervisorEffect, SupervisorEvent
+from gapless.failover.effects import Start
 from gapless.failover.job.desired import Desired
-from gapless.failover.messages import Life, MergerStatus, ReplicaStatus
+from gapless.failover.machines import Event
+from gapless.failover.messages import Life
+from gapless.failover.statuses import MergerStatus, ReplicaStatus
+from gapless.failover.supervisor.effects import SupervisorEffect, SupervisorEvent
 from gapless.failover.supervisor.machine import Supervisor
 from gapless.protocol.elements import INF
 from tests.failover.supervised import World, machine, shown, whole

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gapless.failover.effects import Alarm, Desire, Send, SupervisorEffect
+from gapless.failover.effects import Alarm, Send
 from gapless.failover.job.desired import Desired
 from gapless.failover.messages import Fence, Hold, Life, Message, Retire
 from gapless.failover.supervisor import cutover
@@ -18,6 +18,7 @@ from gapless.failover.supervisor.cutover import (
     ShardView,
     SlotView,
 )
+from gapless.failover.supervisor.effects import Desire, SupervisorEffect
 from gapless.failover.timing import Timing
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation

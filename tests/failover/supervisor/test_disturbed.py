@@ -15,9 +15,10 @@ import pytest
 
 from gapless.actors.setup import RAY_TIMING
 from gapless.failover.backoff import Backoff
-from gapless.failover.effects import Send, SourceRead, Tick
+from gapless.failover.effects import Send, Tick
 from gapless.failover.job.desired import Desired
 from gapless.failover.messages import Data
+from gapless.failover.replica.effects import SourceRead
 from gapless.protocol.elements import INF
 from gapless.protocol.frame import Frame
 from gapless.protocol.text import parse
@@ -229,5 +230,5 @@ def test_gathering_is_over_with_the_last_frame_that_has_another_behind_it() -> N
     reads(more=False)
     world.now += TICK_MS
     assert len(reads(more=False)) == 1
-    assert world.replica.offered == world.replica.tail.end
-    assert not world.replica.links[FIRST].window
+    assert world.replica.output.offered == world.replica.output.tail.end
+    assert not world.replica.output.links[FIRST].window

@@ -8,17 +8,20 @@ from typing import get_args
 import pytest
 
 from gapless.failover.backoff import FAILURES_MAX
-from gapless.failover.effects import Spawn, Start, SupervisorEffect
+from gapless.failover.effects import Start
 from gapless.failover.job.desired import Desired, Scale
 from gapless.failover.job.settings import OnDivergence
 from gapless.failover.life_start import LivePeer, ReplicaStart, Stored
-from gapless.failover.messages import InputStatus, Life, MergerStatus, ReplicaStatus
-from gapless.failover.statuses import Divergence
+from gapless.failover.messages import Life
+from gapless.failover.statuses import Divergence, InputStatus, MergerStatus, ReplicaStatus
 from gapless.failover.supervisor import divergence as diverging
 from gapless.failover.supervisor import failure_detector as suspecting
 from gapless.failover.supervisor import replacement as replacing
 from gapless.failover.supervisor.divergence import DIVERGES, Verdict, judge, odd_one
+from gapless.failover.supervisor.effects import Spawn, SupervisorEffect
 from gapless.failover.supervisor.machine import Supervisor
+from gapless.failover.supervisor.slots import Known, Slot
+from gapless.failover.supervisor.status_tracker import StatusTracker
 from gapless.protocol.elements import INF
 from gapless.protocol.envelope import Incarnation
 from tests.failover.merger.test_tallies import differing, status_of
@@ -186,14 +189,16 @@ def test_the_odd_one_of_three_is_replaced_by_a_successor_and_fenced() -> None:
 
 
 class SeesNobody(Supervisor):
-    def _follow(self, _verdict: Verdict, _now: int) -> None:
-        pass
+    class TRACKER(StatusTracker):
+        def _follow(self, _verdict: Verdict, _now: int) -> list[SupervisorEffect]:
+            return []
 
 
 class EndsItAtOnce(Supervisor):
-    def _is_odd(self, slot: object, known: object, now: int) -> None:
-        self._dismiss(known, DIVERGES, now, by_force=True)  # type: ignore[arg-type]  # a deliberate fault
-        self._lost(slot, known, DIVERGES, now)  # type: ignore[arg-type]  # as above
+    class TRACKER(StatusTracker):
+        def _is_odd(self, slot: Slot, known: Known, now: int) -> list[SupervisorEffect]:
+            gone = self._fleet.dismiss(known, DIVERGES, now, by_force=True)
+            return gone + self._fleet.lose(slot, known, DIVERGES, now)
 
 
 @pytest.mark.parametrize("make", [SeesNobody, EndsItAtOnce])

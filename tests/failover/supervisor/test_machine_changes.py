@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.failover.effects import (
-    Command,
-)
 from gapless.failover.job.desired import Desired, Scale, Stop, Switch
 from gapless.failover.supervisor import replacement_budget as ration
+from gapless.failover.supervisor.effects import Command
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 from tests.failover.supervised import machine, shown, whole

@@ -9,8 +9,12 @@ import pytest
 
 from gapless.failover.job.desired import Change, Desired, Scale, Switch
 from gapless.failover.messages import Life
+from gapless.failover.supervisor.effects import SupervisorEffect
+from gapless.failover.supervisor.fleet import Fleet
 from gapless.failover.supervisor.machine import Supervisor
+from gapless.failover.supervisor.reconciler import Reconciler
 from gapless.failover.supervisor.slots import Known, Shard, Slot
+from gapless.failover.supervisor.status_tracker import StatusTracker
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import GaplessError
@@ -79,49 +83,58 @@ def test_a_changed_query_is_answered_by_one_side_only_whatever_fails_meanwhile()
 
 
 class ReusesIncarnations(Supervisor):
-    def _next_incarnation(self) -> Incarnation:
-        self._counter = self._counter % 8 + 1
-        return Incarnation(self.term, self._counter)
+    class FLEET(Fleet):
+        def next_incarnation(self) -> Incarnation:
+            self._counter = self._counter % 8 + 1
+            return Incarnation(self.term, self._counter)
 
 
 class PromotesTooSoon(Supervisor):
-    def _may_promote(self, _shard: Shard, successor: Known) -> bool:
-        return successor.is_live
+    class RECONCILER(Reconciler):
+        def _may_promote(self, _shard: Shard, successor: Known) -> bool:
+            return successor.is_live
 
 
 class BelievesEverybody(Supervisor):
-    def _qualifies(self, _shard: Shard, _life: Life) -> bool:
-        return True
+    class FLEET(Fleet):
+        def qualifies(self, _shard: Shard, _life: Life) -> bool:
+            return True
 
 
 class RemovesAnyway(Supervisor):
-    def _may_remove(self, _shard: Shard) -> bool:
-        return True
+    class RECONCILER(Reconciler):
+        def _may_remove(self, _shard: Shard) -> bool:
+            return True
 
 
 class UnassignsTheLast(Supervisor):
-    def _may_unassign(self, _awaited: Collection[str], _name: str) -> bool:
-        return True
+    class RECONCILER(Reconciler):
+        def _may_unassign(self, _awaited: Collection[str], _name: str) -> bool:
+            return True
 
 
 class ReplacesAllAtOnce(Supervisor):
-    def _may_start_successor(self, _shard: Shard) -> bool:
-        return True
+    class RECONCILER(Reconciler):
+        def _may_start_successor(self, _shard: Shard) -> bool:
+            return True
 
 
 class JoinsAtTheFastestMerger(Supervisor):
-    def _join_at(self, shard: Shard) -> int:
-        return max(shard.durables.values(), default=BEGIN)
+    class FLEET(Fleet):
+        def join_at(self, shard: Shard) -> int:
+            return max(shard.durables.values(), default=BEGIN)
 
 
 class NeverAdopts(Supervisor):
-    def _adopt(self, life: Life, _plan: str, now: int) -> None:
-        self._retire(life, "it is not mine", now)
+    class TRACKER(StatusTracker):
+        def _adopt(self, life: Life, _plan: str, now: int) -> list[SupervisorEffect]:
+            return self._fleet.retire(life, "it is not mine", now)
 
 
 class RetiresZombiesAtOnce(Supervisor):
-    def _is_out(self, _slot: Slot, _life: Life) -> bool:
-        return True
+    class TRACKER(StatusTracker):
+        def _is_out(self, _slot: Slot, _life: Life) -> bool:
+            return True
 
 
 BROKEN = [
@@ -138,8 +151,9 @@ BROKEN = [
 
 
 class LiftsWhoeverIsHeld(Supervisor):
-    def _may_lift(self, _slot: Slot, _known: Known) -> bool:
-        return True
+    class TRACKER(StatusTracker):
+        def _may_lift(self, _slot: Slot, _known: Known) -> bool:
+            return True
 
 
 def test_a_supervisor_that_lifts_the_wrong_side_is_caught() -> None:

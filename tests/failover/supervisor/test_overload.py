@@ -7,6 +7,7 @@ import pytest
 from gapless.actors.setup import RAY_TIMING
 from gapless.failover.messages import Life
 from gapless.failover.supervisor.failure_detector import BEHIND, LAG_FACTOR, suspicion
+from gapless.failover.supervisor.fleet import Fleet
 from gapless.failover.supervisor.machine import Supervisor
 from gapless.failover.supervisor.overload import LATE_HEARTBEATS, Strain
 from gapless.failover.supervisor.patience import Patience
@@ -15,6 +16,7 @@ from gapless.failover.supervisor.replacement_budget import (
     STRAINED_FACTOR,
     STRAINED_MAX,
     Ration,
+    ReplacementBudget,
 )
 from gapless.failover.supervisor.slots import Known, Shard
 from gapless.protocol.elements import INF
@@ -160,13 +162,17 @@ def test_a_life_whose_steps_are_long_may_take_long_for_one_and_no_longer() -> No
 
 
 class KnowsNoStrain(Supervisor):
-    def _is_strained(self, _now: int) -> bool:
-        return False
+    class FLEET(Fleet):
+        class BUDGET(ReplacementBudget):
+            def is_strained(self, _now: int) -> bool:
+                return False
 
 
-class HasNoRation(KnowsNoStrain):
-    def _may_replace(self, _shard: Shard, _now: int) -> bool:
-        return True
+class HasNoRation(Supervisor):
+    class FLEET(Fleet):
+        class BUDGET(KnowsNoStrain.FLEET.BUDGET):
+            def may_replace(self, _shard: int, _now: int) -> bool:
+                return True
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 
 from gapless.failover.backoff import FAILURES_MAX, Backoff
 from gapless.failover.job.desired import slot
-from gapless.failover.messages import CheckpointTaken, Life
+from gapless.failover.messages import Life
+from gapless.failover.statuses import CheckpointTaken
 from gapless.failover.supervisor.adoption import named
 from gapless.failover.supervisor.checkpoint_policy import CheckpointInfo, Checkpoints, taker
 from gapless.failover.supervisor.placement import Placed, place

@@ -12,9 +12,9 @@ import pytest
 
 from gapless.actors.setup import RAY_TIMING
 from gapless.failover.backoff import STOOD_HEARTBEATS, Backoff
-from gapless.failover.effects import Nodes
 from gapless.failover.job.desired import Desired
 from gapless.failover.life_start import LivePeer
+from gapless.failover.supervisor.effects import Nodes
 from gapless.protocol.elements import INF
 from tests.failover.supervised import World, machine, spawned, whole
 from tests.failover.supervised_lives import NODES

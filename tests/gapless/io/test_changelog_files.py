@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 import gapless as gl
 from gapless.io.changelog_files import BATCH_ROWS, ChangelogFile, Form
-from gapless.io.ingest_input import StopSignals
+from gapless.io.stop_signals import StopSignals
 from gapless.protocol.errors import BadData, Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema

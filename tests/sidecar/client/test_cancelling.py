@@ -16,8 +16,8 @@ from gapless.failover.subscriber import handover
 from gapless.protocol.errors import JobError
 from gapless.sidecar.assembly import Delivered
 from gapless.sidecar.client import consumer as consumer_module
-from gapless.sidecar.client import producer as producer_module
-from gapless.sidecar.client.output_sender import UNACKED_ROWS_MAX, Pushing
+from gapless.sidecar.client import gathered_rows
+from gapless.sidecar.client.producer_machine import UNACKED_ROWS_MAX, ProducerMachine
 from tests.interrupts import Interrupts, interrupt_the_wait
 from tests.sidecar.helpers import PATIENCE_S, SCHEMA, frame_of, read_until, sidecar, table_of
 
@@ -67,7 +67,7 @@ class Scripted:
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     """What is read by all consumers of a test, of two sidecars."""
     made = Scripted()
-    monkeypatch.setattr(consumer_module, "Merging", lambda *_: made)
+    monkeypatch.setattr(consumer_module, "MergedConsumer", lambda *_: made)
     return made
 
 
@@ -202,14 +202,15 @@ def test_a_consumer_that_is_forgotten_ends(scripted: Scripted) -> None:
 @pytest.fixture
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rows that nobody has taken in, and no more."""
-    monkeypatch.setattr(producer_module, "GATHER_ROWS", 2)
-    values = [2 if v == UNACKED_ROWS_MAX else v for v in Pushing.__init__.__defaults__ or ()]
-    monkeypatch.setattr(Pushing.__init__, "__defaults__", tuple(values))
+    monkeypatch.setattr(gathered_rows, "GATHER_ROWS", 2)
+    defaults = ProducerMachine.__init__.__defaults__ or ()
+    values = [2 if v == UNACKED_ROWS_MAX else v for v in defaults]
+    monkeypatch.setattr(ProducerMachine.__init__, "__defaults__", tuple(values))
 
 
 def said(producer: Producer) -> int:
     """Rows that were said or have gathered."""
-    with producer._changed:
+    with producer._pump.changed:
         return producer._machine.pending_rows + len(producer._rows)
 
 

@@ -8,8 +8,6 @@ import pyarrow as pa
 import pytest
 
 from gapless.protocol.errors import FrameError, JobError, Misuse, StreamViolation
-from gapless.sidecar import frames
-from gapless.sidecar.client import producer as producer_module
 from gapless.sidecar.client.connection import Credentials
 from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
@@ -126,14 +124,6 @@ def test_a_copy_with_more_rows_that_live_than_may_be_on_their_way_goes_on(tmp_pa
             assert read_until(consumer, 201) == table_of(whole)
 
 
-def test_a_row_that_no_message_takes_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_module, "ROW_BYTES_MAX", 100)
-    producer = Producer(NOWHERE, "s", "a", SCHEMA)
-    with pytest.raises(Misuse, match="a row of"):
-        producer.push(frame_of(f"ins(({'A' * 200},7),6,20)"))
-    producer.abandon()
-
-
 def test_who_waits_is_told_why(tmp_path: Path) -> None:
     with sidecar(tmp_path, limits=Limits(streams_max=1)) as one:
         with Producer(one.address, "s", "a", SCHEMA) as a:
@@ -164,22 +154,3 @@ def test_what_no_sidecar_could_be_asked_is_refused_before_one_is(tmp_path: Path)
     (tmp_path / "ca.pem").write_text("no certificate")
     with pytest.raises(Misuse, match="no certificates"):
         Producer(NOWHERE, "s", "a", SCHEMA, credentials=Credentials(ca=tmp_path / "ca.pem"))
-
-
-@pytest.mark.parametrize("bad", [{"src": "B", "n": "seven"}, {"src": "x" * 10_000, "n": 1}])
-def test_a_row_that_cannot_be_said_takes_no_others_with_it(
-    tmp_path: Path, bad: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They gathered with it; and the stable behind them promises that they were told."""
-    monkeypatch.setattr(producer_module, "ROW_BYTES_MAX", 5_000)
-    monkeypatch.setattr(producer_module, "cut", lambda frame: frames.cut(frame, bytes_max=5_000))
-    with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
-        a.insert(1, 20, src="A", n=7)
-        a.insert(2, 20, **bad)
-        a.insert(3, 20, src="C", n=9)
-        with pytest.raises((FrameError, Misuse)):
-            a.flush()
-        a.stable(10)
-        with Consumer(one.address, "s") as out:
-            told = table_of("ins((A,7),1,20) ins((C,9),3,20) stable(10)")
-            assert read_until(out, 10) == told

@@ -269,7 +269,7 @@ def test_who_is_behind_what_was_trimmed_is_told_so(tmp_path: Path) -> None:
         one.restart(by_force=False)  # closes with a base
         with Caller(one.address) as caller:
             caller.status("s")
-            assert one.on_loop(one.server.registry.streams["s"].retaining.trim) is None
+            assert one.on_loop(one.server.registry.streams["s"].retention.trim) is None
             error = error_of(
                 lambda: list(caller.subscribe(pb.SubscribeRequest(stream="s", token=token)))
             )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.chaos.drill.means import mishaps as module
-from gapless.chaos.drill.means.mishaps import REORDER_MS, Mishaps, Waiting
+from gapless.chaos.drill.means.mishaps import REORDER_MS, HeldMessages, Mishaps
 from gapless.chaos.drill.means.orders import Order
 from gapless.failover.messages import Ack, Attach, Data, Drain, Life, Refused, Session
 from gapless.protocol.elements import BEGIN
@@ -37,7 +37,7 @@ class Process:
         self.now_ms = 0.0
         self.taken: list[Any] = []
         self.struck: Counter[int] = Counter()
-        self.waiting = Waiting(lambda: self.now_ms)
+        self.waiting = HeldMessages(lambda: self.now_ms)
         self.mishaps = Mishaps(self.waiting, lambda number: self.struck.update([number]))
         self.mishaps.orders = orders
 

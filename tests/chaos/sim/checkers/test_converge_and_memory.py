@@ -147,7 +147,7 @@ def test_what_is_kept_is_caught(machine: Any, problem: str) -> None:
 def test_every_checker_has_a_name_of_its_own_and_says_its_promise() -> None:
     checkers = every(small_world("ins(A,1,5)"), slow=True)
     names = [checker.name for checker in checkers]
-    assert len({*names}) == len(names) == 13
+    assert len({*names}) == len(names) == 15
     assert all(checker.promise.endswith(".") for checker in checkers)
     nothing = small_world("")
     assert all(checker.verdict(nothing) is Verdict.UNKNOWN for checker in checkers)

@@ -66,7 +66,7 @@ def pieces(frames: list[Frame], rng: random.Random) -> list[Frame]:
         return []
     whole = Frame.concat([frame.with_stable(None) for frame in frames])
     whole = whole.with_stable(frames[-1].stable)
-    at = rng.randrange(len(whole))
+    at = rng.randrange(len(whole)) if len(whole) else 0
     if not at or rng.random() < 0.5:
         return [whole]
     return [whole.with_stable(None).slice(0, at), whole.slice(at)]
@@ -104,8 +104,8 @@ def check(workload: Workload, seed: int) -> None:
     frames = promised(batches, dict(workload.layouts))
     total: Counter[Event] = Counter()
     for shard in range(workload.shards):
-        own = cut(frames, rng) if workload.shards == 1 else of_shard(workload, frames, shard)
-        total += run(rng.choice(plans), own)[0].counts()
+        own = frames if workload.shards == 1 else of_shard(workload, frames, shard)
+        total += run(rng.choice(plans), cut(own, rng))[0].counts()
     wanted = workload.expected(batches)
     assert Tdb(workload.schema, total.elements()) == wanted, wanted
     if workload.key:

@@ -1,0 +1,220 @@
+"""The sessions in which replicas feed a merger: who is let in, what is taken in, in which order.
+
+    Attach --> expected? fenced? room? --> an input of the LMerge --> tail taken in --> Ack
+    Data   --> of this session, the next one? --> merged, and what had come too early behind it
+                                             '--> repeated: Ack; overtaken: kept until its turn
+    a disk or a state that is full --> not taken in: Ack(throttled), and it comes again
+
+Each rule that a promise rests on is a method of its own: what is expected, who is fenced, whether
+there is room, what an ack says is settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from gapless.failover.effects import Send
+from gapless.failover.merger.durable_output import DurableOutput
+from gapless.failover.merger.effects import MergerEffect
+from gapless.failover.merger.inputs import NOTHING, Link, Links
+from gapless.failover.merger.tallies import Tallies
+from gapless.failover.messages import Ack, Attach, Data, Life, Refused, Session
+from gapless.merge.lmerge import LMerge
+from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Frame
+
+STATE_BYTES_MAX = 1 << 30
+"""Of the LMerge. Beyond it nothing is taken in of inputs ahead of the output: what they hold waits
+for others, and grows without bound if those are slow.
+"""
+
+
+class InputSessions:
+    """Of one life of a merger."""
+
+    def __init__(
+        self,
+        slot: str,
+        epoch: int,
+        merge: LMerge,
+        links: Links,
+        tallies: Tallies,
+        output: DurableOutput,
+        *,
+        acks_each: bool,
+    ) -> None:
+        """`acks_each`: a frame is acked at once, where an ack costs little and the sender may wait
+        for it.
+        """
+        self._slot = slot
+        self._epoch = epoch
+        self._merge = merge
+        self._links = links
+        self._tallies = tallies
+        self._output = output
+        self._acks_each = acks_each
+        self._is_full = False  # the state's limit is reached
+        self._told_durable = output.written_stable  # to all inputs
+        self.detached = 0
+        """Inputs that LMerge did not believe."""
+
+    # -- rules --------------------------------------------------------------------------------
+
+    @property
+    def attached(self) -> Collection[Life]:
+        """The lives that feed the merger."""
+        return self._links.by_life.keys()
+
+    def expects(self, session: Session, sequence: int) -> bool:
+        """Whether this is the next message of its session; others are answered and dropped."""
+        link = self._links.by_life.get(session.life)
+        if sequence == 0:
+            is_new = link is None or session.attempt > link.session.attempt
+            return is_new and not self.is_fenced(session.life)
+        return link is not None and link.session == session and sequence == link.taken_in + 1
+
+    def taken_in(self, session: Session) -> int:
+        """The last sequence number that was taken in of a session; -1 where it has none."""
+        link = self._links.by_life.get(session.life)
+        return link.taken_in if link is not None and link.session == session else -1
+
+    def is_fenced(self, life: Life) -> bool:
+        """Whether a life may feed us no more, for another one has taken its slot."""
+        return self._links.is_fenced(life)
+
+    def _feedback(self, link: Link) -> int:
+        """What ends before it is settled: the input need not say it. Never above what is durable:
+        after a crash we would need it again.
+        """
+        return self._merge.feedback(link.number, at_most=self._output.durable_stable)
+
+    def _may_take_in(self, link: Link, frame: Frame) -> bool:
+        """Whether there is room for what an input says. Above the limit of the state one that is
+        ahead of the output waits, and never one that the output waits for.
+        """
+        if self._output.is_full:
+            return False
+        if len(frame) and not self._merge.may_hold(link.number, len(frame)):
+            return False
+        if not self._is_full:
+            return True
+        merge = self._merge
+        return merge.policy.target(merge.input_stable(link.number)) <= merge.stable
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def on_attach(self, event: Attach, now: int) -> list[MergerEffect]:
+        """A life opens a session."""
+        session = event.session
+        life = session.life
+        if session.merger != self._slot:
+            return [self._refuse(session, f"this is {self._slot}, not {session.merger}")]
+        link = self._links.by_life.get(life)
+        if not self.expects(session, 0):
+            if self.is_fenced(life):
+                return [self._refuse(session, "a later life has taken the slot", fenced=True)]
+            if link is not None and session == link.session:
+                return [self._ack(link)]  # a repeated message
+            return [self._refuse(session, "a later session is attached")]
+        if self._output.is_full and len(event.tail):
+            return []  # there is no session to answer in yet: it says so again
+        effects: list[MergerEffect] = []
+        before = NOTHING
+        if link is not None:
+            before = self._tallies.of(link)
+            self._drop(link)
+        if (silent := self._links.displaced(life)) is not None:
+            self._drop(silent)
+            effects.append(self._refuse(silent.session, "it was silent, and others have come"))
+        if (full := self._links.full()) is not None:
+            return [*effects, self._refuse(session, full)]
+        number = self._merge.attach(event.join_at)
+        link = self._links.add(session, number, event.join_at, now, before, event.parts)
+        return effects + self._take_in(link, event.tail, now)
+
+    def on_data(self, event: Data, now: int) -> list[MergerEffect]:
+        """A life says the next frame of its session."""
+        session = event.session
+        link = self._links.by_life.get(session.life)
+        if link is None or link.session != session:
+            return [self._refuse(session, "no such session")]
+        if not self.expects(session, event.sequence):
+            link.keep_early(event.sequence, event.frame)
+            return [self._ack(link)]  # repeated, or one before it was lost, or overtaken
+        if not self._may_take_in(link, event.frame):
+            return [self._ack(link, throttled=True)]
+        link.taken_in = event.sequence
+        return self._take_in(link, event.frame, now)
+
+    def _take_in(self, link: Link, frame: Frame, now: int) -> list[MergerEffect]:
+        """Merges what an input says, and all behind it that had come before its turn."""
+        effects: list[MergerEffect] = []
+        link.heard_at = now
+        throttled = False
+        while True:
+            out = self._merge.push(link.number, frame)
+            self._tallies.look(self._output.offset)
+            if not out and link.number not in self._merge.inputs:
+                reason = str(self._merge.detached[link.number])
+                self._links.remove(link)
+                self.detached += 1
+                return [*effects, self._refuse(link.session, reason)]
+            if frame:  # an empty one only asks whether we know the session
+                self._output.took_in_at = now
+            self._links.reached(self._merge.stable)
+            if out:
+                effects += self._output.put_out(out)
+            if not link.early or (early := link.early.pop(link.taken_in + 1, None)) is None:
+                break
+            throttled = not self._may_take_in(link, early)
+            if throttled:
+                break
+            link.taken_in += 1
+            frame = early
+        if throttled or self._acks_each or link.waits_for_ack():
+            return [self._ack(link, throttled=throttled), *effects]
+        return effects
+
+    def fence(self, life: Life) -> list[MergerEffect]:
+        """Lives before this one in its slot are over: they are refused, and feed us no more."""
+        effects: list[MergerEffect] = []
+        for link in self._links.fence(life):
+            self._drop(link)
+            effects.append(self._refuse(link.session, f"{life} has taken the slot", fenced=True))
+        return effects
+
+    def tick(self) -> list[MergerEffect]:
+        """Acks what was not acked; all links, where more is durable. Who sends hears of that sooner
+        by its acks.
+        """
+        self._is_full = self._merge.nbytes > STATE_BYTES_MAX
+        links = self._links.by_life.values()
+        if self._output.written_stable > self._told_durable:
+            self._told_durable = self._output.written_stable
+            return [self._ack(link) for link in links]
+        return [self._ack(link) for link in links if link.acked < link.taken_in]
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def _ack(self, link: Link, *, throttled: bool = False) -> Send:
+        durable, feedback = self._output.durable_stable, self._feedback(link)
+        link.acked = link.taken_in
+        ack = Ack(link.session, self._epoch, link.taken_in, durable, feedback, throttled)
+        return Send(link.to, ack)
+
+    def _refuse(self, session: Session, reason: str, *, fenced: bool = False) -> Send:
+        return Send(str(session.life), Refused(session, self._epoch, reason, fenced))
+
+    def _drop(self, link: Link) -> None:
+        """An input feeds us no more."""
+        self._merge.detach(link.number)
+        self._links.remove(link)
+
+    def validate(self, other: int | None) -> None:
+        """Raises `Bug` where an invariant is broken. `other`: an input that is no session."""
+        self._links.validate(self._merge.stable)
+        numbers = [link.number for link in self._links.by_life.values()]
+        if other is not None:
+            numbers.append(other)
+        if sorted(numbers) != sorted(self._merge.inputs):
+            raise Bug(f"sessions feed the inputs {numbers}, attached are {self._merge.inputs}")

@@ -1,0 +1,16 @@
+"""Disks for tests of the journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapless.journal.disk import Disk, LocalDisk
+from tests.journal.journals import memory
+
+
+@pytest.fixture(params=["local", "simulated"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    """One of each kind."""
+    return LocalDisk(tmp_path / "j") if request.param == "local" else memory()

@@ -1,0 +1,28 @@
+"""A tree prints as it was written."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from gapless.protocol.expr import Expr, call, col, if_else, lit
+from tests.protocol.expressions import A, B, P
+
+PRINTED = [
+    ((col("len") > 0) & (col("src") == 3), "((len > 0) & (src == 3))"),
+    (~(A / 2 - 7 // B) | P, "(~((a / 2) - (7 // b)) | p)"),
+    (-A * (B % 3), "(-a * (b % 3))"),
+    (A.is_null() | B.is_in([1, None]), "(a.is_null() | b.is_in([1, None]))"),
+    (A.cast("int8") + B.cast(pa.decimal128(5, 2), safe=False),
+     "(a.cast(int8) + b.cast(decimal128(5, 2), safe=False))"),
+    (if_else(A.between(0, 9), "x", None), "if_else(((a >= 0) & (a <= 9)), 'x', None)"),
+    (call("round", col("a b"), ndigits=1), "round(col('a b'), ndigits=1)"),
+    (lit(Decimal("2.50")) <= A, "(lit(2.50, 'decimal128(3, 2)') <= a)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tree", "text"), PRINTED, ids=[text for _, text in PRINTED])
+def test_a_tree_prints_as_it_was_written(tree: Expr, text: str) -> None:
+    assert str(tree) == repr(tree) == text
