@@ -74,6 +74,12 @@ LIMITS = (
     Limit("failover.supervisor.fleet.OVER_MAX", 1, 6),
     Limit("failover.fold.FOLD_ROWS_MIN", 2, 40),
     Limit("failover.fold.SHARE_ROWS", 1, 8, along={"failover.parts.ROWS_MAX": 4}, is_seen=False),
+    Limit(
+        "failover.io.replica_io.READ_AHEAD_TIMES_MAX",
+        1,
+        1,
+        along={"chaos.sim.replica_process.FRAME_ROWS": 3},
+    ),
     Limit("failover.merger.inputs.EARLY_FRAMES_MAX", 4, 6),
     Limit("failover.merger.inputs.LIVES_MAX", 2, 3),
     Limit("failover.job.directory.KEPT", 1, 2, is_seen=False),
@@ -210,6 +216,14 @@ class Watched(int):
         return further
 
     __radd__ = __add__
+
+    def __mul__(self, other: int) -> int:
+        """A multiple is as good as the bound itself, except for zero, which everything reaches."""
+        product = Watched(int.__mul__(self, other))
+        product._seen_by = self
+        return product or 0
+
+    __rmul__ = __mul__
 
     def __sub__(self, other: int) -> int:
         """What room there is."""

@@ -26,8 +26,6 @@ TRIED_BY: Mapping[str, str] = {
     "test_what_waits_for_a_program_that_does_not_read_is_not_read_either",
     "failover.io.output_reads.READERS_MAX": "failover/io/test_merger_io.py::"
     "test_of_too_many_places_in_an_output_the_one_that_was_used_least_lately_is_let_go",
-    "failover.io.replica_io.READ_AHEAD_TIMES_MAX": "failover/io/test_replica_io.py::"
-    "test_what_was_read_ahead_is_given_in_smaller_frames_where_the_pace_has_fallen",
     "failover.merger.recent_rows.KEPT_READS_MAX": "failover/io/test_merger_io.py::"
     "test_one_place_is_read_once_for_all_who_are_there_until_more_is_appended",
     "failover.merger.inputs.LINKS_MAX": "failover/merger/test_machine.py::"

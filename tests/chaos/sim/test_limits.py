@@ -13,12 +13,15 @@ import gapless
 from gapless.chaos.sim import limits, run_end
 from gapless.chaos.sim.limits import BY_BOUND, LIMITS, Limit, Watched, drawn, limited
 from gapless.chaos.sim.limits_not_drawn import TRIED_BY
+from gapless.chaos.sim.replica_process import Pace
 from gapless.chaos.sim.seed_runs import run_many
 from gapless.chaos.sim.simulator import run_seed
 from gapless.chaos.sim.workloads.all import WORKLOADS
 from gapless.failover.job.desired import MERGERS_MAX, REPLICAS_MAX
 from gapless.failover.merger import recent_rows as recent
 from gapless.failover.merger.inputs import LINKS_MAX, LIVES_MAX
+from gapless.failover.replica.effects import Position
+from gapless.failover.replica.sources import Sources
 
 TESTS = Path(__file__).parents[2]
 SOURCES = Path(gapless.__file__).parent
@@ -110,6 +113,27 @@ def test_a_table_in_parts_of_a_row_has_the_time_that_so_many_round_trips_take(
     assert run_seed(12, workload=WORKLOADS["filter"], limits=values).checker == "converge"
 
 
+def test_what_was_read_ahead_is_read_anew_in_a_run_whose_pace_falls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = {"failover.io.replica_io.READ_AHEAD_TIMES_MAX": 1}
+    went_back: list[str] = []
+
+    def counts(self: Sources, source: str, position: Position) -> None:
+        went_back.append(source)
+        go_back(self, source, position)
+
+    go_back = Sources.go_back
+    monkeypatch.setattr(Sources, "go_back", counts)
+    paced = (seed for seed in range(REACHED_WITHIN) if Pace.is_drawn(seed))
+    for result in (run_seed(seed, limits=values) for seed in paced):
+        assert result.ok, result.problem
+        if went_back:
+            assert result.reached == tuple(values)
+            return
+    pytest.fail("no run read anything anew")
+
+
 def test_every_workload_with_windows_comes_to_the_rows_of_a_part_of_an_answer() -> None:
     values = {"operators.operator.ANSWER_ROWS_MAX": 2}
     for name in ("w1", "early", "two plans", "shards", "join"):
@@ -165,6 +189,9 @@ LOOKS: Mapping[str, tuple[Callable[[int], object], bool]] = {
     "what room there is": (lambda b: b - 5, True),
     "beyond something": (lambda b: 7 + b >= 7 + 4, False),
     "beyond something, reached": (lambda b: 7 + b >= 7 + 5, True),
+    "times something": (lambda b: 3 * b < 14, False),
+    "times something, reached": (lambda b: b * 3 < 15, True),
+    "times nothing": (lambda b: b * 0 < 1, False),
     "every so manieth": (lambda b: 10 % b, True),
     "not the so manieth": (lambda b: 11 % b, False),
     "pieces, rounded up": (lambda b: -(-6 // b), True),
