@@ -57,7 +57,7 @@ worth. Of longer runs they hear nothing that costs a row's time, and the counts 
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Ruling:
     """What one judge says."""
 
     name: str
@@ -73,7 +73,7 @@ class Finding:
 class Judgement:
     """What all judges say of a run."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Ruling, ...]
     compared: tuple[Compared, ...]
     """Each journal and each recording against the answer."""
     answer_rows: int
@@ -131,7 +131,7 @@ def judge(
     """
     job = JobDir(job_dir)
     desired = job.job.desired()
-    findings: list[Finding] = []
+    findings: list[Ruling] = []
     journals = _journals(job, desired, findings)  # first: the answer may have more, and not less
     whole = recompute(job) if answer is None else answer
     shards = (
@@ -159,7 +159,7 @@ def judge(
     return Judgement(tuple(findings), tuple(compared), len(whole))
 
 
-def _journals(job: JobDir, desired: Desired, findings: list[Finding]) -> list[Written]:
+def _journals(job: JobDir, desired: Desired, findings: list[Ruling]) -> list[Written]:
     schema, found = job.schema(), []
     for shard in range(desired.shards):
         for index in range(desired.mergers):
@@ -168,7 +168,7 @@ def _journals(job: JobDir, desired: Desired, findings: list[Finding]) -> list[Wr
                 found.append(read_output(job.output(name), name, schema))
             except GaplessError as e:
                 why = f"the journal of {name}: {type(e).__name__}: {e}"
-                findings.append(Finding("readable", Verdict.BROKEN, why))
+                findings.append(Ruling("readable", Verdict.BROKEN, why))
     return found
 
 
@@ -176,7 +176,7 @@ def _shard(of: str) -> int:
     return int(of[1:].partition(".")[0])
 
 
-def _held_by(recording: Recording, run: _Run, findings: list[Finding]) -> Compared | None:
+def _held_by(recording: Recording, run: _Run, findings: list[Ruling]) -> Compared | None:
     """What a program holds that does with each frame what it says, against the answer."""
     received = Received(run.schema, recording.deliver)
     is_final = recording.deliver == "final"
@@ -193,7 +193,7 @@ def _held_by(recording: Recording, run: _Run, findings: list[Finding]) -> Compar
             received.take(emit)
     except GaplessError as e:
         why = f"what {recording.name} was handed: {type(e).__name__}: {e}"
-        findings.append(Finding("stream", Verdict.BROKEN, why))
+        findings.append(Ruling("stream", Verdict.BROKEN, why))
         return None
     since = BEGIN if recording.since is None else recording.since
     if kept and recording.since is None:  # "now": wherever that was, it gets all from there
@@ -211,7 +211,7 @@ def _held_by(recording: Recording, run: _Run, findings: list[Finding]) -> Compar
     )
 
 
-def _checked(run: _Run, facts: Sequence[Fact], rows: int) -> list[Finding]:
+def _checked(run: _Run, facts: Sequence[Fact], rows: int) -> list[Ruling]:
     tables = Tables(run)
     checkers: list[Checker] = [StableNeverGoesBack(), NothingPastACut(Journals())]
     by_row: list[Checker] = [
@@ -221,20 +221,20 @@ def _checked(run: _Run, facts: Sequence[Fact], rows: int) -> list[Finding]:
     ]
     if rows > CHECKED_ROWS_MAX:
         why = f"{rows} rows, and {CHECKED_ROWS_MAX} are looked at one by one: the counts tell"
-        left_out = [Finding(checker.name, Verdict.UNKNOWN, why) for checker in by_row]
+        left_out = [Ruling(checker.name, Verdict.UNKNOWN, why) for checker in by_row]
         return [*(_verdict(checker, run, facts) for checker in checkers), *left_out]
     return [_verdict(checker, run, facts) for checker in [*checkers, *by_row]]
 
 
-def _verdict(checker: Checker, run: _Run, facts: Sequence[Fact]) -> Finding:
+def _verdict(checker: Checker, run: _Run, facts: Sequence[Fact]) -> Ruling:
     """Each has a history of its own, so that one which is broken keeps no other from speaking."""
     history = History([checker])
     try:
         for fact in facts:
             history.say(0, fact)
-        return Finding(checker.name, checker.verdict(run))
+        return Ruling(checker.name, checker.verdict(run))
     except Broken as e:
-        return Finding(checker.name, Verdict.BROKEN, str(e))
+        return Ruling(checker.name, Verdict.BROKEN, str(e))
 
 
 @dataclass

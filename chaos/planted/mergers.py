@@ -5,7 +5,7 @@ from __future__ import annotations
 from gapless.failover.merger.durable_output import DurableOutput
 from gapless.failover.merger.effects import MergerEffect, PeerRead
 from gapless.failover.merger.input_sessions import InputSessions
-from gapless.failover.merger.inputs import Link
+from gapless.failover.merger.inputs import AttachedInput
 from gapless.failover.merger.machine import Merger
 from gapless.failover.messages import Fence, Life, Session
 from gapless.merge.lmerge import LMerge
@@ -37,8 +37,8 @@ class SettlesMoreThanIsDurable(Merger):
     class SESSIONS(InputSessions):
         """Promises too much."""
 
-        def _feedback(self, link: Link) -> int:
-            return self._merge.feedback(link.number)
+        def _feedback(self, attached: AttachedInput) -> int:
+            return self._merge.feedback(attached.number)
 
 
 class TakesFramesTwice(Merger):
@@ -49,10 +49,10 @@ class TakesFramesTwice(Merger):
 
         def expects(self, session: Session, sequence: int) -> bool:
             """Also what it has taken in already."""
-            link = self._links.by_life.get(session.life)
-            if sequence == 0 or link is None or link.session != session:
+            attached = self._inputs.by_life.get(session.life)
+            if sequence == 0 or attached is None or attached.session != session:
                 return super().expects(session, sequence)
-            return sequence <= link.taken_in + 1
+            return sequence <= attached.taken_in + 1
 
 
 class SkipsGaps(Merger):
@@ -63,10 +63,10 @@ class SkipsGaps(Merger):
 
         def expects(self, session: Session, sequence: int) -> bool:
             """Whatever is new."""
-            link = self._links.by_life.get(session.life)
-            if sequence == 0 or link is None or link.session != session:
+            attached = self._inputs.by_life.get(session.life)
+            if sequence == 0 or attached is None or attached.session != session:
                 return super().expects(session, sequence)
-            return sequence > link.taken_in
+            return sequence > attached.taken_in
 
 
 class FencesNobody(Merger):

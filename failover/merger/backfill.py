@@ -27,7 +27,7 @@ from typing import Literal
 from gapless.failover.effects import Alarm
 from gapless.failover.lifecycles import Lifecycle
 from gapless.failover.merger.effects import ClosePeer, MergerEffect, PeerRead, ReadPeer
-from gapless.failover.merger.inputs import Links
+from gapless.failover.merger.inputs import AttachedInputs
 from gapless.merge.lmerge import LMerge
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Frame
@@ -54,11 +54,11 @@ BACKFILL: Lifecycle[BackfillState] = Lifecycle(
 class Backfill:
     """The backfill of one life of a merger."""
 
-    def __init__(self, peer: str, merge: LMerge, links: Links, patience_ms: int) -> None:
-        """`peer` is the slot of the other merger, `links` are the replicas of this one."""
+    def __init__(self, peer: str, merge: LMerge, inputs: AttachedInputs, patience_ms: int) -> None:
+        """`peer` is the slot of the other merger, `inputs` are the replicas of this one."""
         self._peer = peer
         self._merge = merge
-        self._links = links
+        self._inputs = inputs
         self._patience_ms = patience_ms
         self._began_at = 0  # since when it is stuck, or reads
         self._stable = BEGIN  # of the output, when it was found to be stuck
@@ -116,16 +116,18 @@ class Backfill:
             return False
         if merge.waiting_for is not None:
             return True
-        return any(merge.input_stable(link.number) > merge.stable for link in self._links.joining)
+        return any(
+            merge.input_stable(attached.number) > merge.stable for attached in self._inputs.joining
+        )
 
     def _can_follow_replicas(self) -> bool:
         """Whether a replica that has spoken since we began to read can lead the output on."""
         merge = self._merge
         return merge.stable == INF or any(
-            link.state == "qualified"
-            and link.heard_at >= self._began_at
-            and merge.input_stable(link.number) >= merge.stable
-            for link in self._links.by_life.values()
+            attached.state == "qualified"
+            and attached.heard_at >= self._began_at
+            and merge.input_stable(attached.number) >= merge.stable
+            for attached in self._inputs.by_life.values()
         )
 
     def _read_on(self) -> list[MergerEffect]:

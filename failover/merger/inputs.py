@@ -54,7 +54,7 @@ NOTHING = Tally()
 
 
 @dataclass(slots=True)
-class Link:
+class AttachedInput:
     """The present session of one life."""
 
     session: Session
@@ -97,12 +97,12 @@ class Link:
             self.early[sequence] = frame
 
 
-class Links:
-    """All links of one merger, and the fences that keep old lives out."""
+class AttachedInputs:
+    """All inputs of one merger, and the fences that keep old lives out."""
 
     def __init__(self, fences: Iterable[Life] = ()) -> None:
-        self.by_life: dict[Life, Link] = {}
-        self._joining: list[Link] = []
+        self.by_life: dict[Life, AttachedInput] = {}
+        self._joining: list[AttachedInput] = []
         self._fences = {life.slot: life for life in fences}
 
     def add(
@@ -113,42 +113,44 @@ class Links:
         now: int,
         before: Tally = NOTHING,
         parts: int = 0,
-    ) -> Link:
-        """A new link; the life has none. So many frames after the first belong to its tail."""
-        link = Link(session, number, join_at, str(session.life), now, parts, before=before)
-        self.by_life[session.life] = link
-        self._joining.append(link)
-        return link
+    ) -> AttachedInput:
+        """A new input; the life has none. So many frames after the first belong to its tail."""
+        attached = AttachedInput(
+            session, number, join_at, str(session.life), now, parts, before=before
+        )
+        self.by_life[session.life] = attached
+        self._joining.append(attached)
+        return attached
 
-    def remove(self, link: Link) -> None:
+    def remove(self, attached: AttachedInput) -> None:
         """It feeds us no more."""
-        if link.state == INPUT.first:
-            self._joining.remove(link)
-        link.state = INPUT.after(link.state, "left")
-        del self.by_life[link.session.life]
+        if attached.state == INPUT.first:
+            self._joining.remove(attached)
+        attached.state = INPUT.after(attached.state, "left")
+        del self.by_life[attached.session.life]
 
     def reached(self, stable: int) -> None:
         """The output is stable up to here: those that joined before it may act."""
         if not self._joining:
             return
-        for link in self._joining:
-            if link.may_act(stable):
-                link.state = INPUT.after(link.state, "reached")
-        self._joining = [link for link in self._joining if link.state == INPUT.first]
+        for attached in self._joining:
+            if attached.may_act(stable):
+                attached.state = INPUT.after(attached.state, "reached")
+        self._joining = [attached for attached in self._joining if attached.state == INPUT.first]
 
     @property
-    def joining(self) -> list[Link]:
+    def joining(self) -> list[AttachedInput]:
         """Those that may not act yet."""
         return self._joining
 
-    def displaced(self, life: Life) -> Link | None:
+    def displaced(self, life: Life) -> AttachedInput | None:
         """Of its slot, the life that was not heard from for longest, where one has to go for a life
         that wants to attach. Which of them are dead nobody says; one that is not attaches again.
         """
         lives = self._of_slot(life.slot)
         if len(lives) < LIVES_MAX:
             return None
-        return min((self.by_life[each] for each in lives), key=lambda link: link.heard_at)
+        return min((self.by_life[each] for each in lives), key=lambda attached: attached.heard_at)
 
     def full(self) -> str | None:
         """Why there is no room for one more life; None where there is."""
@@ -160,11 +162,12 @@ class Links:
 
     def validate(self, stable: int) -> None:
         """Raises `Bug` where an invariant is broken; the output is stable up to here."""
-        for life, link in self.by_life.items():
-            if link.may_act(stable) != (link.state == "qualified"):
-                raise Bug(f"{life} joined at {link.join_at} and is {link.state} at {stable}")
-            if life != link.session.life:
-                raise Bug(f"the link of {life} is of {link.session.life}")
+        for life, attached in self.by_life.items():
+            if attached.may_act(stable) != (attached.state == "qualified"):
+                at, state = attached.join_at, attached.state
+                raise Bug(f"{life} joined at {at} and is {state} at {stable}")
+            if life != attached.session.life:
+                raise Bug(f"the input of {life} is fed by {attached.session.life}")
 
     # -- fences -------------------------------------------------------------------------------
 
@@ -173,8 +176,8 @@ class Links:
         """By slot the lowest life that may still attach."""
         return tuple(self._fences.values())
 
-    def fence(self, life: Life) -> list[Link]:
-        """Lives before this one in its slot are over; the links that they had."""
+    def fence(self, life: Life) -> list[AttachedInput]:
+        """Ends the lives of the slot before this one; returns the inputs that they had."""
         known = self._fences.get(life.slot)
         if known is None or known < life:
             self._fences[life.slot] = life

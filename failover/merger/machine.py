@@ -39,7 +39,7 @@ from gapless.failover.merger.effects import (
     WatchOutput,
 )
 from gapless.failover.merger.input_sessions import InputSessions
-from gapless.failover.merger.inputs import Links
+from gapless.failover.merger.inputs import AttachedInputs
 from gapless.failover.merger.readers import Readers
 from gapless.failover.merger.tallies import Tallies
 from gapless.failover.messages import (
@@ -90,14 +90,14 @@ class Merger:
         merge.resume(live)
         self._timing = timing
         self._term = 0  # the highest of a supervisor so far
-        self._links = Links(start.fences)
-        self._tallies = Tallies(merge, self._links)
+        self._inputs = AttachedInputs(start.fences)
+        self._tallies = Tallies(merge, self._inputs)
         self._output = self.OUTPUT(merge, offset, timing)
         self._sessions = self.SESSIONS(
             life.slot,
             epoch,
             merge,
-            self._links,
+            self._inputs,
             self._tallies,
             self._output,
             acks_each=acks_each,
@@ -105,7 +105,7 @@ class Merger:
         self._readers = Readers(life.slot, epoch)
         self._backfill: Backfill | None = None
         if start.peers:  # a second peer has nothing that the first has not
-            self._backfill = Backfill(start.peers[0], merge, self._links, timing.backfill_ms)
+            self._backfill = Backfill(start.peers[0], merge, self._inputs, timing.backfill_ms)
         self._told_at = 0
 
     def on(self, event: MergerEvent, now: int) -> list[MergerEffect]:
@@ -158,7 +158,7 @@ class Merger:
 
     def forget(self, slot: str) -> None:
         """Forgets the fence of a slot none of whose lives feeds us."""
-        self._links.forget(slot)
+        self._inputs.forget(slot)
 
     def obeys(self, term: int) -> bool:
         """Whether an order of a supervisor of this term counts."""
@@ -196,7 +196,7 @@ class Merger:
             return []
         out, effects = self._backfill.read(event, is_full=self._output.is_full)
         self._tallies.look(self._output.offset)
-        self._links.reached(self._merge.stable)
+        self._inputs.reached(self._merge.stable)
         return self._output.put_out(out) + effects if out else effects
 
     # -- time ---------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class Merger:
                 merge.divergences.count,
                 self._output.state == "drained",
                 self._sessions.detached,
-                self._links.fences,
+                self._inputs.fences,
                 self._tallies.newest,
             ),
         )

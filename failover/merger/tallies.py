@@ -4,7 +4,7 @@
     here      r0.2/1.9 disagrees, r0.1/1.3 is alone    lives, through all their sessions
 
 A life that attaches anew is another input of the LMerge, under another number; what it did before
-is carried over in its link. A number says nothing once its input has left, so names are taken when
+is carried over in its input. A number says nothing once its input has left, so names are taken when
 a divergence is seen.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from gapless.failover.merger.inputs import Link, Links, Tally
+from gapless.failover.merger.inputs import AttachedInput, AttachedInputs, Tally
 from gapless.failover.messages import Life
 from gapless.failover.statuses import SAMPLES_MAX, TEXT_CHARS_MAX, Divergence, InputStatus
 from gapless.merge.divergence import Divergence as Sample
@@ -22,19 +22,19 @@ from gapless.merge.lmerge import LMerge
 class Tallies:
     """Of one life of a merger."""
 
-    def __init__(self, merge: LMerge, links: Links) -> None:
+    def __init__(self, merge: LMerge, inputs: AttachedInputs) -> None:
         self._merge = merge
-        self._links = links
+        self._inputs = inputs
         self._seen = merge.divergences.count
         self._newest: deque[Divergence] = deque(maxlen=SAMPLES_MAX)
 
-    def of(self, link: Link) -> Tally:
-        """All that the life of a link has done here."""
-        divergences, before = self._merge.divergences, link.before
+    def of(self, attached: AttachedInput) -> Tally:
+        """All that the life of an input has done here."""
+        divergences, before = self._merge.divergences, attached.before
         return Tally(
-            before.diverged + divergences.by_input[link.number],
-            before.outvoted + divergences.outvoted[link.number],
-            before.led + self._merge.led(link.number),
+            before.diverged + divergences.by_input[attached.number],
+            before.outvoted + divergences.outvoted[attached.number],
+            before.led + self._merge.led(attached.number),
         )
 
     def inputs(self) -> tuple[InputStatus, ...]:
@@ -42,11 +42,11 @@ class Tallies:
         return tuple(
             InputStatus(
                 life,
-                self._merge.input_stable(link.number),
-                link.state == "qualified",
-                *self.of(link),
+                self._merge.input_stable(attached.number),
+                attached.state == "qualified",
+                *self.of(attached),
             )
-            for life, link in self._links.by_life.items()
+            for life, attached in self._inputs.by_life.items()
         )
 
     @property
@@ -60,7 +60,7 @@ class Tallies:
         more, self._seen = divergences.count - self._seen, divergences.count
         if more <= 0:
             return
-        lives = {link.number: life for life, link in self._links.by_life.items()}
+        lives = {attached.number: life for life, attached in self._inputs.by_life.items()}
         for sample in list(divergences.newest)[-more:]:
             life, odd = lives.get(sample.input), lives.get(sample.odd)
             text = _text(sample, life, odd, offset)

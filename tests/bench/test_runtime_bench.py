@@ -33,7 +33,7 @@ from gapless.bench.runtime_pauses import (
 from gapless.bench.runtime_run import _seeing_frames_as_they_come, is_whole
 from gapless.chaos.judge.answer import Compared
 from gapless.chaos.judge.history import Verdict
-from gapless.chaos.judge.judgement import Finding, Judgement
+from gapless.chaos.judge.judgement import Judgement, Ruling
 from gapless.chaos.judge.recording import Arrived
 from gapless.failover.job.desired import Desired
 from gapless.failover.job.state import JobState, SlotState
@@ -174,7 +174,7 @@ def test_an_empty_slot_cannot_be_struck() -> None:
 # -- the account ----------------------------------------------------------------------------------
 
 
-def judgement(*findings: Finding, rows: int = 10, **wrong: int) -> Judgement:
+def judgement(*findings: Ruling, rows: int = 10, **wrong: int) -> Judgement:
     return Judgement(findings, (replace(Compared("subscriber", 9, rows), **wrong),), rows)  # type: ignore[arg-type]  # counts
 
 
@@ -198,7 +198,7 @@ def test_a_clean_account_holds() -> None:
 
 
 def test_an_objection_of_a_checker_is_no_clean_account() -> None:
-    rows = accounted(judgement(Finding("stable", Verdict.BROKEN, "it went back")))
+    rows = accounted(judgement(Ruling("stable", Verdict.BROKEN, "it went back")))
     assert rows["objections of the simulator's checkers"].holds is False
 
 

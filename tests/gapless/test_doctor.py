@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.doctor import CHECKS, CannotLook, Check, Finding, Verdict, cgroup, exit_code, trial
+from gapless.doctor import CHECKS, CannotLook, Check, CheckResult, Verdict, cgroup, exit_code, trial
 from gapless.doctor import judges as j
 from gapless.doctor.facts import (
     Java,
@@ -49,7 +49,7 @@ def verdict(status: Any) -> Verdict:
 
 @given(statuses)
 def test_a_problem_outweighs_what_could_not_be_seen_and_that_outweighs_ok(given: list[str]) -> None:
-    code = exit_code(Finding("any", verdict(status)) for status in given)
+    code = exit_code(CheckResult("any", verdict(status)) for status in given)
     assert code == (1 if "problem" in given else 2 if "unknown" in given else 0)
 
 
@@ -71,7 +71,7 @@ def test_a_probe_that_cannot_look_says_why_and_how_it_could() -> None:
         raise CannotLook("it is dark", "bring a light")
 
     finding = Check("cellar", probe, lambda _: verdict("ok")).look()
-    assert finding == Finding("cellar", Verdict("unknown", "it is dark", "bring a light"))
+    assert finding == CheckResult("cellar", Verdict("unknown", "it is dark", "bring a light"))
 
 
 @pytest.mark.parametrize("failure", [OSError("disk on fire"), ImportError("no such module")])

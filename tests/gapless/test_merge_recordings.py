@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gapless.commands.recorded import Recorder, Recording, interleave
+from gapless.commands.recorded import RecordedStream, Recorder, interleave
 from gapless.protocol.elements import INF
 from gapless.protocol.envelope import HEADER_BYTES, Incarnation, encode_frame
 from gapless.protocol.errors import BadData, JournalError
@@ -57,7 +57,7 @@ def streams(seed: int, n: int = 3) -> tuple[Tdb, list[list[Frame]]]:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_recording_reads_back_as_it_was_told(form: str, tmp_path: Path) -> None:
     _, (frames, *_) = streams(1)
-    recording = Recording(record(tmp_path / "a", frames, form))
+    recording = RecordedStream(record(tmp_path / "a", frames, form))
     assert recording.schema == DEFAULT_SCHEMA
     assert list(recording.frames()) == frames
     assert recording.bytes_read == recording.bytes_total
@@ -90,7 +90,7 @@ def test_output_goes_to_a_file_that_reads_back(gapless: Gapless, tmp_path: Path)
     assert outcome.code == 0
     assert "of 3 inputs" in outcome.out
     merged = Tdb(DEFAULT_SCHEMA)
-    for frame in Recording(out).frames():
+    for frame in RecordedStream(out).frames():
         merged.fold(frame)
     assert merged == tdb
     document = gapless("merge", "--files", "--case", "r3", *paths, "--out", out, "--json").document
@@ -173,7 +173,7 @@ def test_frames_come_in_turn_or_by_their_first_start(tmp_path: Path) -> None:
 
     def merged(by_vs: bool) -> str:
         steps: list[None] = []
-        recordings = [Recording(path) for path in paths]
+        recordings = [RecordedStream(path) for path in paths]
         found = interleave(recordings, by_vs, lambda: steps.append(None), 7)
         text = " ".join(format(frame.elements()) for _, frame in found)
         assert len(steps) == 7  # the progress bar came to its end
@@ -201,7 +201,7 @@ def test_a_torn_end_of_any_length_is_left_out(tmp_path: Path) -> None:
     whole = b"".join(records[:-1])
     for size in range(0, len(records[-1]), 7):
         (tmp_path / "a").write_bytes(whole + records[-1][:size])
-        recording = Recording(tmp_path / "a")
+        recording = RecordedStream(tmp_path / "a")
         assert list(recording.frames()) == frames[:-1]
         assert recording.bytes_read == len(whole)
 
@@ -217,7 +217,7 @@ def test_a_damaged_record_is_named_with_its_offset(tmp_path: Path) -> None:
         damaged[at] ^= 0x10
         (tmp_path / "a").write_bytes(damaged)
         with pytest.raises(JournalError, match=f"a at offset {start}: "):
-            list(Recording(tmp_path / "a").frames())
+            list(RecordedStream(tmp_path / "a").frames())
 
 
 @pytest.mark.parametrize("order", [[0, 2], [1], [0, 1, 1], [0, 0]])
@@ -226,7 +226,7 @@ def test_records_that_are_missing_or_repeated_are_found(order: list[int], tmp_pa
     records = enveloped([Frame.from_elements(DEFAULT_SCHEMA, parse(text)) for text in texts])
     (tmp_path / "a").write_bytes(b"".join(records[i] for i in order))
     with pytest.raises(JournalError, match=r"record \d, expected \d: records are missing"):
-        list(Recording(tmp_path / "a").frames())
+        list(RecordedStream(tmp_path / "a").frames())
 
 
 def broken_files(tmp_path: Path) -> dict[str, bytes]:
@@ -268,7 +268,7 @@ def test_a_stable_in_the_metadata_must_be_a_time(tmp_path: Path) -> None:
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema.arrow) as writer:
         writer.write_batch(schema.empty_batch, custom_metadata={"gapless.stable": "soon"})
     with pytest.raises(BadData, match=r"batch 0: gapless\.stable: 'soon'"):
-        list(Recording(path).frames())
+        list(RecordedStream(path).frames())
 
 
 def test_recordings_of_different_schemas_are_refused(gapless: Gapless, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from itertools import count
 
 from gapless.chaos.drill.means.connections import Connections
 from gapless.chaos.drill.means.packets import TCP, Segment, reset, reset_answering, segment_of
-from gapless.chaos.drill.means.rules import Counts, Link, Rule
+from gapless.chaos.drill.means.rules import Counts, HostLink, Rule
 
 _HEAD_BYTES = 20
 
@@ -33,7 +33,7 @@ class Hub:
         self._prefix = prefix
         self._send = send
         self._links = {
-            (a, b): Link(f"{seed}/{a}>{b}")
+            (a, b): HostLink(f"{seed}/{a}>{b}")
             for a in range(1, hosts + 1)
             for b in range(1, hosts + 1)
             if a != b
@@ -67,7 +67,7 @@ class Hub:
 
     def _ruled(
         self,
-        link: Link,
+        link: HostLink,
         host: int,
         to: int,
         packet: memoryview,
@@ -89,7 +89,7 @@ class Hub:
         link.held_bytes += len(packet)
         heapq.heappush(self._held, (at_s, number, host, to, bytes(packet)))
 
-    def _pass(self, link: Link, number: int, to: int, packet: memoryview | bytes) -> None:
+    def _pass(self, link: HostLink, number: int, to: int, packet: memoryview | bytes) -> None:
         if not self._send(to, packet):
             link.counts.dropped += 1
             return

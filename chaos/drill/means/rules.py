@@ -84,7 +84,7 @@ class Counts:
         return [getattr(self, field.name) for field in fields(self)]
 
 
-class Link:
+class HostLink:
     """From one host to another: its rule, and what that keeps."""
 
     __slots__ = (

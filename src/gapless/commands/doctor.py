@@ -10,7 +10,7 @@ from rich.text import Text
 from gapless.commands.terminal import AsJson, output, print_json, spinner
 
 if TYPE_CHECKING:
-    from gapless.doctor import Finding
+    from gapless.doctor import CheckResult
 
 _COLOURS = {"ok": "green", "hint": "cyan", "problem": "red", "unknown": "yellow", "skipped": "dim"}
 
@@ -46,7 +46,7 @@ def doctor(
     raise typer.Exit(exit_code(findings))
 
 
-def _line(finding: Finding) -> Text:
+def _line(finding: CheckResult) -> Text:
     verdict = finding.verdict
     advice = f"; {verdict.advice}" if verdict.advice else ""
     return Text.assemble(

@@ -21,7 +21,7 @@ from gapless.commands.merge_options import Order
 from gapless.commands.terminal import print_json, progress_bar
 
 if TYPE_CHECKING:
-    from gapless.commands.recorded import Recording
+    from gapless.commands.recorded import RecordedStream
     from gapless.merge.lmerge import LMerge
     from gapless.merge.play import Heard, Player
     from gapless.merge.policy import Policy
@@ -102,12 +102,12 @@ class MergeSession:
         """Merges recordings; returns whether a problem was found."""
         from contextlib import ExitStack
 
-        from gapless.commands.recorded import Recorder, Recording, interleave
+        from gapless.commands.recorded import RecordedStream, Recorder, interleave
         from gapless.merge.script import Attach
 
-        recordings: list[Recording] = []
+        recordings: list[RecordedStream] = []
         for path in paths:
-            recordings.append(Recording(path, schema))
+            recordings.append(RecordedStream(path, schema))
             schema = recordings[0].schema
         if out is not None:
             _refuse_overwriting(out, paths)
@@ -147,7 +147,7 @@ class MergeSession:
         self._say(line)
 
     def _finish_files(
-        self, recordings: list[Recording], document: dict[str, Any], out: Path | None
+        self, recordings: list[RecordedStream], document: dict[str, Any], out: Path | None
     ) -> None:
         for recording in recordings:
             if document["break"] is None and recording.bytes_read < recording.bytes_total:

@@ -239,9 +239,9 @@ def _shown(log: ChangelogFile, name: str) -> Iterator[Frame]:
 
 
 def _recorded(file: Path) -> tuple[StreamSchema, Iterator[Frame]]:
-    from gapless.commands.recorded import Recording
+    from gapless.commands.recorded import RecordedStream
 
-    recording = Recording(
+    recording = RecordedStream(
         file, hint=("if it is text, add --schema; if it is a changelog, add --changelog")
     )
 

@@ -44,7 +44,7 @@ _MESSAGE_PREFIX = struct.Struct("<II")
 """What an Arrow message starts with: a mark, and the bytes of its metadata."""
 
 
-class Recording:
+class RecordedStream:
     """A recorded stream. `frames()` may be called once."""
 
     def __init__(
@@ -206,7 +206,7 @@ def _stable(metadata: Any) -> int | None:
 
 
 def interleave(
-    recordings: Sequence[Recording], by_vs: bool, advance: Callable[[], None], steps: int
+    recordings: Sequence[RecordedStream], by_vs: bool, advance: Callable[[], None], steps: int
 ) -> Iterator[tuple[int, Frame]]:
     """All frames, each with the number of its recording: of one recording after the other in turn,
     or, `by_vs`, always the one whose first row starts first (without rows its stable counts).

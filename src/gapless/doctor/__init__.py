@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from gapless.doctor import judges, probes
-from gapless.doctor.findings import CannotLook, Check, Finding, Status, Verdict, exit_code
+from gapless.doctor.findings import CannotLook, Check, CheckResult, Status, Verdict, exit_code
 from gapless.doctor.mounts import judge_mount, mounted
 from gapless.doctor.ray_processes import ray_exposure
 from gapless.doctor.trial import try_module
@@ -62,7 +62,7 @@ __all__ = [
     "CHECKS",
     "CannotLook",
     "Check",
-    "Finding",
+    "CheckResult",
     "Status",
     "Verdict",
     "checks_of",

@@ -49,7 +49,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One line of the doctor's report: a check's name and its verdict."""
 
     check: str
@@ -68,7 +68,7 @@ class Check(Generic[Facts]):
     probe: Callable[[], Facts]
     judge: Callable[[Facts], Verdict]
 
-    def look(self) -> Finding:
+    def look(self) -> CheckResult:
         """Probes and judges. Never raises: a probe that fails makes the finding `unknown`."""
         try:
             verdict = self.judge(self.probe())
@@ -79,10 +79,10 @@ class Check(Generic[Facts]):
         except Exception as failure:  # noqa: BLE001 - one check's failure leaves the others standing
             what = f"could not look: {type(failure).__name__}: {failure}"
             verdict = Verdict("unknown", what, "put that right, or report it with this line")
-        return Finding(self.name, verdict)
+        return CheckResult(self.name, verdict)
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def exit_code(findings: Iterable[CheckResult]) -> int:
     """1 when any check found a problem; else 2 when any could not look; else 0, hints or not. What
     was skipped counts as the line that says why.
     """

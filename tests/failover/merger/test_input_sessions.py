@@ -8,7 +8,7 @@ import pytest
 
 from gapless.failover.merger.durable_output import DurableOutput
 from gapless.failover.merger.input_sessions import InputSessions
-from gapless.failover.merger.inputs import Links
+from gapless.failover.merger.inputs import AttachedInputs
 from gapless.failover.merger.tallies import Tallies
 from gapless.failover.messages import Ack, Attach, Data, Refused, Session
 from gapless.merge.lmerge import LMerge
@@ -19,7 +19,7 @@ from tests.failover.mergers import M1, R0, TIMING, frame, life, sent, session
 
 
 def sessions(kind: type[InputSessions] = InputSessions) -> InputSessions:
-    merge, links = LMerge(DEFAULT_SCHEMA, "r3"), Links()
+    merge, links = LMerge(DEFAULT_SCHEMA, "r3"), AttachedInputs()
     output, tallies = DurableOutput(merge, 0, TIMING), Tallies(merge, links)
     return kind(M1, 1, merge, links, tallies, output, acks_each=True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.failover.effects import Tick
-from gapless.failover.merger.inputs import Link as Input
+from gapless.failover.merger.inputs import AttachedInput as Input
 from gapless.failover.messages import Ack, Attach, Data, Life, Refused, Session
 from gapless.failover.replica import intake
 from gapless.failover.replica import output_sender as sending
@@ -143,7 +143,7 @@ class QualifiesWithTheFirstPart(Input):
 def test_the_test_of_the_promise_sees_an_input_that_is_believed_too_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gapless.failover.merger.inputs.Link", QualifiesWithTheFirstPart)
+    monkeypatch.setattr("gapless.failover.merger.inputs.AttachedInput", QualifiesWithTheFirstPart)
     with pytest.raises(AssertionError):
         test_an_input_keeps_its_promise_once_all_parts_are_there_and_may_not_act_before()
 

@@ -14,7 +14,7 @@ from gapless.chaos.drill.means.rules import (
     HELD_BYTES_MAX,
     HELD_S,
     QUEUE_BYTES_MAX,
-    Link,
+    HostLink,
     Rule,
 )
 from gapless.protocol.errors import Misuse
@@ -23,13 +23,13 @@ PACKETS = 500
 gaps = st.lists(st.floats(0, 0.01), min_size=20, max_size=60)
 
 
-def link(rule: Rule, seed: str = "0") -> Link:
-    found = Link(seed)
+def link(rule: Rule, seed: str = "0") -> HostLink:
+    found = HostLink(seed)
     found.set(rule)
     return found
 
 
-def moments(of: Link, gaps_s: list[float], size: int = 100) -> list[tuple[float, float]]:
+def moments(of: HostLink, gaps_s: list[float], size: int = 100) -> list[tuple[float, float]]:
     """When each came, and when it goes on."""
     now_s, found = 0.0, []
     for gap_s in gaps_s:
@@ -56,7 +56,7 @@ def test_delay_and_jitter_keep_the_order_and_their_bounds(
         assert delay_ms - 1e-6 <= waited_ms <= delay_ms + jitter_ms + 1e-6
 
 
-class Forgetful(Link):
+class Forgetful(HostLink):
     """A broken link: it does not know who is ahead."""
 
     __slots__ = ()
