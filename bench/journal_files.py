@@ -26,7 +26,8 @@ from gapless.journal.disk import LocalDisk, Mapped
 from gapless.journal.layout import Layout
 from gapless.journal.reader import Reader
 from gapless.journal.segment import SEGMENT_BYTES
-from gapless.journal.writer import Durability, Writer
+from gapless.journal.writer import Writer
+from gapless.journal.written import Durability
 from gapless.protocol.errors import Bug
 from gapless.protocol.schema import StreamSchema
 

@@ -1,6 +1,7 @@
 """The disk of a machine: the only module that touches the operating system's files.
 
     append    lseek, write, ...            the bytes are there, and a crash may take them
+    write_ahead  write of zeros, fdatasync  what is appended there needs no new block
     sync      fdatasync, fsync of the      they are there to stay, and so is their name, up to the
               directories above            first directory of another file system
     create    write a draft, link it       the whole file or none; of several makers one succeeds
@@ -23,7 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from gapless.journal.disk_interface import Disk
-from gapless.journal.mount import mount_of
+from gapless.journal.mount import Mount, mount_of
 from gapless.protocol.errors import JournalError, Misuse
 
 __all__ = ["SYNC_BYTES", "Disk", "LocalDisk", "Lock", "Mapped", "mountinfo"]
@@ -86,7 +87,8 @@ class LocalDisk:
         self._root = Path(root)
         self._start = f"{self._root}/"  # joined to names here and there: a Path costs microseconds
         self._entered: set[str] = set()  # names that their directory is known to hold for good
-        self._is_sent: bool | None = None  # whether each write is sent to a server; not looked yet
+        self._ends: dict[str, int] = {}  # of files that were written ahead: where appends go on
+        self._mounted: tuple[Mount | None] | None = None  # what it lies on; not looked yet
         self._entered_above = False  # whether the directories above hold the journal's own
 
     def __repr__(self) -> str:
@@ -129,10 +131,9 @@ class LocalDisk:
     def append(self, name: str, data: bytes) -> int:
         """Adds bytes at the end, in one write if the system takes them so; returns the new size."""
         fd = self._writable(name)
-        size, left = os.lseek(fd, 0, os.SEEK_END), memoryview(data)
+        size = self._end(name, fd)
         try:
-            while left:
-                left = left[os.write(fd, left) :]
+            _write(fd, size, data)
             self._send(fd)
         except OSError as e:
             try:
@@ -143,18 +144,44 @@ class LocalDisk:
                     f"again: {then}; opening it anew finds its end"
                 ) from None
             raise
+        if name in self._ends:
+            self._ends[name] = size + len(data)
         return size + len(data)
+
+    def _end(self, name: str, fd: int) -> int:
+        """Behind what was appended to a file."""
+        end = self._ends.get(name)
+        return os.lseek(fd, 0, os.SEEK_END) if end is None else end
+
+    def write_ahead(self, name: str, size: int) -> None:
+        """Zeros, as blocks that were only reserved are noted like new ones; then fdatasync."""
+        mount = self._mount()
+        if mount is None or not mount.notes_blocks:
+            return
+        fd = self._writable(name)
+        end, there = self._end(name, fd), os.lseek(fd, 0, os.SEEK_END)
+        try:
+            _write(fd, there, bytes(max(0, size - there)))
+            os.fdatasync(fd)
+        except OSError:
+            os.ftruncate(fd, there)
+            raise
+        self._ends[name] = end
 
     def _send(self, fd: int) -> None:
         """Over a network what was written reaches the server now: it counts for readers
         on another machine, and takes the journal over there.
         """
-        if self._is_sent is None:
-            text = mountinfo()
-            mount = None if text is None else mount_of(text, str(self._root.resolve()))
-            self._is_sent = mount is not None and mount.writes_back
-        if self._is_sent:
+        mount = self._mount()
+        if mount is not None and mount.writes_back:
             os.fdatasync(fd)
+
+    def _mount(self) -> Mount | None:
+        if self._mounted is None:
+            text = mountinfo()
+            root = str(self._root.resolve())
+            self._mounted = (None if text is None else mount_of(text, root),)
+        return self._mounted[0]
 
     def _writable(self, name: str) -> int:
         fd = self._opened.get(name)
@@ -268,8 +295,9 @@ class LocalDisk:
             os.close(fd)
 
     def truncate(self, name: str, size: int) -> None:
-        """Cuts the file to `size` bytes."""
+        """Cuts the file to `size` bytes; nothing is written ahead any more."""
         os.truncate(self._root / name, size)
+        self._ends.pop(name, None)
 
     def link(self, source: str, name: str) -> None:
         """A hard link: whole or absent, and only one of several takers gets the name."""
@@ -281,6 +309,7 @@ class LocalDisk:
         """Takes a name away; nothing happens where it does not exist."""
         self.close(name)
         self._entered.discard(name)
+        self._ends.pop(name, None)
         (self._root / name).unlink(missing_ok=True)
 
     def list(self, folder: str) -> list[str]:
@@ -303,6 +332,13 @@ def mountinfo() -> str | None:
         return Path("/proc/self/mountinfo").read_text(errors="replace")
     except FileNotFoundError:
         return None
+
+
+def _write(fd: int, at: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(fd, left, at)
+        at, left = at + written, left[written:]
 
 
 def _sync(path: Path, call: Callable[[int], None]) -> None:

@@ -28,7 +28,7 @@ class Disk(Protocol):
     """Files that are appended to, small ones that are overwritten, and names made by link."""
 
     def size(self, name: str) -> int:
-        """Bytes in the file; 0 where there is none."""
+        """Bytes in the file, with those that were written ahead; 0 where there is none."""
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
@@ -46,6 +46,15 @@ class Disk(Protocol):
         The bytes survive a crash only after `sync`; before it any prefix of them may. Where they
         cannot all be written it raises `OSError`, and the file is as it was; `JournalError` where
         it cannot be brought back to that: nothing may be appended any more.
+        """
+
+    def write_ahead(self, name: str, size: int) -> None:
+        """Makes the file `size` bytes long, with zeros behind what was appended, and all of it
+        safe. Appends go over the zeros, as if these were not there, and return where they end. Of a
+        crash before their `sync` any of their bytes may be zeros still, not only the last ones.
+
+        Where the disk gains nothing by it, nothing happens. Raises `OSError` where there is no
+        room; the file is then as it was. For a file that nobody else appends to.
         """
 
     def sync(self, name: str) -> None:
@@ -67,7 +76,7 @@ class Disk(Protocol):
         """The file will be mapped soon: the system may begin to read it."""
 
     def truncate(self, name: str, size: int) -> None:
-        """Cuts the file to `size` bytes."""
+        """Cuts the file to `size` bytes; nothing is written ahead any more."""
 
     def link(self, source: str, name: str) -> None:
         """Gives a file a second name; raises `FileExistsError` where another file has that name.

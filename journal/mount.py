@@ -15,6 +15,9 @@ from typing import NamedTuple
 WRITES_BACK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "fuse.glusterfs"})
 """Kinds whose clients keep what was written in their own memory, where no other machine sees it,
 until they are told to send it."""
+NOTES_BLOCKS = frozenset({"ext3", "ext4", "xfs"})
+"""Kinds that note each new block of a file before a sync of it returns, and write over one in its
+place. Those that write elsewhere (btrfs, zfs) gain nothing by blocks that are there."""
 NFS = frozenset({"nfs", "nfs4"})
 OBJECT_STORES = re.compile(
     r"fuse\.(s3fs|goofys|geesefs|gcsfuse|rclone|mount(point)?-s3|blobfuse2?)"
@@ -37,6 +40,11 @@ class Mount(NamedTuple):
     def writes_back(self) -> bool:
         """Whether what was appended has to be sent before others see it."""
         return self.kind in WRITES_BACK
+
+    @property
+    def notes_blocks(self) -> bool:
+        """Whether a sync is faster where what was appended lies in blocks that were there."""
+        return self.kind in NOTES_BLOCKS
 
 
 def mounts(text: str) -> list[Mount]:

@@ -35,7 +35,6 @@ from gapless.protocol.envelope import (
     Header,
     Incarnation,
     Kind,
-    Place,
     count_rows,
     decode_frame,
     decode_rows,
@@ -46,6 +45,7 @@ from gapless.protocol.envelope import (
 from gapless.protocol.errors import DecodeError, JournalError, Truncated
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.ipc_guard import ROWS_MAX
+from gapless.protocol.record_place import Place
 from gapless.protocol.schema import StreamSchema
 
 SEGMENT_BYTES = 64 << 20
@@ -239,10 +239,13 @@ def records_of(
     writer: Incarnation,
     parts: Iterable[tuple[int, int, Frame | pa.RecordBatch]],
     stable: int | None,
+    is_safe_before: bool | None = None,
 ) -> list[bytes]:
     """The records of one batch: (partition, rows of it in the segment before, rows) each.
 
     The stable comes with the last. A batch without rows is one record that says the stable.
+    `is_safe_before`: whether all that lies before it in its file is safe; None of a writer that
+    does not sync its appends.
     """
     pieces = [
         (partition, row + start, piece)
@@ -255,7 +258,14 @@ def records_of(
         ]
     last = len(pieces) - 1
     return [
-        _encode(layout, writer, Place(p, i < last), row, piece, stable if i == last else None)
+        _encode(
+            layout,
+            writer,
+            Place(p, i < last, is_safe_before is not None and (i > 0 or not is_safe_before)),
+            row,
+            piece,
+            stable if i == last else None,
+        )
         for i, (p, row, piece) in enumerate(pieces)
     ]
 

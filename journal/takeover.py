@@ -3,13 +3,18 @@
     | record | record | reco              a torn end, which no reader has seen: cut off
     | record | reco        ^              the live end says that it was read: JournalError
     | record | ###### | record |          a record behind one that does not read: JournalError
+    | record | 0 0 0 0| follows unsafe    except where nothing between them was safe: cut off
 
 A torn end is what a crash leaves of the last append, or of the last few where they were not synced
 yet. What lay before the live end is more than that. The live end itself is not synced, though, and
-a crash may take it: so a record that does not read, with one of the same writer behind it, is
-damage as well. A file system that kept a later page of unsynced bytes and lost an earlier one has
-left the same, and no reader has seen those rows; what is right then a person says, with
-`accept_loss`.
+a crash may take it: so a record that does not read, with one of the same writer behind it that was
+appended when all before it was safe, is damage as well.
+
+Of appends that lie in headroom (journal/headroom.py) a crash leaves any pages, not only the first
+ones. The records of an append that is not synced yet say so, but for the first: where nothing else
+is behind, nobody has seen those rows. A writer that does not sync says nothing; there a file system
+that kept a later page and lost an earlier one has left what looks like damage, and what is right
+then a person says, with `accept_loss`.
 """
 
 from __future__ import annotations
@@ -61,19 +66,23 @@ def begin(
     """Begins an epoch that was claimed, by committing the end of the one before. Nothing happens
     where another process of the same writer has done it. `token` is this process's alone.
     """
+    ended: Tally | None = None
 
     def cut(commits: Commits) -> Change | None:
+        nonlocal ended
         if commits.head.epoch == epoch:
             return None
-        tally = _ended(commits, accept_loss=accept_loss)
+        ended = _ended(commits, accept_loss=accept_loss)
         if durable:
-            _make_safe(commits.disk, tally)
-        head, facts = sealed(commits.head, tally)
+            _make_safe(commits.disk, ended)
+        head, facts = sealed(commits.head, ended)
         return Change(replace(head, live=0, at_ms=now_ms), facts)
 
     commits.add(epoch, token, cut, durable=durable)
     commits.catch_up()
     collect_garbage(commits)
+    if ended is not None and commits.disk.size(ended.name) > ended.bytes:
+        commits.disk.truncate(ended.name, ended.bytes)  # a torn end, and zeros written ahead
 
 
 def _ended(commits: Commits, *, accept_loss: bool) -> Tally:
@@ -120,13 +129,15 @@ def _was_said(commits: Commits, end: int) -> bool:
 
 
 def _goes_on(index: Index, data: memoryview, damage: DamagedRecord | None) -> bool:
-    """Whether the segment's writer has written a record behind one that does not read: it was whole
-    then. A torn end has none; where bytes are missing, and none is wrong, nothing is sought.
+    """Whether the segment's writer has written a record behind one that does not read, when that
+    was safe: it was whole then. A torn end has none; where bytes are missing, and none is wrong,
+    nothing is sought.
     """
     end = len(data)
     at = end if damage is None else damage.behind
     while (at := next_header(data, at, end)) < end:
-        if peek_header(data, at).incarnation == index.writer:
+        header = peek_header(data, at)
+        if header.incarnation == index.writer and not header.place.follows_unsafe:
             return True
         at += 1
     return False

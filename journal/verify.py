@@ -39,7 +39,7 @@ from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import DecodeError, JournalError
 
 REJECT_FINDINGS_MAX = 100
-"""Of one file of rejected rows: each of its lines may be one, and they are told in one way."""
+"""Of one file of rejected rows: each of its lines may be one."""
 LINE_KEYS = frozenset({"batch", "reason", "origin", "row"})
 _RESTORE_REJECTS = "restore the file, if it is needed"
 
@@ -159,9 +159,7 @@ class Verifier:
         size = self._disk.size(name)
         if shown is None:
             if size or self._disk.exists(live_end_name):
-                what = (
-                    "it is missing or does not read: live rows are not seen until the next append"
-                )
+                what = "missing, or does not read: live rows are not seen until the next append"
                 yield Finding("warning", live_end_name, None, what, "append, or open a writer")
             return
         if shown.number > head.live:
@@ -179,8 +177,9 @@ class Verifier:
         self.rows += walk.rows
         self.bytes += len(data)
         if size > shown.end:
-            what = f"{size - shown.end} bytes that are not said to be written yet"
-            yield Finding("note", name, shown.end, what)
+            written = self._disk.read(name, shown.end, size - shown.end).strip(b"\0")
+            what = "that are not said to be written yet" if written else "of zeros, for appends"
+            yield Finding("note", name, shown.end, f"{size - shown.end} bytes {what}")
 
     # -- what lies beside ---------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from gapless.journal.commit import Change, Commits, fenced, live_segment
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import LiveEnd, is_claimed, is_fenced, marker, put_live_end
 from gapless.journal.head import BASES_MAX, Base
+from gapless.journal.headroom import HEADROOM_BYTES, Headroom
 from gapless.journal.judge import parted, watermark_after
 from gapless.journal.layout import Layout, establish
 from gapless.journal.plausible import Plausible, doubted_after, reach_of
@@ -38,28 +39,13 @@ from gapless.journal.segment import SEGMENT_BYTES, records_of, writer_of
 from gapless.journal.shares import Share, Shares
 from gapless.journal.takeover import take_over
 from gapless.journal.tally import Tally, sealed, watermark
+from gapless.journal.written import Durability, Written
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug, DiskFull, JournalError, Misuse
 from gapless.protocol.frame import Frame
 
-Durability = Literal["process", "machine"]
-
 BASE_BYTES = 64 << 20
 """Bytes of frames from one base to the next: what rebuilding reads at most."""
-
-
-class Written(NamedTuple):
-    """What has become of one batch."""
-
-    batch: int
-    """Its number: how many were appended before it."""
-    rows: int
-    """Those that are in the journal."""
-    rejected: int
-    """Those that are not: late, or no rows of this journal."""
-    stable: int
-    late: int = 0
-    """Those of the rejected that came too late."""
 
 
 class Writer:
@@ -77,14 +63,15 @@ class Writer:
         now_ms: Callable[[], int],
         durability: Durability | None = None,
         segment_bytes: int = SEGMENT_BYTES,
+        headroom_bytes: int = HEADROOM_BYTES,
         on_alarm: Callable[[str], None] | None = None,
         accept_loss: bool = False,
         ahead: int | Literal["a day"] | None = "a day",
     ) -> None:
         """`who` is for people; `token` is this writer's alone. Frames are machine-durable by
-        default, rows process-durable. `ahead`: how many ticks beyond all others a row may be
-        (plausible.py); of a column of integers a day says nothing, and None says that all are
-        taken.
+        default, rows process-durable. `headroom_bytes`: what is written ahead at once (see
+        headroom.py). `ahead`: how many ticks beyond all others a row may be (plausible.py); of a
+        column of integers a day says nothing, and None says that all are taken.
         """
         if durability not in (None, "process", "machine"):
             raise Misuse(f'durability {durability!r}: "process" or "machine"')
@@ -102,6 +89,7 @@ class Writer:
         self._shares = Shares(disk, layout)
         self._room = Room(disk, on_alarm)
         self._room.need(0)
+        self._headroom = Headroom(disk, token, segment_bytes, headroom_bytes)
         establish(disk, layout, token)
         self._commits = Commits(disk, layout)
         if self._commits.head.ended:
@@ -121,6 +109,7 @@ class Writer:
             self._ended_by = "another writer has taken over"
             raise fenced(self._disk, self.epoch, now)
         self._tally = Tally(live_segment(self._commits.head))
+        self._safe_bytes = 0  # of the live segment
         self._unshown = True
         self._show()
 
@@ -196,6 +185,7 @@ class Writer:
             writer_of(self._tally.name),
             [(p, self._tally.part(p).rows, rows) for p, rows, _ in shares],
             stable,
+            self._tally.bytes == self._safe_bytes if self._durable else None,
         )
         data = b"".join(records) if len(records) > 1 else records[0]
         self._room.need(len(data) + len(lines))
@@ -225,16 +215,22 @@ class Writer:
         self._check_usable()
         if self._durable and self._unshown and self._tally.bytes:
             self._make_safe(self._tally.name)
+            self._safe_bytes = self._tally.bytes
         if is_fenced(self._disk, self.epoch):
             self._ended_by = "another writer has taken over"
             raise fenced(self._disk, self.epoch, self.epoch + 1)
         if not self._disk.exists(marker(self.epoch)):
             raise self._gone()
         self._show()
+        if self._safe_bytes:
+            self._on_disk(lambda: self._headroom.widen(self._tally.name, self._safe_bytes))
 
     def _make_safe(self, name: str) -> None:
+        self._on_disk(lambda: self._disk.sync(name))
+
+    def _on_disk(self, call: Callable[[], None]) -> None:
         try:
-            self._disk.sync(name)
+            call()
         except OSError as e:  # the system may have dropped what it could not write
             self._ended_by = f"the disk has failed: {e}; open the journal anew"
             raise JournalError(f"{self._disk}: {self._ended_by}") from None
@@ -348,9 +344,10 @@ class Writer:
 
     def _commit(self, change: Callable[[Commits], Change]) -> None:
         self._check_claim()
-        sealed_segment = self._tally.name
+        segment = self._tally
         self._add(change)
-        self._disk.close(sealed_segment)
+        self._on_disk(lambda: self._headroom.close(segment.name, segment.bytes))
+        self._disk.close(segment.name)
         self._begin()
 
     def _check_claim(self) -> None:

@@ -4,7 +4,7 @@
       0  magic        "GAPL"
       4  version      1 byte
       5  kind         1 byte: 1 frame, 2 document, 3 rows
-      6  place        2 bytes: 15 bits partition of a journal, 1 bit: more of its batch follows
+      6  place        2 bytes: where in a journal it belongs (protocol/record_place.py)
       8  term         4 bytes: with the next, the incarnation of the writer
      12  counter      4 bytes
      16  sequence     8 bytes: counts frames; in a journal's segment, rows (journal/segment.py)
@@ -47,6 +47,7 @@ from gapless.protocol.errors import DecodeError, FrameError, Misuse, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.ipc_guard import ROWS_MAX, STREAM_END, BatchReader
 from gapless.protocol.nulls import check_nulls
+from gapless.protocol.record_place import NO_PLACE, Place, place_of
 from gapless.protocol.schema import StreamSchema
 
 MAGIC = b"GAPL"
@@ -63,7 +64,6 @@ SCHEMAS_KEPT = 256
 _VERSION = 1
 _HEADER = struct.Struct("<4sBBHIIQq16sQI")
 _SUMMED_HEADER = struct.Struct(f"{_HEADER.format}I")  # with its checksum behind it
-_MORE = 1 << 15  # of `place`
 _CRC = struct.Struct("<I")
 _NO_FINGERPRINT = bytes(16)
 _U32_MAX = 2**32 - 1
@@ -111,18 +111,6 @@ class Incarnation(_Life):
 
 
 _incarnation = lru_cache(WRITERS_KEPT)(Incarnation)
-
-
-class Place(NamedTuple):
-    """Where in a journal a record belongs."""
-
-    partition: int = 0
-    more: bool = False
-    """Whether more records follow that were appended with it, and count only with it."""
-
-
-NO_PLACE = Place()
-"""Of an envelope that is in no journal, and of one that is the whole of a batch."""
 
 
 class Header(NamedTuple):
@@ -288,7 +276,7 @@ def _read_header(head: bytes, max_bytes: int) -> Header:
         raise DecodeError("body bytes", str(body_bytes), f"<= {max_bytes}")
     return Header(
         _KINDS[kind],
-        Place(place & ~_MORE, place >= _MORE) if place else NO_PLACE,
+        place_of(place) if place else NO_PLACE,
         _incarnation(term, counter),
         sequence,
         None if stable == BEGIN else stable,
@@ -353,8 +341,6 @@ def _seal(
 ) -> bytes:
     if not 0 <= sequence <= _U64_MAX:
         raise Misuse(f"sequence {sequence}: not one of 0 to {_U64_MAX}")
-    if not 0 <= place.partition < _MORE:
-        raise Misuse(f"partition {place.partition}: not one of 0 to {_MORE - 1}")
     body_bytes = len(body)
     if body_bytes > BODY_BYTES_MAX:
         raise Misuse(f"a body of {body_bytes} bytes: cut it, {BODY_BYTES_MAX} is the most")
@@ -363,7 +349,7 @@ def _seal(
         MAGIC,
         _VERSION,
         kind,
-        place.partition | (_MORE if place.more else 0),
+        place.bits(),
         incarnation.term,
         incarnation.counter,
         sequence,

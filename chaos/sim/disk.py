@@ -73,13 +73,19 @@ class SimulatedDisk:
         """Adds bytes at the end, all or none; returns the new size."""
         if self.before_write is not None:
             self.before_write()
-        self._grow(name, len(data))
         file = self._files.get(name)
+        self._grow(name, len(data) if file is None else file.grows_by(data))
         if file is None:
             file = self._enter(name, File())
-        held = file.changed()
-        held += data
-        return len(held)
+        return file.append(data)
+
+    def write_ahead(self, name: str, size: int) -> None:
+        """Zeros behind the end of a file, safe with all before them."""
+        if self.before_write is not None:
+            self.before_write()
+        file = self._file(name)
+        self._grow(name, max(0, size - len(file.data)))
+        file.write_ahead(size)
 
     def sync(self, name: str) -> None:
         """Nothing appended so far can be lost any more, nor the name."""
@@ -136,6 +142,7 @@ class SimulatedDisk:
             self._grow(name, size - len(held))
             del held[size:]
             file.synced = min(file.synced, size)
+        file.end = None
 
     def link(self, source: str, name: str) -> None:
         """Both names mean one file from now on."""
@@ -324,6 +331,10 @@ class View:
     def append(self, name: str, data: bytes) -> int:
         """Adds bytes at the end, all or none; returns the new size."""
         return self.disk.append(self._start + name, data)
+
+    def write_ahead(self, name: str, size: int) -> None:
+        """Zeros behind the end of a file, safe with all before them."""
+        self.disk.write_ahead(self._start + name, size)
 
     def sync(self, name: str) -> None:
         """Nothing appended so far can be lost any more, nor the name."""

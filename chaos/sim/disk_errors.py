@@ -33,6 +33,7 @@ Call = Literal[
     "exists",
     "create",
     "append",
+    "write_ahead",
     "sync",
     "put",
     "read",
@@ -52,7 +53,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """What may come of a disk at work, or of what stands on it."""
 
 _NO_ROOM = "it takes no room"
-_PRODUCERS = "producers alone cut files: those of rows that they reject"
 _APPEND_ALONE = "a disk says so of an append alone, of which it could not take a part back"
 _OF_JOURNALS = "no disk says so: journals make it of ENOSPC, which is raised here"
 _OF_WRITERS = "no disk knows who writes: journals find another's epoch, as takeovers make them"
@@ -61,8 +61,7 @@ CANNOT_BE: Mapping[tuple[Call, Kind], str] = {
         [(c, "ENOSPC") for c in ("size", "exists", "read", "map", "expect", "list", "free_bytes")],
         _NO_ROOM,
     ),
-    ("truncate", "EIO"): _PRODUCERS,
-    ("truncate", "ENOSPC"): _PRODUCERS,
+    ("truncate", "ENOSPC"): _NO_ROOM,
     ("expect", "EIO"): "of sources whose partitions Spark has written: no workload has such",
     **{(call, "JournalError"): _APPEND_ALONE for call in CALLS if call != "append"},
     **{(call, "DiskFull"): _OF_JOURNALS for call in CALLS},
@@ -170,6 +169,11 @@ class FailingDisk:
                 self._disk.append(name, data[: len(data) // 2])
             raise error
         return self._disk.append(name, data)
+
+    def write_ahead(self, name: str, size: int) -> None:
+        """Zeros behind the end of a file, safe with all before them."""
+        self._may("write_ahead", name)
+        self._disk.write_ahead(name, size)
 
     def sync(self, name: str) -> None:
         """Nothing appended so far can be lost any more, nor the name."""

@@ -156,6 +156,12 @@ LIMITS = (
     Limit("journal.cursor.READ_BYTES", 64, 2_000),
     Limit("journal.disk.SYNC_BYTES", 40, 4_000, ("failover.job.whole_file", "journal.base")),
     Limit("journal.facts.NAMES_FEW", 1, 2),
+    Limit(
+        "chaos.sim.cluster.HEADROOM_BYTES",
+        64,
+        8_000,
+        stands_for=("journal.headroom.HEADROOM_BYTES",),
+    ),
     Limit("journal.reader.LOOKS_PER_LISTING", 1, 4),
     Limit("chaos.sim.replica_process.FRAME_ROWS", 1, 5, stands_for=("journal.reader.FRAME_ROWS",)),
     Limit("chaos.sim.cluster.BASE_BYTES", 100, 6_000, stands_for=("journal.writer.BASE_BYTES",)),

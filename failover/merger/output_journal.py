@@ -25,6 +25,7 @@ from gapless.failover.messages import Life
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk
 from gapless.journal.epoch import claim, claimed_by, is_fenced
+from gapless.journal.headroom import HEADROOM_BYTES
 from gapless.journal.layout import Layout, layout_of
 from gapless.journal.reader import Reader
 from gapless.journal.room import Room
@@ -61,12 +62,14 @@ class OutputJournal:
         *,
         base_bytes: int = BASE_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
+        headroom_bytes: int = HEADROOM_BYTES,
         on_alarm: Callable[[str], None] | None = None,
         guard: AbstractContextManager[Any] = NO_GUARD,
     ) -> None:
         """`life` is whose output it is; `token` is this process's alone. `base_bytes` of frames
-        from one base to the next, `segment_bytes` from one segment to the next. `guard`: what keeps
-        its writer and its readers apart, a lock where they are several threads.
+        from one base to the next, `segment_bytes` from one segment to the next, `headroom_bytes`
+        written ahead at once. `guard`: what keeps its writer and its readers apart, a lock where
+        they are several threads.
 
         Raises `Fenced` where a later life has the journal: a supervisor whose term is over may
         still have started this one.
@@ -93,6 +96,7 @@ class OutputJournal:
                 now_ms=now_ms,
                 durability="machine",
                 segment_bytes=segment_bytes,
+                headroom_bytes=headroom_bytes,
                 on_alarm=on_alarm,
             )
             self.epoch = self._writer.epoch

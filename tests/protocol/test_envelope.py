@@ -26,7 +26,6 @@ from gapless.protocol.envelope import (
     Header,
     Incarnation,
     Kind,
-    Place,
     decode_document,
     decode_frame,
     decode_rows,
@@ -38,6 +37,7 @@ from gapless.protocol.envelope import (
 from gapless.protocol.errors import DecodeError, FrameError, Misuse, SchemaError, Truncated
 from gapless.protocol.frame import Frame
 from gapless.protocol.ipc_guard import METADATA_BYTES_MAX, ROWS_MAX, BatchReader, read_schema
+from gapless.protocol.record_place import Place
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.values import payload_tuples
 from tests.protocol.strategies import documents, frames, schemas
@@ -139,11 +139,11 @@ def test_a_frame_of_every_type_comes_back_as_it_went(
     assert encode_frame(back.frame, Incarnation(term, counter), sequence) == data
 
 
-@given(frames(), st.integers(0, 2**15 - 1), st.booleans())
+@given(frames(), st.integers(0, 2**14 - 1), st.booleans(), st.booleans())
 def test_rows_of_every_type_come_back_as_they_went(
-    frame: Frame, partition: int, more: bool
+    frame: Frame, partition: int, more: bool, follows_unsafe: bool
 ) -> None:
-    rows, place = frame.payload, Place(partition, more)
+    rows, place = frame.payload, Place(partition, more, follows_unsafe)
     data = encode_rows(rows, frame.schema, SENDER, 9, frame.stable, place)
     back = decode_rows(data, frame.schema)
     assert (back.incarnation, back.sequence, back.stable) == (SENDER, 9, frame.stable)

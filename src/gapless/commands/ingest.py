@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gapless.io.ingest_batches import Batch, Input
     from gapless.io.journal_handles import JournalWriter, Stop
-    from gapless.journal.writer import Durability
+    from gapless.journal.written import Durability
 
 
 @dataclass

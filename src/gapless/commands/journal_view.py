@@ -17,7 +17,7 @@ from rich.table import Table
 
 from gapless.engine.durations import text as duration_text
 from gapless.journal.commit import Commits, live_segment
-from gapless.journal.epoch import claimed_by
+from gapless.journal.epoch import claimed_by, read_live_end
 from gapless.journal.head import Head
 from gapless.journal.partition import partitions_of
 from gapless.journal.parts import Ints, Parts
@@ -68,7 +68,7 @@ def described(disk: Disk, layout: Layout) -> dict[str, Any]:
         "live": {
             "segment": live_segment(head),
             "rows": live_rows,
-            "bytes": disk.size(live_segment(head)),
+            "bytes": _live_bytes(disk, head),
         },
         "batches": head.batches,
         "queries": dict(head.queries),
@@ -136,6 +136,12 @@ def _read_live(disk: Disk, layout: Layout, head: Head, spans: _Spans) -> tuple[i
         spans.add(places, frame.vs)
         rows += len(frame)
     return rows, max(head.stable, reader.stable)
+
+
+def _live_bytes(disk: Disk, head: Head) -> int:
+    """Of the live segment, as far as it may be read: behind that may lie zeros."""
+    shown = read_live_end(disk, head.epoch)
+    return shown.end if shown is not None and shown.number == head.live else 0
 
 
 def _reader(reader: Registered, ends: list[int]) -> dict[str, Any]:

@@ -41,7 +41,8 @@ from gapless.journal.place import Position
 from gapless.journal.reader import FRAME_ROWS, Reader, Start
 from gapless.journal.rejects import Origin, Rejected
 from gapless.journal.segment import SEGMENT_BYTES
-from gapless.journal.writer import Durability, Writer, Written
+from gapless.journal.writer import Writer
+from gapless.journal.written import Durability, Written
 from gapless.protocol.errors import GaplessError, JournalError, Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema

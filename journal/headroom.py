@@ -1,0 +1,65 @@
+"""Zeros behind the end of a live segment, written ahead: what is appended there is safe sooner.
+
+    | record | record | 0 0 0 0 0 0 0 |        appends write over the zeros; a sync of them has no
+               end ^     headroom              new block to note, and waits for nobody but the disk
+    | record | record | record | 0 0 0 |
+
+A file system notes each new block of a file, in a thread of its own, before a sync of it returns.
+On a busy machine that thread waits for its turn, and every reader of an output waits with it
+(docs/decisions/0096). So a writer whose appends are synced writes a lot of zeros now and then, and
+is slow that once. Writers that write the same, as the mergers of one shard do, do it at different
+times: their readers take what the other one has.
+
+What a commit counts never includes zeros. Sealing a segment cuts them off, as does the next writer
+of one that has died.
+"""
+
+from __future__ import annotations
+
+import errno
+import zlib
+
+from gapless.journal.disk import Disk
+from gapless.journal.room import FREE_BYTES_ALARM
+
+HEADROOM_BYTES = 1 << 20
+"""Written ahead at once: half a minute of most outputs, a few milliseconds of a disk."""
+LEFT = 4
+"""More is written ahead once a part in so many is left."""
+
+
+class Headroom:
+    """That of the live segments of one writer, one after the other."""
+
+    def __init__(self, disk: Disk, token: str, segment_bytes: int, headroom_bytes: int) -> None:
+        """`token` is the writer's alone. `segment_bytes`: behind which no headroom is needed."""
+        self._disk = disk
+        self._bytes = headroom_bytes
+        self._first = headroom_bytes - zlib.crc32(token.encode()) % (headroom_bytes // 2 + 1)
+        self._most = segment_bytes
+        self._until = 0  # zeros, or what was appended over them, are there up to this byte
+
+    def widen(self, name: str, end: int) -> None:
+        """Writes ahead where little is left; all that was appended, up to `end`, is safe. Raises
+        `OSError` where the disk has failed. On a disk with little room nothing is written ahead.
+        """
+        if self._until - end > self._bytes // LEFT:
+            return
+        until = min(end + (self._bytes if self._until else self._first), self._most)
+        if until <= max(self._until, end) or self._disk.free_bytes() < FREE_BYTES_ALARM:
+            return
+        try:
+            self._disk.write_ahead(name, until)
+        except OSError as e:
+            if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return  # appends say so, once there is no room for them either
+        self._until = until
+
+    def close(self, name: str, end: int) -> None:
+        """Cuts off what is left behind the end of a segment that was sealed; the next one has none
+        yet. Raises `OSError` as `widen`.
+        """
+        if self._until > end:
+            self._disk.truncate(name, end)
+        self._until = 0
