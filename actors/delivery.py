@@ -22,7 +22,7 @@ from gapless.protocol.frame import Frame
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class LastEmit:
     """What the program was handed last, without its rows."""
 
     number: int
@@ -30,10 +30,10 @@ class Delivered:
     """Of it the tokens, and what a reset replaces: rows that the program has are not kept."""
 
 
-NOTHING = Delivered(0, None)
+NOTHING = LastEmit(0, None)
 
 
-class Delivery:
+class EmitQueue:
     """Emits on their way to the program. For any thread, but one that takes at a time."""
 
     def __init__(self, room: Callable[[], None]) -> None:
@@ -165,10 +165,10 @@ class Delivery:
             self._handover.validate()
 
 
-def _handed(taken: Numbered[Emit]) -> Delivered:
+def _handed(taken: Numbered[Emit]) -> LastEmit:
     """What is kept of what the program takes."""
     emit = taken.what
-    return Delivered(taken.number, replace(emit, frame=Frame.empty(emit.frame.schema)))
+    return LastEmit(taken.number, replace(emit, frame=Frame.empty(emit.frame.schema)))
 
 
 def _waker(loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None]) -> Callable[[], None]:

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless.actors.delivery import Delivery
+from gapless.actors.delivery import EmitQueue
 from gapless.actors.pump import Pump, now_ms
 from gapless.actors.stored import StoredMergers
 from gapless.failover.effects import Send, Tick
@@ -72,7 +72,7 @@ class Feed:
         self._emits_at_rest = -1
         self._is_read = False  # all that a stopped job has left
         self._is_closed = False
-        self.delivery = Delivery(self._has_room)
+        self.delivery = EmitQueue(self._has_room)
         self.pump = Pump(
             f"subscriber {machine.name}",
             machine,

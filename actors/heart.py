@@ -66,7 +66,7 @@ class Heart:
             self.beat(now_ms())
 
 
-class Line:
+class RootLine:
     """A way to the root beside the post, which is the pump's: for the heart's thread alone."""
 
     def __init__(self, post: Post, wire: Wire) -> None:

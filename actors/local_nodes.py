@@ -54,7 +54,7 @@ workers of a node.
 """
 
 
-class Network(Protocol):
+class HostNetwork(Protocol):
     """Hosts that nodes live on, from 1 on: one of it is node n1, and so forth. Host 1 is where this
     process is, too, so that it reaches the cluster. It stays open for longer than the nodes.
     """
@@ -77,7 +77,7 @@ class LocalNodes:
         object_store_bytes: int = OBJECT_STORE_BYTES,
         temp_dir: str | os.PathLike[str] | None = None,
         persistent: bool = False,
-        network: Network | None = None,
+        network: HostNetwork | None = None,
     ) -> None:
         """`num_cpus`, `object_store_bytes`: of each node. `temp_dir`: where the cluster's own
         directory is made, which is gone afterwards. `persistent`: the cluster's directory (its GCS)

@@ -170,7 +170,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Keeper:
+class ReaderKeeper:
     """The root's part: it says where the sources began, and drops what nobody needs any more, on a
     thread of its own, as sources may be slow.
     """

@@ -35,13 +35,13 @@ from gapless.actors.node_watch import NodeWatch
 from gapless.actors.pair import Other
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
-from gapless.actors.reader_registry import Keeper
+from gapless.actors.reader_registry import ReaderKeeper
 from gapless.actors.reserve import Reserve
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.shard_check import check_shards
 from gapless.actors.shell import Alarmed
 from gapless.actors.views import Alarm, JobView
-from gapless.actors.wire import Intake, Wire
+from gapless.actors.wire import MessageDecoder, Wire
 from gapless.engine.splice import runnable_from_document
 from gapless.failover import effects as shared
 from gapless.failover.io.supervisor_io import EFFECTS, JobEffect, SupervisorIO, drop_unreadable
@@ -118,7 +118,7 @@ class Root:
             self._any_begins,
             self._is_over,
         )
-        self._intake = Intake(Wire(self._schema), lambda what: self._note("root", what))
+        self._intake = MessageDecoder(Wire(self._schema), lambda what: self._note("root", what))
         self._post = Post(Wire(self._schema), self._pump.do)
         self._processes = self._made_processes()
         self._io = SupervisorIO(
@@ -165,7 +165,7 @@ class Root:
         answered = self._processes.find()
         self.machine.expect(life for life in answered if life.incarnation < self.life.incarnation)
         self._processes.publish()
-        self._keeper = Keeper(self._dir, token(), self.tell, lambda e: self.tell(str(e)))
+        self._keeper = ReaderKeeper(self._dir, token(), self.tell, lambda e: self.tell(str(e)))
         self._pump.do(lambda: self._pump.later(TERM_MS, self._look_at_term))
         self._keeper.sweep_on(self._pump, lambda: self.machine.state().slots)
         self._pump.do(self._reserve.want)

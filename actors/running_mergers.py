@@ -20,7 +20,7 @@ from gapless.actors import cluster
 from gapless.actors.book import Book
 from gapless.actors.door import Door
 from gapless.actors.pump import Pump
-from gapless.actors.wire import Intake, Wire
+from gapless.actors.wire import MessageDecoder, Wire
 from gapless.failover.messages import Message
 from gapless.protocol.schema import StreamSchema
 
@@ -46,7 +46,7 @@ class RunningMergers:
         self._name = name
         self._slots = slots
         self._wire = Wire(schema)
-        self._intake = Intake(self._wire, alarm)
+        self._intake = MessageDecoder(self._wire, alarm)
         self._door = door
         self._book = book
         self._connection = cluster.connection()

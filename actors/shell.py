@@ -9,11 +9,11 @@ from typing import Any
 
 from gapless.actors.book import Book
 from gapless.actors.flight_record import JobFlightRecord, flight_record
-from gapless.actors.heart import Heart, Line
+from gapless.actors.heart import Heart, RootLine
 from gapless.actors.post import Post
 from gapless.actors.pump import Pump, now_ms
 from gapless.actors.setup import JobDir, Setup, token
-from gapless.actors.wire import Intake, Wire
+from gapless.actors.wire import MessageDecoder, Wire
 from gapless.failover import effects as ask
 from gapless.failover.machines import Machine
 from gapless.failover.messages import SUPERVISOR, Life, Message
@@ -44,7 +44,7 @@ class Shell:
         self.life = setup.life
         self.dir = job_dir
         self.wire = Wire(setup.schema)
-        self._intake = Intake(self.wire, self._alarm)
+        self._intake = MessageDecoder(self.wire, self._alarm)
         self._at_end = at_end
         self._does: dict[type, Callable[[Any], None]] = {
             ask.Send: self._send,
@@ -69,7 +69,7 @@ class Shell:
             record=self.record,
         )
         self.post = Post(self.wire, self.pump.do)
-        line = Line(self.post, self.wire)
+        line = RootLine(self.post, self.wire)
         self.heart = Heart(self.pump, line.say, self.setup.timing.heartbeat_ms)
 
     def _plans(self) -> Mapping[str, Document]:

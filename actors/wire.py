@@ -8,7 +8,7 @@ that Ray copies them once and pins nothing: a received frame lives in the receiv
 however long that keeps it.
 
 Whatever was damaged on its way is told by the checksum in front, before a byte of it is unpickled.
-It is dropped, as if it had been lost: all that matters is resent (`Intake`).
+It is dropped, as if it had been lost: all that matters is resent (`MessageDecoder`).
 
 Only processes of one cluster talk like this. Anyone who may submit calls to a cluster may run code
 on it anyway (its token keeps others out), so pickle gives nobody more than Ray has given already.
@@ -86,7 +86,7 @@ def joined(pieces: Sequence[bytes]) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class Intake:
+class MessageDecoder:
     """Decodes what comes to one process, and drops what does not decode, with few alarms."""
 
     def __init__(self, wire: Wire, alarm: Callable[[str], None]) -> None:

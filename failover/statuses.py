@@ -23,7 +23,7 @@ TEXT_CHARS_MAX = 500
 """Of the text of one: payloads may be long, and a status is repeated again and again."""
 
 
-class Divergence(NamedTuple):
+class DivergenceReport(NamedTuple):
     """One event of which an input and the output have different versions, that neither can take
     back.
     """
@@ -133,7 +133,7 @@ class MergerStatus:
     """Inputs that it has let go for what they said."""
     fences: tuple[Life, ...] = ()
     """By slot of a replica the lowest life that may still attach: the fences that it obeys."""
-    samples: tuple[Divergence, ...] = ()
+    samples: tuple[DivergenceReport, ...] = ()
     """The newest divergences, the last one last: `SAMPLES_MAX` at most."""
     busy: str = ""
     """With what, where it says nothing else until that is done; else empty."""

@@ -31,7 +31,7 @@ from gapless.merge.choose import CaseName, StreamProperties
 from gapless.merge.divergence import Divergences
 from gapless.merge.membership import Input, Membership
 from gapless.merge.policy import Policy
-from gapless.merge.snapshot import Parts, Snapshot, restore, take
+from gapless.merge.snapshot import MergeParts, Snapshot, restore, take
 from gapless.merge.stats import InputStats, OutputCounts, Stats
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import (
@@ -82,9 +82,9 @@ class LMerge:
             raise Misuse(f"case {case!r}: use auto, {', '.join(CASES)}")
         members = Membership()
         in_use = CaseInUse(schema, case, policy, members, adapts=adapts)
-        self._compose(Parts(in_use, members, OutputCounts()))
+        self._compose(MergeParts(in_use, members, OutputCounts()))
 
-    def _compose(self, parts: Parts) -> None:
+    def _compose(self, parts: MergeParts) -> None:
         self._in_use = parts.in_use
         self._members = parts.members
         self._put_out = parts.put_out
@@ -285,7 +285,7 @@ class LMerge:
 
     def snapshot(self) -> Snapshot:
         """All of it as data. Samples of divergences and open questions stay behind."""
-        return take(Parts(self._in_use, self._members, self._put_out))
+        return take(MergeParts(self._in_use, self._members, self._put_out))
 
     @staticmethod
     def restore(schema: StreamSchema, snapshot: Snapshot) -> LMerge:
@@ -296,7 +296,7 @@ class LMerge:
         return restore(LMerge._of, schema, snapshot)
 
     @staticmethod
-    def _of(parts: Parts) -> LMerge:
+    def _of(parts: MergeParts) -> LMerge:
         merge = object.__new__(LMerge)
         merge._compose(parts)
         return merge

@@ -44,7 +44,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class MergeParts:
     """What a merger is made of."""
 
     in_use: CaseInUse
@@ -52,7 +52,7 @@ class Parts:
     put_out: OutputCounts
 
 
-def take(parts: Parts) -> Snapshot:
+def take(parts: MergeParts) -> Snapshot:
     """The snapshot of a merger that is made of these."""
     in_use, out = parts.in_use, parts.put_out
     case, source = in_use.case, in_use.source
@@ -78,7 +78,9 @@ def take(parts: Parts) -> Snapshot:
     return Snapshot(document, tables)
 
 
-def restore(make: Callable[[Parts], LMerge], schema: StreamSchema, snapshot: Snapshot) -> LMerge:
+def restore(
+    make: Callable[[MergeParts], LMerge], schema: StreamSchema, snapshot: Snapshot
+) -> LMerge:
     """The merger that a snapshot describes; raises `DecodeError` where it describes none."""
     try:
         merge = make(_parts(schema, snapshot))
@@ -88,7 +90,7 @@ def restore(make: Callable[[Parts], LMerge], schema: StreamSchema, snapshot: Sna
     return merge
 
 
-def _parts(schema: StreamSchema, snapshot: Snapshot) -> Parts:
+def _parts(schema: StreamSchema, snapshot: Snapshot) -> MergeParts:
     d = snapshot.document
     tables = {name: Frame(batch, None, schema) for name, batch in snapshot.tables.items()}
     members = Membership.from_plain(d["members"])
@@ -103,7 +105,7 @@ def _parts(schema: StreamSchema, snapshot: Snapshot) -> Parts:
     in_use.case.adopt_facts(d["facts"])
     if in_use.history is not None:
         in_use.history = _history(in_use, tables)
-    return Parts(in_use, members, OutputCounts(*map(operator.index, d["output"])))
+    return MergeParts(in_use, members, OutputCounts(*map(operator.index, d["output"])))
 
 
 def _fill(in_use: CaseInUse, tables: dict[str, Frame], stable: int) -> None:

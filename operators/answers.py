@@ -45,7 +45,7 @@ class Answers(NamedTuple):
         return Answers(windows, [pa.concat_arrays(c) for c in columns])
 
 
-class Part(NamedTuple):
+class AnswerPart(NamedTuple):
     """Some of the answers that a stable makes; those of later parts are of the same windows or of
     later ones.
     """
@@ -55,7 +55,7 @@ class Part(NamedTuple):
     """All answers of windows below this one have been given."""
 
 
-class Look(NamedTuple):
+class AnswerLook(NamedTuple):
     """Provisional answers that may be others than before."""
 
     windows: Times
@@ -113,7 +113,7 @@ class Windowed(ABC):
         """
 
     @abstractmethod
-    def answer(self, complete: int) -> Iterator[Part]:
+    def answer(self, complete: int) -> Iterator[AnswerPart]:
         """Answers all windows below `complete`, each once, and forgets what only they needed.
 
         In parts of about `ANSWER_ROWS_MAX` rows at the most, to be read to their end; no part where
@@ -121,7 +121,7 @@ class Windowed(ABC):
         """
 
     @abstractmethod
-    def look(self, limit: int) -> Iterator[Look]:
+    def look(self, limit: int) -> Iterator[AnswerLook]:
         """The provisional answers of windows below `limit` that have not been answered: of those
         looked at before as far as they have new rows, of the others all. In parts, by window; for
         one that was made to be looked at.

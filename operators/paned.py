@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from gapless.kernels.keys import Ids, Mask
 from gapless.operators.ahead import Ahead, slices, within
-from gapless.operators.answers import Answers, Grouping, Look, Part, Windowed, results
+from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed, results
 from gapless.operators.cells import DENSE_CELLS_MIN, Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
@@ -99,7 +99,7 @@ class Paned(Windowed):
         """The first window of each pane, and the one after its last."""
         return panes // self._step, (panes + self._span) // self._step
 
-    def answer(self, complete: int) -> Iterator[Part]:
+    def answer(self, complete: int) -> Iterator[AnswerPart]:
         """Slides over the windows that have a pane."""
         if complete <= self._next:
             return
@@ -115,12 +115,12 @@ class Paned(Windowed):
             part.append(answers)
             rows, windows = rows + len(answers.windows), windows + 1
             if rows >= ANSWER_ROWS_MAX or windows >= WINDOWS_OF_PART_MAX:
-                yield Part(Answers.joined(part), below)
+                yield AnswerPart(Answers.joined(part), below)
                 part, rows, windows = [], 0, 0
         self._next = complete
         self._forget(gone)
         if part:
-            yield Part(Answers.joined(part), complete)
+            yield AnswerPart(Answers.joined(part), complete)
 
     def _slide(
         self, arriving: Arriving, complete: int, gone: list[Ids]
@@ -166,7 +166,9 @@ class Paned(Windowed):
         small = cells < min(windows * TOGETHER_CELLS_MAX, TOGETHER_ALL_CELLS_MAX)
         return windows > TOGETHER_WINDOWS_MIN and small
 
-    def _answer_together(self, found: Found, partials: list[pa.RecordBatch], complete: int) -> Part:
+    def _answer_together(
+        self, found: Found, partials: list[pa.RecordBatch], complete: int
+    ) -> AnswerPart:
         """Adds each pane to all of its windows."""
         held, held_partials = self._present.cells()
         places = np.concatenate((held.places, found.places))
@@ -181,7 +183,7 @@ class Paned(Windowed):
         kept = Found(places[stay], groups[stay], groups[stay])
         self._present.hold(kept, [partial[stay] for partial in partials])
         self._forget([groups])
-        return Part(answers, complete)
+        return AnswerPart(answers, complete)
 
     def _put_together(self, panes: Found, partials: list[pa.RecordBatch], complete: int) -> Answers:
         """The answers of all windows below `complete` that these panes make up."""
@@ -262,7 +264,7 @@ class Paned(Windowed):
         self._groups.release(groups[~self._cells.has(groups)])
         self._present.fit()
 
-    def look(self, limit: int) -> Iterator[Look]:
+    def look(self, limit: int) -> Iterator[AnswerLook]:
         """Puts together what has news from the panes that are there, complete or not."""
         if self._ahead is None:
             raise Bug("new rows were not kept track of")
@@ -270,7 +272,7 @@ class Paned(Windowed):
         there = (*self._windows_of_panes(cells[0].places), cells[0].groups)
         for windows, groups in self._ahead.look(self._next, limit, there):
             answers = self._of_cells(*cells, windows, groups)
-            yield Look(windows, self._groups.columns(groups), answers)
+            yield AnswerLook(windows, self._groups.columns(groups), answers)
 
     def of_groups(self, limit: int, chosen: Callable[[pa.RecordBatch], Mask]) -> Iterator[Answers]:
         """Puts those together from the panes that are there, complete or not."""

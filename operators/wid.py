@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from gapless.kernels.keys import Mask
 from gapless.operators.ahead import Ahead
-from gapless.operators.answers import Answers, Grouping, Look, Part, Windowed, results
+from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed, results
 from gapless.operators.cells import Cells, Found, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
@@ -96,7 +96,7 @@ class Wid(Windowed):
                     times, rows = times[left], self._picks.take(rows, left)
                 self._cells.add(first + later, groups, capacity, times, rows)
 
-    def answer(self, complete: int) -> Iterator[Part]:
+    def answer(self, complete: int) -> Iterator[AnswerPart]:
         """The results of their cells."""
         found = self._cells.between(BEGIN, complete)
         self._next = max(self._next, complete)
@@ -105,12 +105,12 @@ class Wid(Windowed):
         for at in range(0, len(found.ids) - ANSWER_ROWS_MAX, ANSWER_ROWS_MAX):
             cut = slice(at, at + ANSWER_ROWS_MAX)
             some = Found(found.places[cut], found.groups[cut], found.ids[cut])
-            yield Part(self._results(some, final=True), int(found.places[cut.stop]))
+            yield AnswerPart(self._results(some, final=True), int(found.places[cut.stop]))
         cut = slice((len(found.ids) - 1) // ANSWER_ROWS_MAX * ANSWER_ROWS_MAX, None)
         rest = Found(found.places[cut], found.groups[cut], found.ids[cut])
         answers = self._results(rest, final=True)
         self._forget(found)
-        yield Part(answers, complete)
+        yield AnswerPart(answers, complete)
 
     def _results(self, found: Found, final: bool) -> Answers:
         groups, states = self._groups.columns(found.groups), self._cells.states
@@ -121,7 +121,7 @@ class Wid(Windowed):
         groups = distinct(found.groups, 0, self._groups.capacity - 1)
         self._groups.release(groups[~self._cells.has(groups)])
 
-    def look(self, limit: int) -> Iterator[Look]:
+    def look(self, limit: int) -> Iterator[AnswerLook]:
         """The results of the cells that have news."""
         if self._ahead is None:
             raise Bug("new rows were not kept track of")
@@ -136,7 +136,7 @@ class Wid(Windowed):
             columns = self._groups.columns(asked)
             states = self._cells.states
             answers = results(self._grouping, windows, columns, states, at, final=False)
-            yield Look(windows, columns, answers)
+            yield AnswerLook(windows, columns, answers)
 
     def of_groups(self, limit: int, chosen: Callable[[pa.RecordBatch], Mask]) -> Iterator[Answers]:
         """The results of their cells."""

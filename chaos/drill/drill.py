@@ -31,7 +31,7 @@ from gapless.chaos.drill.faults.all import FAULTS
 from gapless.chaos.drill.faults.fault import CannotStrike, Fault, Hit, Planned
 from gapless.chaos.drill.flatness import flatness
 from gapless.chaos.drill.observer import Observer, add_output
-from gapless.chaos.drill.outcome import Held, Outcome, Strike
+from gapless.chaos.drill.outcome import Outcome, Requirement, Strike
 from gapless.chaos.drill.scenario import Random, Scenario
 from gapless.chaos.drill.stage import Stage
 from gapless.chaos.drill.stall import silent_stalls
@@ -72,7 +72,7 @@ class _Struck:
 class _Findings:
     """What is known so far."""
 
-    held: list[Held] = field(default_factory=list)
+    held: list[Requirement] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
     judgement: tuple[str, ...] = ()
     problem: str = ""
@@ -353,7 +353,7 @@ class Drill:
         self._found.figures["rows"] = found.settled_rows
 
     def _holds(self, name: str, wanted: str, found: str, ok: bool) -> None:
-        self._found.held.append(Held(name, wanted, found, ok))
+        self._found.held.append(Requirement(name, wanted, found, ok))
 
 
 def versions() -> dict[str, str]:

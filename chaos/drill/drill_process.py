@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 from gapless.chaos.drill.drill import Drill, Say, seeded, versions
 from gapless.chaos.drill.means.builds import build_named
-from gapless.chaos.drill.outcome import Held, Outcome, Strike
+from gapless.chaos.drill.outcome import Outcome, Requirement, Strike
 from gapless.chaos.drill.scenario import Scenario, loaded
 from gapless.chaos.report.directory import VERDICTS, write_report
 from gapless.protocol.errors import GaplessError, JobError
@@ -139,7 +139,7 @@ def read_outcome(folder: Path, code: int | None = None) -> Outcome:
         raise JobError(f"the drill has left no verdict in {folder} (exit {code}): {e}") from None
     document.pop("is_well")
     document["strikes"] = tuple(Strike(**each) for each in document["strikes"])
-    document["held"] = tuple(Held(**each) for each in document["held"])
+    document["held"] = tuple(Requirement(**each) for each in document["held"])
     document["judgement"] = tuple(document["judgement"])
     return Outcome(**document)
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gapless.chaos.drill.outcome import Held
+from gapless.chaos.drill.outcome import Requirement
 from gapless.chaos.judge.record import Record, Seen
 
 GROWTH_MAX = 1.15
@@ -29,7 +29,7 @@ SAMPLES_MIN = 30
 MB = 1 << 20
 
 
-def flatness(record: Record) -> list[Held]:
+def flatness(record: Record) -> list[Requirement]:
     """What must hold of a long run: one of memory, one of descriptors."""
     by_slot: dict[str, list[Seen]] = defaultdict(list)
     for seen in record.seen("process"):
@@ -41,13 +41,13 @@ def flatness(record: Record) -> list[Held]:
     told = ", ".join(f"{who} {a / MB:.0f} to {b / MB:.0f} MB" for who, (a, b) in memory.items())
     open_ = ", ".join(f"{who} {a:.0f} to {b:.0f}" for who, (a, b) in fds.items())
     return [
-        Held(
+        Requirement(
             "memory is flat",
             f"the last third at most {GROWTH_MAX} of the first and {SPARE_BYTES // MB} MB",
             told or "nothing was seen long enough",
             bool(memory) and all(b <= a * GROWTH_MAX + SPARE_BYTES for a, b in memory.values()),
         ),
-        Held(
+        Requirement(
             "descriptors are flat",
             f"the last third at most {FDS_MAX} more than the first",
             open_ or "nothing was seen long enough",

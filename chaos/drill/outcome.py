@@ -24,7 +24,7 @@ class Strike:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Requirement:
     """Something that had to hold."""
 
     name: str
@@ -53,7 +53,7 @@ class Outcome:
     versions: Mapping[str, str]
     """Of Gapless, Python, Ray, Arrow, the kernel of the operating system."""
     strikes: tuple[Strike, ...]
-    held: tuple[Held, ...]
+    held: tuple[Requirement, ...]
     figures: Mapping[str, float] = field(default_factory=dict)
     """Measured, and judged by nobody: the longest pause in ms, rows, and the like."""
     judgement: tuple[str, ...] = ()

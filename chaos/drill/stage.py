@@ -47,7 +47,7 @@ from gapless.chaos.drill.launcher import (
 from gapless.chaos.drill.means.builds import planted_build
 from gapless.chaos.drill.means.janitor import Janitor
 from gapless.chaos.drill.means.orders import Orders
-from gapless.chaos.drill.means.switch import Switch
+from gapless.chaos.drill.means.switch import NetworkSwitch
 from gapless.chaos.drill.scenario import Scenario
 from gapless.chaos.drill.targets import Targets
 from gapless.chaos.drill.workloads import REAL_WORKLOADS, RealWorkload
@@ -104,7 +104,7 @@ class Stage:
         self.nodes: LocalNodes
         self.feeder: Feeder
         self.job: Job
-        self._switch: Switch | None = None
+        self._switch: NetworkSwitch | None = None
         self._orders: Orders | None = None
         self._driver: subprocess.Popen[str] | None = None
         self._is_abandoned = False
@@ -118,7 +118,7 @@ class Stage:
         return self.ground / JOB
 
     @property
-    def switch(self) -> Switch:
+    def switch(self) -> NetworkSwitch:
         """Between the nodes; only of a stage with a network of its own."""
         if self._switch is None:
             raise Misuse("this stage has no network of its own: the fault's `parts` do not say so")
@@ -162,7 +162,7 @@ class Stage:
         self.ground.mkdir(mode=0o700)
         parts = self.scenario.parts()
         if "network" in parts:
-            self._switch = self._stack.enter_context(Switch(seed=self.scenario.seed))
+            self._switch = self._stack.enter_context(NetworkSwitch(seed=self.scenario.seed))
         if "inside" in parts or self._broken is not None:
             (self.ground / "orders").mkdir()
             self._orders = Orders(self.ground / "orders")

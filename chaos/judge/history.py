@@ -69,7 +69,7 @@ class Written(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """A replica has got what it starts from. Said before any `Trimmed` of that life."""
+    """A replica has got what it starts from. Said before any `TailTrimmed` of that life."""
 
     replica: Life
     since: int
@@ -163,7 +163,7 @@ class Forwarded(NamedTuple):
     t: int
 
 
-class Trimmed(NamedTuple):
+class TailTrimmed(NamedTuple):
     """A replica's tail has forgotten events with `ve` below t."""
 
     replica: Life
@@ -171,8 +171,8 @@ class Trimmed(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A replica obeys a list of mergers from now on. Said before any `Trimmed` or `Forwarded` that
-    follows from it.
+    """A replica obeys a list of mergers from now on. Comes before any `TailTrimmed` or `Forwarded`
+    that follows from it.
     """
 
     replica: Life
@@ -198,7 +198,7 @@ class Drained(NamedTuple):
     """By source, rows of that which it has not read, and somebody needs."""
 
 
-class Stored(NamedTuple):
+class CheckpointStored(NamedTuple):
     """A replica has heard that its checkpoint is written."""
 
     replica: Life
@@ -223,11 +223,11 @@ Fact = (
     | Emitted
     | Resumed
     | Forwarded
-    | Trimmed
+    | TailTrimmed
     | Assigned
     | Obeyed
     | Drained
-    | Stored
+    | CheckpointStored
 )
 
 

@@ -10,7 +10,7 @@ from gapless.failover.messages import Refused
 from gapless.failover.replica.draft import Draft, DraftMaker
 from gapless.failover.replica.effects import ReplicaEffect
 from gapless.failover.replica.initial_state import Restored
-from gapless.failover.replica.intake import Intake
+from gapless.failover.replica.intake import ReplicaIntake
 from gapless.failover.replica.link import Link
 from gapless.failover.replica.machine import Replica
 from gapless.failover.replica.output_sender import OutputSender
@@ -154,7 +154,7 @@ class DoesNotHold(Replica):
 class StopsInSilence(Replica):
     """Reads no more once it has put out so many frames, and tells nobody."""
 
-    class INTAKE(Intake):
+    class INTAKE(ReplicaIntake):
         """Falls asleep."""
 
         def may_read(self) -> bool:

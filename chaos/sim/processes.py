@@ -18,7 +18,7 @@ from gapless.chaos.judge.history import Emitted, Obeyed, Said
 from gapless.chaos.sim.work_time import Gone
 from gapless.failover.effects import Alarm, Exit, Send, Start, Tick
 from gapless.failover.io.supervisor_io import EFFECTS, JobEffect
-from gapless.failover.job.directory import Job, Resumed
+from gapless.failover.job.directory import Job, RootStart
 from gapless.failover.machines import Effect, Event
 from gapless.failover.messages import (
     Assign,
@@ -209,7 +209,7 @@ class SupervisorProcess(Process):
         node: str,
         machine: Supervisor,
         job: Job,
-        resumed: Resumed,
+        resumed: RootStart,
     ) -> None:
         super().__init__(world, life, node, machine)
         self._io = world.build.supervisor_io(

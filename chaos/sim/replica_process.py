@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from gapless.chaos.judge.history import (
     Assigned,
+    CheckpointStored,
     Drained,
     Forwarded,
     Joined,
     Obeyed,
-    Stored,
-    Trimmed,
+    TailTrimmed,
 )
 from gapless.chaos.sim.disk import View
 from gapless.chaos.sim.processes import (
@@ -63,7 +63,7 @@ PACE_CHANGES_ONE_IN = 6
 """Reads, to one before which the pace is drawn anew."""
 
 
-class Pace:
+class ReadPace:
     """How many rows a replica wants at once. A run's is drawn apart from all else."""
 
     def __init__(self, name: str, *, is_drawn: bool) -> None:
@@ -86,7 +86,7 @@ class Pace:
 
 
 @dataclass(slots=True, eq=False)
-class Look:
+class PendingRead:
     """A read that is under way."""
 
     source: str
@@ -111,8 +111,8 @@ class ReplicaProcess(Process):
         ends: SourceEnds,
     ) -> None:
         super().__init__(world, life, node, machine)
-        is_paced = world.drain is not None or Pace.is_drawn(world.seed)
-        self._pace = Pace(f"{life}, seed {world.seed}", is_drawn=is_paced)
+        is_paced = world.drain is not None or ReadPace.is_drawn(world.seed)
+        self._pace = ReadPace(f"{life}, seed {world.seed}", is_drawn=is_paced)
         self._io = world.build.replica_io(
             sources,
             world.disk_reach.job,
@@ -121,7 +121,7 @@ class ReplicaProcess(Process):
             lambda what: world.note(f"{self.name}: {what}"),
         )
         self._disk = View(world.disk, "job")  # as it is, for the checkers
-        self._look: Look | None = None  # each is answered once
+        self._look: PendingRead | None = None  # each is answered once
         self._dry: dict[str, int] = {}  # how far a source had grown when it had nothing for us
         self._queues: dict[str, StepQueue[ReplicaEvent]] = {
             "checkpoint": StepQueue(self, CHECKPOINT_MS_MAX, self._answers),
@@ -164,7 +164,7 @@ class ReplicaProcess(Process):
             say(Joined(self.life, self._since))
         if machine.output.tail.since > self._since:
             self._since = machine.output.tail.since
-            say(Trimmed(self.life, self._since))
+            say(TailTrimmed(self.life, self._since))
         if machine.forwarded > self._wanted:
             self._wanted = machine.forwarded
             say(Forwarded(self.life, self._wanted))
@@ -186,7 +186,7 @@ class ReplicaProcess(Process):
         step = self._io.step(effect)
         match step.place:
             case "source":
-                self._look = Look(effect.source, step)
+                self._look = PendingRead(effect.source, step)
                 self.later(self.disk_ms(1 + self.world.below(READ_MS_MAX)), self._looks, self._look)
             case "checkpoint" | "work":
                 self._queues[step.place].put(step)
@@ -203,13 +203,13 @@ class ReplicaProcess(Process):
         elif done is not None:
             if isinstance(done, CheckpointWritten) and not done.reason:
                 self.world.say(
-                    Stored(self.life, done.name, checkpoints.size(self._disk, done.name))
+                    CheckpointStored(self.life, done.name, checkpoints.size(self._disk, done.name))
                 )
             self.happens(done)
 
     # -- sources ------------------------------------------------------------------------------
 
-    def _looks(self, look: Look, *, is_last: bool = False) -> None:
+    def _looks(self, look: PendingRead, *, is_last: bool = False) -> None:
         """Looks whether there is anything new, unless nothing has come since it looked before."""
         if look is not self._look:
             return
@@ -232,7 +232,7 @@ class ReplicaProcess(Process):
                 self._dry[source] = grown
         self._answers(done)
 
-    def _waits(self, look: Look) -> None:
+    def _waits(self, look: PendingRead) -> None:
         """As a follower does: until the source grows, and no longer than FOLLOW_MS."""
         wake = partial(self.later, self.world.below(READ_MS_MAX), self._looks, look)
         self.world.sources.waiting_for[look.source].append(wake)

@@ -30,7 +30,7 @@ from collections.abc import Callable
 from typing import Protocol, assert_never, get_args
 
 from gapless.failover.job.desired import Desired
-from gapless.failover.job.directory import Job, Resumed
+from gapless.failover.job.directory import Job, RootStart
 from gapless.failover.life_start import Start
 from gapless.failover.messages import SUPERVISOR, Life, Retire
 from gapless.failover.replica.effects import DropCheckpoint
@@ -63,7 +63,7 @@ class SupervisorIO:
     def __init__(
         self,
         job: Job,
-        resumed: Resumed,
+        resumed: RootStart,
         processes: Processes,
         on_alarm: Callable[[str], None],
         *,
@@ -133,7 +133,7 @@ class SupervisorIO:
         return Retire(self._life.incarnation.term, self._life, why)
 
 
-def drop_unreadable(job: Job, resumed: Resumed, on_alarm: Callable[[str], None]) -> None:
+def drop_unreadable(job: Job, resumed: RootStart, on_alarm: Callable[[str], None]) -> None:
     """Removes the checkpoints that are of no use to the root that has resumed the job."""
     for name, why in resumed.unreadable.items():
         on_alarm(f"checkpoint {name} is dropped: {why}")

@@ -66,7 +66,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class RootStart:
     """All that a root needs to start."""
 
     term: int
@@ -133,7 +133,7 @@ class Job:
         self,
         functions: Mapping[str, Callable[..., Any]] | None = None,
         where: Where | None = None,
-    ) -> Resumed:
+    ) -> RootStart:
         """Makes this process the job's root: from now on no other can change what is desired.
 
         `functions`: those of users that plans name. `where` this is, for a caller that would start
@@ -147,7 +147,7 @@ class Job:
         if not plans.keys() >= {*desired.plans}:  # one was added meanwhile
             plans = self._desired_plans(desired, functions)
         checkpoints, unreadable = self.checkpoints()
-        return Resumed(self._term, desired, plans, checkpoints, unreadable)
+        return RootStart(self._term, desired, plans, checkpoints, unreadable)
 
     def _desired_plans(
         self, desired: Desired, functions: Mapping[str, Callable[..., Any]] | None

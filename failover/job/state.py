@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gapless.failover.messages import Life
-from gapless.failover.statuses import NOT_YET, Divergence, Rejoin
+from gapless.failover.statuses import NOT_YET, DivergenceReport, Rejoin
 from gapless.failover.supervisor.slots import Shard, Slot
 from gapless.protocol.elements import BEGIN, INF
 
@@ -122,7 +122,7 @@ class JobState:
     slots: tuple[SlotState, ...]
     ended_because: str = ""
     """Why it ends, or has ended; empty while it runs."""
-    samples: tuple[Divergence, ...] = ()
+    samples: tuple[DivergenceReport, ...] = ()
     """The newest divergences that each merger has reported."""
     best: tuple[int, ...] = ()
     """By shard, the farthest stable that any replica has promised."""

@@ -14,8 +14,8 @@ from collections import deque
 
 from gapless.failover.merger.inputs import AttachedInput, AttachedInputs, Tally
 from gapless.failover.messages import Life
-from gapless.failover.statuses import SAMPLES_MAX, TEXT_CHARS_MAX, Divergence, InputStatus
-from gapless.merge.divergence import Divergence as Sample
+from gapless.failover.statuses import SAMPLES_MAX, TEXT_CHARS_MAX, DivergenceReport, InputStatus
+from gapless.merge.divergence import Divergence
 from gapless.merge.lmerge import LMerge
 
 
@@ -26,7 +26,7 @@ class Tallies:
         self._merge = merge
         self._inputs = inputs
         self._seen = merge.divergences.count
-        self._newest: deque[Divergence] = deque(maxlen=SAMPLES_MAX)
+        self._newest: deque[DivergenceReport] = deque(maxlen=SAMPLES_MAX)
 
     def of(self, attached: AttachedInput) -> Tally:
         """All that the life of an input has done here."""
@@ -50,7 +50,7 @@ class Tallies:
         )
 
     @property
-    def newest(self) -> tuple[Divergence, ...]:
+    def newest(self) -> tuple[DivergenceReport, ...]:
         """The newest divergences, the last one last."""
         return tuple(self._newest)
 
@@ -64,10 +64,10 @@ class Tallies:
         for sample in list(divergences.newest)[-more:]:
             life, odd = lives.get(sample.input), lives.get(sample.odd)
             text = _text(sample, life, odd, offset)
-            self._newest.append(Divergence(life, odd, sample.vs, text[:TEXT_CHARS_MAX]))
+            self._newest.append(DivergenceReport(life, odd, sample.vs, text[:TEXT_CHARS_MAX]))
 
 
-def _text(sample: Sample, life: Life | None, odd: Life | None, offset: int) -> str:
+def _text(sample: Divergence, life: Life | None, odd: Life | None, offset: int) -> str:
     """Who says what; long payloads come last, so that the names are never cut off."""
     who = "the journal of the peer" if life is None else str(life)
     alone = "" if odd is None else f"; {odd} is alone with its version"

@@ -22,7 +22,7 @@ from gapless.failover.replica.checkpoint import Checkpoint
 from gapless.failover.replica.effects import Position, ReplicaEffect
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.initial_state import STATE_BYTES_MAX, InitialState
-from gapless.failover.replica.intake import Intake
+from gapless.failover.replica.intake import ReplicaIntake
 from gapless.failover.replica.output_sender import OutputSender
 from gapless.operators.state import State
 from gapless.protocol.elements import BEGIN
@@ -67,7 +67,7 @@ class DraftMaker:
         self,
         executor: Executor,
         output: OutputSender,
-        intake: Intake,
+        intake: ReplicaIntake,
         initial_state: InitialState,
         background: BackgroundWork,
     ) -> None:

@@ -25,7 +25,7 @@ TAIL_ROWS_MAX = 1_000_000
 what piles up while a merger is away, and never what lives: a tail is as large as the answer is."""
 
 
-class Intake:
+class ReplicaIntake:
     """Of one life of a replica."""
 
     def __init__(

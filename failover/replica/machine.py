@@ -57,7 +57,7 @@ from gapless.failover.replica.effects import (
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.fast_forward import FastForward
 from gapless.failover.replica.initial_state import InitialState, Restored
-from gapless.failover.replica.intake import Intake
+from gapless.failover.replica.intake import ReplicaIntake
 from gapless.failover.replica.output_sender import OutputSender
 from gapless.failover.replica.promise_limit import PromiseLimit
 from gapless.failover.replica.rejoins import RejoinTracker
@@ -78,7 +78,7 @@ class Replica:
 
     OUTPUT: ClassVar[type[OutputSender]] = OutputSender
     LIMIT: ClassVar[type[PromiseLimit]] = PromiseLimit
-    INTAKE: ClassVar[type[Intake]] = Intake
+    INTAKE: ClassVar[type[ReplicaIntake]] = ReplicaIntake
     DRAFTS: ClassVar[type[DraftMaker]] = DraftMaker
 
     def __init__(

@@ -38,7 +38,7 @@ that flips once a day is no plan that is wrong.
 """
 
 
-class Verdict(NamedTuple):
+class Consequence(NamedTuple):
     """What follows from what a merger has said."""
 
     alarm: str
@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
 
 def judge(
     on_divergence: OnDivergence, before: MergerStatus | None, status: MergerStatus
-) -> Verdict | None:
+) -> Consequence | None:
     """What follows from a merger's status, by the one `before`; None where nothing has come up.
 
     None before: nobody knows what was made of what it has seen so far.
@@ -61,13 +61,15 @@ def judge(
     if status.samples:
         what += f"; {status.samples[-1].text}"
     if on_divergence == "stop":
-        return Verdict(f"{what}. The job is stopped, as it was made to", is_end=True)
+        return Consequence(f"{what}. The job is stopped, as it was made to", is_end=True)
     if on_divergence == "report":
-        return Verdict(what)
+        return Consequence(what)
     odd = odd_one(before, status)
     if odd is None:
-        return Verdict(f"{what}. None is alone against two others that agree: nobody is replaced")
-    return Verdict(f"{what}. {odd} is the odd one", odd)
+        return Consequence(
+            f"{what}. None is alone against two others that agree: nobody is replaced"
+        )
+    return Consequence(f"{what}. {odd} is the odd one", odd)
 
 
 def odd_one(before: MergerStatus | None, status: MergerStatus) -> Life | None:

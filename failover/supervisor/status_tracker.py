@@ -148,7 +148,7 @@ class StatusTracker:
 
     # -- divergence ---------------------------------------------------------------------------
 
-    def _follow(self, verdict: divergence.Verdict, now: int) -> Effects:
+    def _follow(self, verdict: divergence.Consequence, now: int) -> Effects:
         """Says that replicas differ, and does what is to be done about it."""
         effects: Effects = [Alarm(verdict.alarm)]
         if verdict.is_end:

@@ -41,7 +41,7 @@ AGAIN = frozenset(
 """Codes after which the same may be tried again. CANCELLED is what a server that is gone leaves."""
 
 
-class Closed(Exception):
+class ConnectionClosed(Exception):
     """The connection was closed here: its users are to end."""
 
 
@@ -109,7 +109,7 @@ class Connection:
             self.channel = grpc.secure_channel(address, tls_credentials(shown), options)
 
     def stream_stream(self, method: str, requests: Any, serialize: Any, parse: Any) -> Any:
-        """A call with many messages both ways. Raises `Closed`, as all here."""
+        """A call with many messages both ways. Raises `ConnectionClosed`, as all here."""
         return self._begin(
             lambda: self.channel.stream_stream(SERVICE + method, serialize, parse),
             requests,
@@ -139,7 +139,7 @@ class Connection:
         try:
             return make()(request, metadata=self._metadata, timeout=timeout_s)
         except ValueError as e:  # so gRPC says that the channel was closed
-            raise Closed(str(e)) from None
+            raise ConnectionClosed(str(e)) from None
 
     def wait(self, timeout_s: float) -> bool:
         """Whether somebody answers there, within a time: how well he is makes no difference."""
@@ -148,7 +148,7 @@ class Connection:
         except grpc.RpcError as e:
             return code_of(e) not in ("DEADLINE_EXCEEDED", "UNAVAILABLE", "CANCELLED")
         except ValueError as e:
-            raise Closed(str(e)) from None
+            raise ConnectionClosed(str(e)) from None
         return True
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class Connection:
         self.channel.close()
 
 
-class Pause:
+class RetryPause:
     """Between two calls to one sidecar: doubled with each that ends, and short again once the
     sidecar has answered.
     """

@@ -37,9 +37,9 @@ from gapless.sidecar.client.connection import (
     AGAIN,
     CONNECT_S,
     RECONNECT_MS,
-    Closed,
     Connection,
-    Pause,
+    ConnectionClosed,
+    RetryPause,
     code_of,
     error_of,
 )
@@ -78,7 +78,7 @@ class MergedConsumer:
         """
         try:
             about = self._about()
-        except Closed:
+        except ConnectionClosed:
             return
         self._machine = self._made(about)
         self._sides = {
@@ -206,7 +206,7 @@ class _Side:
         self._assembler = Assembler()
         self._at: Token | None = None  # where the call that is open stands
         self._token = ""  # the sidecar's own for that place
-        self._pause = Pause()
+        self._pause = RetryPause()
         self._thread = threading.Thread(
             target=self._run, name=f"read {connection.address}", daemon=True
         )
@@ -247,7 +247,7 @@ class _Side:
             event: Delivery | Opened | Declined | None
             try:
                 event = self._answer(question)
-            except Closed:
+            except ConnectionClosed:
                 return
             except _Unreached:
                 self._again(question)

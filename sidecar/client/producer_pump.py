@@ -33,7 +33,7 @@ TICK_S = 0.05
 _log = logging.getLogger("gapless.client")
 
 
-class Line(Protocol):
+class ProducerLine(Protocol):
     """The calls to one sidecar (push_line.py)."""
 
     def send(self, message: Attach | Data) -> None:
@@ -64,9 +64,9 @@ class ProducerPump:
         self._stream = stream
         self._record = record
         self._problems: dict[str, str] = {}
-        self._lines: Mapping[str, Line] = {}
+        self._lines: Mapping[str, ProducerLine] = {}
 
-    def start(self, lines: Mapping[str, Line]) -> None:
+    def start(self, lines: Mapping[str, ProducerLine]) -> None:
         """Begins to turn; the lines are by sidecar."""
         self._lines = lines
         name = f"producer {self.machine.life.slot}"

@@ -24,9 +24,9 @@ from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.client.connection import (
     AGAIN,
     CONNECT_S,
-    Closed,
     Connection,
-    Pause,
+    ConnectionClosed,
+    RetryPause,
     code_of,
     error_of,
 )
@@ -49,7 +49,7 @@ class PushLine:
         self._queue: SimpleQueue[Iterator[pb.PushRequest] | None] = SimpleQueue()
         self._session: Session | None = None
         self._epoch = 0
-        self._pause = Pause()
+        self._pause = RetryPause()
         self._thread = threading.Thread(
             target=self._run, name=f"push {connection.address}", daemon=True
         )
@@ -79,7 +79,7 @@ class PushLine:
         pump = self._pump
         try:
             self._call_again_and_again()
-        except Closed:
+        except ConnectionClosed:
             return
         except GaplessError as e:
             pump.fail(e)

@@ -22,9 +22,9 @@ from gapless.sidecar.assembly import Assembler, Delivered
 from gapless.sidecar.client.connection import (
     AGAIN,
     CONNECT_S,
-    Closed,
     Connection,
-    Pause,
+    ConnectionClosed,
+    RetryPause,
     code_of,
     error_of,
 )
@@ -81,7 +81,7 @@ class SidecarSubscription:
         self._connection = connection
         self._missing_s = missing_s
         self._closed = threading.Event()
-        self._pause = Pause()
+        self._pause = RetryPause()
         self._call: grpc.Call | None = None
         self.is_over = False
         """Whether the stream itself has ended."""
@@ -92,7 +92,7 @@ class SidecarSubscription:
         """
         try:
             self._run(take)
-        except Closed:
+        except ConnectionClosed:
             return
 
     def _run(self, take: Callable[[Delivered, Assembler], None]) -> None:

@@ -1,7 +1,7 @@
 """The judge: what a client says, call by call, against the rules. Pure: the peer hands it messages.
 
     Examined    what is known of the client over all calls: its events, its stable, what it was told
-    CallJudge   one call: attach --> tail --> frames --> detach       raises `Breach`
+    CallJudge   one call: attach --> tail --> frames --> detach       raises `RuleBreach`
 
 An event that the peer has been told has to be told again in the next call, unless both stables have
 passed its end: at the latest before a stable that passes its start.
@@ -16,7 +16,7 @@ from gapless.protocol.errors import GaplessError
 from gapless.protocol.frame import Frame
 from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.conformance import workload
-from gapless.sidecar.conformance.rules import Breach
+from gapless.sidecar.conformance.rules import RuleBreach
 from gapless.sidecar.definition import Definition
 from gapless.sidecar.frames import from_wire
 from gapless.sidecar.lives import INCARNATION_MAX, life_of
@@ -83,16 +83,18 @@ class CallJudge:
         """The next message."""
         kind = request.WhichOneof("message")
         if self.has_ended:
-            raise Breach(9, f"a {kind} came after the detach")
+            raise RuleBreach(9, f"a {kind} came after the detach")
         if self._attach is None:
             if kind != "attach":
-                raise Breach(1, f"a {kind} came first, not the attach")
+                raise RuleBreach(1, f"a {kind} came first, not the attach")
             self._take_attach(request.attach)
         elif kind == "attach":
-            raise Breach(1, "a second attach came in one call")
+            raise RuleBreach(1, "a second attach came in one call")
         elif self._tail:
             if kind != "frame":
-                raise Breach(6, f"a {kind} came, and {self._tail} frames of the tail are missing")
+                raise RuleBreach(
+                    6, f"a {kind} came, and {self._tail} frames of the tail are missing"
+                )
             self._take_tail(request.frame)
         elif kind == "frame":
             self._take_frame(request.frame)
@@ -105,26 +107,28 @@ class CallJudge:
         client = self._client
         self._attach = attach
         if attach.incarnation > INCARNATION_MAX:
-            raise Breach(1, f"incarnation {attach.incarnation}: {INCARNATION_MAX} is the largest")
+            raise RuleBreach(
+                1, f"incarnation {attach.incarnation}: {INCARNATION_MAX} is the largest"
+            )
         if client.absent and attach.incarnation <= client.incarnation:
-            raise Breach(
+            raise RuleBreach(
                 10,
                 f"it was told WHY_ABSENT, and attaches again as {attach.incarnation}, no larger "
                 f"than {client.incarnation}",
             )
         if attach.incarnation < client.incarnation:
-            raise Breach(
+            raise RuleBreach(
                 1, f"incarnation {attach.incarnation} after {client.incarnation}: it does not grow"
             )
         try:
             life_of(attach.producer, attach.incarnation)
             definition = Definition.of_attach(attach)
         except GaplessError as e:
-            raise Breach(1, str(e)) from None
+            raise RuleBreach(1, str(e)) from None
         if definition is not None and definition.schema != workload.SCHEMA:
-            raise Breach(0, f"the stream has the column n: int64, not {definition.schema}")
+            raise RuleBreach(0, f"the stream has the column n: int64, not {definition.schema}")
         if attach.HasField("join_at") and attach.join_at > client.durable:
-            raise Breach(
+            raise RuleBreach(
                 5,
                 f"join_at {format_time(attach.join_at)} is beyond the durable stable "
                 f"{format_time(client.durable)}: nobody would tell what is between them",
@@ -135,28 +139,28 @@ class CallJudge:
     def _take_tail(self, message: pb.Frame) -> None:
         self._tail -= 1
         if message.sequence:
-            raise Breach(6, f"a frame of the tail has sequence {message.sequence}, not 0")
+            raise RuleBreach(6, f"a frame of the tail has sequence {message.sequence}, not 0")
         if self._tail and message.HasField("stable"):
-            raise Breach(6, "a frame of the tail that is not the last has a stable")
+            raise RuleBreach(6, "a frame of the tail that is not the last has a stable")
         if self._tail and not message.body:
-            raise Breach(6, "a frame of the tail that is not the last has no rows")
+            raise RuleBreach(6, "a frame of the tail that is not the last has no rows")
         self._take_rows(message)
 
     def _take_frame(self, message: pb.Frame) -> None:
         if 0 < message.sequence <= self.frames:
             return  # said twice
         if message.sequence != self.frames + 1:
-            raise Breach(2, f"frame {message.sequence} came, and {self.frames + 1} is next")
+            raise RuleBreach(2, f"frame {message.sequence} came, and {self.frames + 1} is next")
         self.frames += 1
         if self.under_way > CREDITS:
-            raise Breach(
+            raise RuleBreach(
                 3, f"{self.under_way} frames are not acknowledged, and there are {CREDITS} credits"
             )
         self._take_rows(message)
 
     def _take_detach(self) -> None:
         if self._own != INF:
-            raise Breach(
+            raise RuleBreach(
                 9, f"it detaches with the stable {format_time(self._own)}: more was to be said"
             )
         self.has_ended = True
@@ -166,11 +170,11 @@ class CallJudge:
     def _take_rows(self, message: pb.Frame) -> None:
         size = len(message.body)
         if size > Limits().frame_bytes_max:
-            raise Breach(8, f"a body of {size} bytes: {Limits().frame_bytes_max} are the most")
+            raise RuleBreach(8, f"a body of {size} bytes: {Limits().frame_bytes_max} are the most")
         try:
             frame: Frame = from_wire(message, workload.SCHEMA)
         except Refusal as e:
-            raise Breach(8, str(e)) from None
+            raise RuleBreach(8, str(e)) from None
         for element in frame.elements():
             if isinstance(element, Insert):
                 self._insert(element)
@@ -182,11 +186,11 @@ class CallJudge:
     def _insert(self, event: Insert) -> None:
         n = event.payload[0]
         if event.vs != n or not 1 <= n <= workload.STEPS:
-            raise Breach(0, f"{event} is none of the workload's events")
+            raise RuleBreach(0, f"{event} is none of the workload's events")
         if event.vs < self._own:
-            raise Breach(7, f"{event} comes after stable({format_time(self._own)})")
+            raise RuleBreach(7, f"{event} comes after stable({format_time(self._own)})")
         if n in self._told:
-            raise Breach(7, f"{event} is said twice in one call, which is two events")
+            raise RuleBreach(7, f"{event} is said twice in one call, which is two events")
         self._said(n, event.ve)
 
     def _adjust(self, event: Adjust) -> None:
@@ -195,11 +199,11 @@ class CallJudge:
         if end is None:
             if n in self._before:
                 raise self._forgotten(n, f"{event} is of what this call has not told")
-            raise Breach(7, f"{event} is of what it never told")
+            raise RuleBreach(7, f"{event} is of what it never told")
         if end != event.was:
-            raise Breach(7, f"{event}: the event ends at {format_time(end)}")
+            raise RuleBreach(7, f"{event}: the event ends at {format_time(end)}")
         if min(event.was, event.ve) < self._own:
-            raise Breach(7, f"{event} comes after stable({format_time(self._own)})")
+            raise RuleBreach(7, f"{event} comes after stable({format_time(self._own)})")
         self._said(n, event.ve)
 
     def _said(self, n: int, end: int) -> None:
@@ -208,7 +212,7 @@ class CallJudge:
     def _stable(self, event: Stable) -> None:
         t = event.t
         if t < self._own:
-            raise Breach(7, f"{event} comes after stable({format_time(self._own)})")
+            raise RuleBreach(7, f"{event} comes after stable({format_time(self._own)})")
         self._own = t
         self._client.own = max(t, self._client.own)
         for n in range(1, workload.STEPS + 1):
@@ -218,16 +222,16 @@ class CallJudge:
             if told is None and (known is None or known >= self._floor):
                 raise self._forgotten(n, f"{event} passes the start of n={n}, and it is not told")
             if told is not None and told < t and told != workload.final(n):
-                raise Breach(
+                raise RuleBreach(
                     7, f"{event} freezes the end {told} of n={n}, which is {workload.final(n)}"
                 )
 
-    def _forgotten(self, n: int, what: str) -> Breach:
+    def _forgotten(self, n: int, what: str) -> RuleBreach:
         end = self._before.get(n)
         if end is not None and self._floor <= end < self._durable:
-            return Breach(
+            return RuleBreach(
                 4,
                 f"{what}: the call before told that it ends at {end}, which is before the durable "
                 f"stable {self._durable}, and not before its own, {format_time(self._floor)}",
             )
-        return Breach(5, f"{what} in this call")
+        return RuleBreach(5, f"{what} in this call")

@@ -23,7 +23,7 @@ from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.client.connection import PORT_MAX
 from gapless.sidecar.conformance import workload
 from gapless.sidecar.conformance.judge import CREDITS, CallJudge, Examined
-from gapless.sidecar.conformance.rules import Breach
+from gapless.sidecar.conformance.rules import RuleBreach
 from gapless.sidecar.options import channel_options
 from gapless.sidecar.server.limits import Limits
 
@@ -62,12 +62,12 @@ FENCED = Scenario("a later incarnation has attached", 3, "FAILED_PRECONDITION", 
 
 
 @dataclass
-class Verdict:
+class Examination:
     """What came of it."""
 
     passed: list[str] = field(default_factory=list)
     """Names of scenarios."""
-    breach: Breach | None = None
+    breach: RuleBreach | None = None
     during: str = ""
     """The scenario of the breach."""
 
@@ -84,7 +84,7 @@ class Peer:
         fenced_s: float = FENCED_S,
     ) -> None:
         """`told` hears of each scenario that is passed."""
-        self.verdict = Verdict()
+        self.verdict = Examination()
         self._told = told
         self._quiet_s, self._again_s, self._fenced_s = quiet_s, again_s, fenced_s
         self._clients = {workload.STREAM: Examined(), workload.FENCED_STREAM: Examined()}
@@ -134,7 +134,7 @@ class Peer:
 
     # -- the examination ----------------------------------------------------------------------
 
-    async def examine(self) -> Verdict:
+    async def examine(self) -> Examination:
         """Waits for the client, and examines it."""
         verdict, wait_s = self.verdict, None
         client = self._clients[workload.STREAM]
@@ -148,7 +148,7 @@ class Peer:
                 verdict.passed.append(scenario.name)
                 self._told(scenario.name)
             await self._comes_no_more()
-        except Breach as e:
+        except RuleBreach as e:
             verdict.breach = e
         finally:
             if self._server is not None:
@@ -160,15 +160,15 @@ class Peer:
             call = await asyncio.wait_for(self._coming.get(), wait_s)
         except TimeoutError:
             if scenario is FENCED:
-                raise Breach(
+                raise RuleBreach(
                     0, f"it does not push to {workload.FENCED_STREAM} after {workload.STREAM}"
                 ) from None
-            raise Breach(10, f"it did not attach again within {wait_s:g} s") from None
+            raise RuleBreach(10, f"it did not attach again within {wait_s:g} s") from None
         judge = CallJudge(client)
         try:
             await self._attach(call, judge, client)
             await self._frames(call, judge, client, scenario)
-        except Breach as e:
+        except RuleBreach as e:
             said = pb.Detached(why=Why.WHY_BAD_CONTENT, reason=str(e), sequence=judge.frames)
             await call.end("INVALID_ARGUMENT", str(e), said)
             raise
@@ -191,7 +191,7 @@ class Peer:
                 request = None
             if request is None:
                 what = f"the call ended, or {self._again_s:g} s passed, before all of it had come"
-                raise Breach(6 if judge.is_begun else 1, f"the attach and its tail: {what}")
+                raise RuleBreach(6 if judge.is_begun else 1, f"the attach and its tail: {what}")
             judge.take(request)
         attached = pb.Attached(
             sidecar="conformance",
@@ -217,12 +217,12 @@ class Peer:
                     return
                 if waits:
                     what = f"nothing came for {self._again_s:g} s, and all is acknowledged"
-                    raise Breach(0, f"{what}, after {judge.frames} frames") from None
+                    raise RuleBreach(0, f"{what}, after {judge.frames} frames") from None
                 await self._ack(call, judge, client)
                 continue
             if request is None:
                 if not judge.has_ended:
-                    raise Breach(9, "the call ended without a detach")
+                    raise RuleBreach(9, "the call ended without a detach")
                 return
             judge.take(request)
             if not scenario.step and not judge.has_ended:
@@ -251,7 +251,7 @@ class Peer:
     async def _next(self, call: _Call, wait_s: float) -> pb.PushRequest | None:
         message = await asyncio.wait_for(call.messages.get(), wait_s)
         if message is _GONE:
-            raise Breach(9, "it broke the call off, and was not told that it had ended")
+            raise RuleBreach(9, "it broke the call off, and was not told that it had ended")
         return message
 
     async def _comes_no_more(self) -> None:
@@ -259,7 +259,7 @@ class Peer:
             await asyncio.wait_for(self._coming.get(), self._fenced_s)
         except TimeoutError:
             return
-        raise Breach(10, "it was told WHY_FENCED, and attached again")
+        raise RuleBreach(10, "it was told WHY_FENCED, and attached again")
 
 
 _GONE: Any = object()

@@ -25,7 +25,7 @@ RULES: dict[int, str] = {
 Rule = Literal[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
-class Breach(GaplessError):
+class RuleBreach(GaplessError):
     """The client broke a rule."""
 
     def __init__(self, rule: Rule, sentence: str) -> None:

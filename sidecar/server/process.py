@@ -17,7 +17,7 @@ from gapless.sidecar.server.http import Http
 from gapless.sidecar.server.metrics import Metrics
 from gapless.sidecar.server.peer_outputs import Peer
 from gapless.sidecar.server.server import Server
-from gapless.sidecar.server.settings import Settings
+from gapless.sidecar.server.settings import SidecarSettings
 from gapless.sidecar.server.tls import Certificates
 
 SWITCH_S = 0.001
@@ -25,7 +25,7 @@ SWITCH_S = 0.001
 its turn, as by Python's default, whenever a thread has read the disk."""
 
 
-async def serve(settings: Settings, started: Callable[[int, int | None], None]) -> str:
+async def serve(settings: SidecarSettings, started: Callable[[int, int | None], None]) -> str:
     """Serves until it is told to stop; why it did. `started` is called with the ports of gRPC and
     HTTP. Raises `GaplessError`, `Fenced` where another sidecar has taken the directory.
     """

@@ -40,7 +40,7 @@ from gapless.sidecar.server.push_refusals import (
 from gapless.sidecar.server.refusals import Refusal, refusal_of
 from gapless.sidecar.server.registry import Registry
 from gapless.sidecar.server.stream import Stream
-from gapless.sidecar.server.throttle import Pace
+from gapless.sidecar.server.throttle import TokenBucket
 
 TAIL_FRAME_S = 30.0
 """How long the next frame of a tail may take to come: until its tail is whole, a producer has a
@@ -69,8 +69,8 @@ class Attachment:
         self._tail_frames = 0
         self._taken = 0
         self._sequence = 0  # of the frame that is being taken in; 0 in a tail
-        self._bytes_pace = Pace(self._limits.producer_bytes_per_s)
-        self._frames_pace = Pace(self._limits.producer_frames_per_s)
+        self._bytes_pace = TokenBucket(self._limits.producer_bytes_per_s)
+        self._frames_pace = TokenBucket(self._limits.producer_frames_per_s)
         self._stream: Stream
         self._session: Session
 

@@ -25,7 +25,7 @@ from gapless.sidecar.server.directory import Directory
 from gapless.sidecar.server.flight_records import FlightRecords
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.refusals import Refusal
-from gapless.sidecar.server.setup import Retention, Setup, process_token
+from gapless.sidecar.server.setup import Setup, StreamRetention, process_token
 from gapless.sidecar.server.stream import TICK_MS, Stream
 
 THREADS = 4
@@ -44,7 +44,7 @@ _log = logging.getLogger("gapless.sidecar")
 class Registry:
     """All streams. Used on the loop's thread."""
 
-    def __init__(self, path: str | Path, limits: Limits, retention: Retention) -> None:
+    def __init__(self, path: str | Path, limits: Limits, retention: StreamRetention) -> None:
         """Takes the directory. Raises `Misuse` where another sidecar has it, and `OSError`."""
         self.directory = Directory(path)
         self.directory.lock()

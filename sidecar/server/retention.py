@@ -12,8 +12,7 @@ from __future__ import annotations
 from gapless.journal.commit import Commits
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import opened
-from gapless.journal.retention import Retention as Rules
-from gapless.journal.retention import plan, trim
+from gapless.journal.retention import Retention, plan, trim
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import GaplessError
 from gapless.protocol.schema import StreamSchema
@@ -24,7 +23,7 @@ TRIM_S = 10.0
 _TICKS_PER_S = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-class OutputRetention:
+class OutputTrimmer:
     """Trims the output of one stream."""
 
     def __init__(self, disk: LocalDisk, setup: Setup, schema: StreamSchema) -> None:
@@ -57,8 +56,8 @@ class OutputRetention:
             return str(e)
         return None
 
-    def _rules(self, stable: int) -> Rules:
+    def _rules(self, stable: int) -> Retention:
         wanted, before = self._setup.retention, None
         if wanted.seconds is not None and BEGIN < stable < INF:
             before = max(BEGIN, stable - wanted.seconds * self._ticks_per_s)
-        return Rules(before=before, keep_bytes=wanted.bytes)
+        return Retention(before=before, keep_bytes=wanted.bytes)

@@ -29,7 +29,7 @@ from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.peer_outputs import Peer
 from gapless.sidecar.server.registry import STOPS, Registry
 from gapless.sidecar.server.service import NAME, Service
-from gapless.sidecar.server.setup import DRAIN_S, Retention
+from gapless.sidecar.server.setup import DRAIN_S, StreamRetention
 
 PINGS_MIN_MS = 5_000
 """A client may ask the same of us, no more often: more is an attack."""
@@ -51,7 +51,7 @@ class Server:
         data: str | Path,
         *,
         limits: Limits | None = None,
-        retention: Retention | None = None,
+        retention: StreamRetention | None = None,
         access: Access | None = None,
         reflects: bool = True,
         drain_s: float = DRAIN_S,
@@ -62,7 +62,7 @@ class Server:
         self.limits = limits or Limits()
         self.counters = Counters()
         try:
-            self.registry = Registry(data, self.limits, retention or Retention())
+            self.registry = Registry(data, self.limits, retention or StreamRetention())
         except OSError as e:
             raise Misuse(f"data = {str(data)!r}: cannot be written to: {e.strerror or e}") from None
         self.registry.setup.drain_s = drain_s

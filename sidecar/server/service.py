@@ -41,7 +41,7 @@ from gapless.sidecar.server.push_call import Attachment
 from gapless.sidecar.server.refusals import Refusal, refusal_of
 from gapless.sidecar.server.registry import Registry
 from gapless.sidecar.server.stream import Stream
-from gapless.sidecar.server.subscribe_call import Subscription, deliver_of, start_of, view_of
+from gapless.sidecar.server.subscribe_call import SubscribeCall, deliver_of, start_of, view_of
 
 NAME = "gapless.v1.Sidecar"
 REQUEST_S = 10.0
@@ -132,7 +132,7 @@ class Service:
         check(grant, "subscribe", request.stream)
         stream = await self.registry.stream(request.stream)
         view = view_of(stream, request, self.registry.setup.limits.columns_max)
-        subscription = Subscription(stream, view, deliver_of(request), start_of(request))
+        subscription = SubscribeCall(stream, view, deliver_of(request), start_of(request))
         async with aclosing(subscription.deliveries()) as deliveries:
             async for data in deliveries:
                 await context.write(data)
@@ -149,7 +149,7 @@ class Service:
         at = request.at if request.HasField("at") else None
         if at == BEGIN:
             raise Refusal("INVALID_ARGUMENT", "at: nothing is alive before every time")
-        subscription = Subscription(stream, view, "changes", "now" if at is None else at)
+        subscription = SubscribeCall(stream, view, "changes", "now" if at is None else at)
         for data in await subscription.table(at):
             await context.write(data)
 

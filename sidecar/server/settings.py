@@ -30,7 +30,7 @@ from gapless.sidecar.definition import Definition
 from gapless.sidecar.options import is_loopback
 from gapless.sidecar.server.access import Grant, parse_grant
 from gapless.sidecar.server.limits import Limits
-from gapless.sidecar.server.setup import Retention
+from gapless.sidecar.server.setup import StreamRetention
 
 PREFIX = "GAPLESS_SIDECAR_"
 """How the environment's names begin."""
@@ -46,7 +46,7 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True)
-class Settings:
+class SidecarSettings:
     """All of them."""
 
     listen: str = "127.0.0.1:7070"
@@ -119,16 +119,16 @@ class Settings:
             )
 
     @property
-    def retention(self) -> Retention:
+    def retention(self) -> StreamRetention:
         """How much is kept."""
-        return Retention(self.retain_s or None, self.retain_bytes or None)
+        return StreamRetention(self.retain_s or None, self.retain_bytes or None)
 
 
 @dataclass(frozen=True)
 class Told:
     """Settings, and where each is from."""
 
-    settings: Settings
+    settings: SidecarSettings
     origins: Mapping[str, str]
 
 
@@ -143,7 +143,7 @@ def load(
     if not isinstance(table, dict):
         raise Misuse("limits: a table, [limits]")
     in_file = {**document, **table}
-    plain = {f.name: f.type for f in fields(Settings) if f.name not in _STRUCTURED}
+    plain = {f.name: f.type for f in fields(SidecarSettings) if f.name not in _STRUCTURED}
     limits = {f.name: f.type for f in fields(Limits)}
     known = {**plain, **limits}
     _check_known(in_file, known, "the settings file")
@@ -167,7 +167,7 @@ def load(
             values[name], origins[name] = _of_type(name, in_file[name], kind), str(config)
         else:
             origins[name] = "default"
-    settings = Settings(
+    settings = SidecarSettings(
         **{name: value for name, value in values.items() if name in plain},
         limits=Limits(**{name: value for name, value in values.items() if name in limits}),
         tokens=tuple(map(parse_grant, tokens)),

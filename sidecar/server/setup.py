@@ -26,7 +26,7 @@ PIECE_BYTES_MIN = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class StreamRetention:
     """How much of an output stays on disk; without either, all of it."""
 
     seconds: int | None = None
@@ -79,7 +79,7 @@ class Setup:
     term: int
     """Which life of the sidecar it is."""
     limits: Limits
-    retention: Retention
+    retention: StreamRetention
     at_lost: Callable[[str, str], None]
     """Called with a stream's name and the reason, on the loop's thread, once it has ended."""
     token: str = field(default_factory=process_token)

@@ -51,7 +51,7 @@ from gapless.sidecar.server.flight_records import StreamRecord
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.peer_outputs import PeerOutputs
 from gapless.sidecar.server.refusals import Refusal
-from gapless.sidecar.server.retention import OutputRetention
+from gapless.sidecar.server.retention import OutputTrimmer
 from gapless.sidecar.server.serial_worker import SerialWorker
 from gapless.sidecar.server.setup import Setup
 
@@ -75,7 +75,7 @@ class Stream:
         output: OutputJournal,
         machine: Merger,
         rows: int,
-        retention: OutputRetention,
+        retention: OutputTrimmer,
         base_disk: LocalDisk,
         alarms: Alarms,
     ) -> None:
@@ -146,7 +146,7 @@ class Stream:
         merge = LMerge(definition.schema, definition.case)
         start = MergerStart(0, () if setup.peer is None else (setup.peer.address,))
         machine = Merger(life, start, output.epoch, merge, live, rows, TIMING, acks_each=True)
-        retention = OutputRetention(disk, setup, definition.schema)
+        retention = OutputTrimmer(disk, setup, definition.schema)
         base_disk = open_disk()
         return Stream(definition, setup, output, machine, rows, retention, base_disk, alarms)
 

@@ -38,7 +38,7 @@ from gapless.sidecar.definition import schema_to_wire
 from gapless.sidecar.frames import ROWS_PER_FRAME, cut, to_wire
 from gapless.sidecar.server.refusals import Code, Refusal, refusal_of
 from gapless.sidecar.server.stream import ENCODED_MAX, Stream
-from gapless.sidecar.server.views import View, ViewKey
+from gapless.sidecar.server.views import FrameView, ViewKey
 
 SHARD = "0"
 """A stream is one shard."""
@@ -52,10 +52,10 @@ LOST_MS = 1000
 TIMING = Timing(fetch_ms=LOST_MS)
 
 
-class Subscription:
+class SubscribeCall:
     """One subscription of one stream."""
 
-    def __init__(self, stream: Stream, view: View, deliver: Deliver, start: StartAt) -> None:
+    def __init__(self, stream: Stream, view: FrameView, deliver: Deliver, start: StartAt) -> None:
         self._stream = stream
         self._view = view
         self._name = f"s-{uuid4().hex}"
@@ -218,7 +218,7 @@ class Subscription:
         yield data
 
 
-def _deliveries(emit: ask.Emit, view: View) -> Iterator[bytes]:
+def _deliveries(emit: ask.Emit, view: FrameView) -> Iterator[bytes]:
     pieces: list[Frame] = cut(view.of(emit.frame))
     token = encode(emit.tokens)
     for i, piece in enumerate(pieces):
@@ -259,7 +259,7 @@ def deliver_of(request: pb.SubscribeRequest) -> Deliver:
 
 def view_of(
     stream: Stream, request: pb.SubscribeRequest | pb.TableRequest, columns_max: int
-) -> View:
+) -> FrameView:
     """What a subscriber wants to see. Raises `Refusal`."""
     key = ViewKey(tuple(request.columns), request.filter, int(request.encoding))
-    return View(stream.definition.schema, key, columns_max)
+    return FrameView(stream.definition.schema, key, columns_max)

@@ -11,7 +11,7 @@ BURST_S = 1.0
 """How much may be saved up, in seconds of the pace."""
 
 
-class Pace:
+class TokenBucket:
     """A bucket that fills steadily and may be overdrawn; who overdraws waits until it is full."""
 
     def __init__(self, per_s: float) -> None:

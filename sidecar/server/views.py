@@ -27,7 +27,7 @@ class ViewKey(NamedTuple):
     encoding: int
 
 
-class View:
+class FrameView:
     """What is left of each frame."""
 
     def __init__(self, schema: StreamSchema, key: ViewKey, columns_max: int) -> None:

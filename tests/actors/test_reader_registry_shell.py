@@ -14,7 +14,7 @@ from gapless.actors.book import Book
 from gapless.actors.reader_registry import (
     BEGAN,
     GIVEN_SWEEPS,
-    Keeper,
+    ReaderKeeper,
     ReaderRegistry,
     note_begin,
     of_checkpoint,
@@ -140,7 +140,7 @@ def test_a_snapshot_by_the_disk_that_nobody_has_read_is_dropped_and_keeps_no_row
     for name in (given, kept):
         world.disk.create(f"{FOLDER}/{name}", b"a snapshot")
         ReaderRegistry.of(job, alarms.append).keep(of_checkpoint(name), {"flows": {0: 0, 1: 0}})
-    keeper = Keeper(job, "t", alarms.append, lambda e: alarms.append(str(e)))
+    keeper = ReaderKeeper(job, "t", alarms.append, lambda e: alarms.append(str(e)))
     for _ in range(GIVEN_SWEEPS):
         keeper.sweep(())
     keeper._hands.do(lambda: alarms.append("all looked"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gapless.actors import wire
 from gapless.actors.shell import Alarmed
-from gapless.actors.wire import Intake, Wire
+from gapless.actors.wire import MessageDecoder, Wire
 from gapless.failover import messages as say
 from gapless.failover import statuses
 from gapless.failover.replica.checkpoint import Checkpoint
@@ -149,7 +149,7 @@ def test_bytes_of_anybody_are_no_message_and_are_never_unpickled(data: bytes) ->
 
 def test_what_is_damaged_is_dropped_and_few_of_many_are_told() -> None:
     told: list[str] = []
-    intake = Intake(WIRE, told.append)
+    intake = MessageDecoder(WIRE, told.append)
     good = WIRE.encode([EVERY[0]])
     assert intake.take(good) == [EVERY[0]]
     for _ in range(250):

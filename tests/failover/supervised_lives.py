@@ -20,7 +20,7 @@ from gapless.failover.messages import (
 )
 from gapless.failover.statuses import (
     CheckpointTaken,
-    Divergence,
+    DivergenceReport,
     InputStatus,
     MergerStatus,
     ReplicaStatus,
@@ -226,7 +226,7 @@ class Lives:
         fences = tuple(machine.fences.values())
         count = sum(machine.outvoted.values())
         samples = tuple(
-            Divergence(life, life, self.now, f"{life} says this, all others that")
+            DivergenceReport(life, life, self.now, f"{life} says this, all others that")
             for life in machine.outvoted
         )
         return MergerStatus(

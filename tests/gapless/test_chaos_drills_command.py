@@ -12,7 +12,7 @@ import pytest
 from gapless.chaos.drill import scenario
 from gapless.chaos.drill.drill_process import Wanted
 from gapless.chaos.drill.faults.all import FAULTS
-from gapless.chaos.drill.outcome import Held, Outcome, Strike
+from gapless.chaos.drill.outcome import Outcome, Requirement, Strike
 from gapless.chaos.drill.scenario import library, loaded
 from gapless.commands import chaos_drills
 from gapless.protocol.errors import JobError
@@ -54,7 +54,7 @@ def outcome_of(wanted: Wanted, *, lost: int = 0) -> Outcome:
         config={},
         versions={},
         strikes=tuple(Strike(each.fault, "r0.1", 1_500, None, "") for each in scenario.faults),
-        held=(Held("nothing lost", "0", f"{lost} of 9 rows", lost == 0),),
+        held=(Requirement("nothing lost", "0", f"{lost} of 9 rows", lost == 0),),
         figures={"longest_pause_ms": 421, "whole_again_s": 0.5},
     )
 

@@ -25,7 +25,7 @@ from gapless.commands.job_views import (
 from gapless.failover.job.desired import Desired
 from gapless.failover.job.state import JobState, SlotState
 from gapless.failover.messages import Life
-from gapless.failover.statuses import Divergence, Rejoin
+from gapless.failover.statuses import DivergenceReport, Rejoin
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.text import DEFAULT_SCHEMA
@@ -195,7 +195,7 @@ def test_a_job_that_diverged_or_ended_by_itself_is_a_problem(
     because: str, asked: bool, samples: int, is_problem: bool
 ) -> None:
     view = view_of(MERGER, REPLICA)
-    odd = Divergence(a_life("r0.0"), None, 5, "two versions")
+    odd = DivergenceReport(a_life("r0.0"), None, 5, "two versions")
     state = replace(view.state, ended_because=because, samples=(odd,) * samples)
     seen = Seen(replace(view, state=state), "stopped", 1.0, asked)
     assert seen.is_problem is is_problem

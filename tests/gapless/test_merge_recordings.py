@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gapless.commands.recorded import RecordedStream, Recorder, interleave
+from gapless.commands.recorded import RecordedStream, RecordedStreamWriter, interleave
 from gapless.protocol.elements import INF
 from gapless.protocol.envelope import HEADER_BYTES, Incarnation, encode_frame
 from gapless.protocol.errors import BadData, JournalError
@@ -29,7 +29,7 @@ def record(path: Path, frames: list[Frame], form: str) -> Path:
     if form == "envelopes":
         path.write_bytes(b"".join(enveloped(frames)))
     elif form == "stream":
-        with Recorder(path, schema) as recorder:
+        with RecordedStreamWriter(path, schema) as recorder:
             for frame in frames:
                 recorder.write(frame)
     else:

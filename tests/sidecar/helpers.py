@@ -23,7 +23,7 @@ from gapless.sidecar.server.access import Access
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.peer_outputs import Peer
 from gapless.sidecar.server.server import Server
-from gapless.sidecar.server.setup import Retention
+from gapless.sidecar.server.setup import StreamRetention
 from gapless.sidecar.server.tls import Certificates
 
 SCHEMA = StreamSchema({"src": "string", "n": "int64"})
@@ -129,7 +129,7 @@ def sidecar(
     data: Path,
     *,
     limits: Limits | None = None,
-    retention: Retention | None = None,
+    retention: StreamRetention | None = None,
     access: Access | None = None,
     certificates: Certificates | None = None,
     peer: Peer | None = None,

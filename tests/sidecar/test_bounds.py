@@ -19,7 +19,7 @@ from gapless.sidecar.server import settings as settings_module
 from gapless.sidecar.server.access import TOKENS_MAX, Access, Grant
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.refusals import SENTENCE_CHARS_MAX, Refusal
-from gapless.sidecar.server.throttle import Pace
+from gapless.sidecar.server.throttle import TokenBucket
 from tests.sidecar.helpers import (
     PATIENCE_S,
     SCHEMA,
@@ -59,13 +59,13 @@ def test_a_producer_is_read_no_faster_than_it_may_and_loses_nothing(
     tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    spend = Pace.spend
+    spend = TokenBucket.spend
 
-    def noted(pace: Pace, amount: float, now_s: float) -> float:
+    def noted(pace: TokenBucket, amount: float, now_s: float) -> float:
         waits.append(spend(pace, amount, now_s))
         return min(waits[-1], 0.001)
 
-    monkeypatch.setattr(Pace, "spend", noted)
+    monkeypatch.setattr(TokenBucket, "spend", noted)
     with sidecar(tmp_path, limits=limits) as one, Caller(one.address) as caller:
         frames = [said(f"ins((A,{t}),{t},{t + 5}) stable({t})", t) for t in range(1, 301)]
         assert caller.push(attach(), *frames)[-1].ack.sequence == 300

@@ -16,7 +16,7 @@ from gapless.protocol.errors import Fenced
 from gapless.protocol.frame import Frame
 from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.conformance import workload
-from gapless.sidecar.conformance.peer import FENCED, SCENARIOS, Peer, Verdict
+from gapless.sidecar.conformance.peer import FENCED, SCENARIOS, Examination, Peer
 from gapless.sidecar.conformance.rules import RULES
 from tests.sidecar.conforming import BROKEN, Conforming, TellsNothingAgain
 from tests.sidecar.helpers import PATIENCE_S
@@ -25,10 +25,10 @@ MANUAL = (Path(__file__).parents[2] / "docs" / "sidecar.md").read_text()
 ALL = [scenario.name for scenario in (*SCENARIOS, FENCED)]
 
 
-def examined(client: Callable[[str], None], *, again_s: float = PATIENCE_S) -> Verdict:
+def examined(client: Callable[[str], None], *, again_s: float = PATIENCE_S) -> Examination:
     """What comes of the examination of a client, which is given the address."""
 
-    async def run() -> Verdict:
+    async def run() -> Examination:
         peer = Peer(quiet_s=0.03, again_s=again_s, fenced_s=0.3)
         port = await peer.listen("127.0.0.1:0")
         thread = threading.Thread(target=client, args=(f"127.0.0.1:{port}",), daemon=True)

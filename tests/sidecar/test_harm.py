@@ -19,8 +19,8 @@ from gapless.sidecar import gapless_pb2 as pb
 from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.server.limits import Limits
-from gapless.sidecar.server.subscribe_call import Subscription
-from gapless.sidecar.server.throttle import BURST_S, Pace
+from gapless.sidecar.server.subscribe_call import SubscribeCall
+from gapless.sidecar.server.throttle import BURST_S, TokenBucket
 from tests.sidecar.helpers import (
     PATIENCE_S,
     SCHEMA,
@@ -56,7 +56,7 @@ def test_who_never_reads_is_a_cursor_and_holds_nobody_up(tmp_path: Path) -> None
 
             def kept() -> list[int]:
                 users = one.server.registry.streams["s"]._subscribers.values()
-                return [len(user._emits) for user in users if isinstance(user, Subscription)]
+                return [len(user._emits) for user in users if isinstance(user, SubscribeCall)]
 
             assert max(one.on_loop(kept)) <= 1
             assert next(unread).subscribed.sidecar  # it was there all the time
@@ -72,7 +72,7 @@ def test_who_floods_is_taken_in_no_faster_than_it_may_and_loses_nothing(tmp_path
 
 
 def test_a_pace_lets_a_burst_pass_and_then_holds() -> None:
-    pace = Pace(100.0)
+    pace = TokenBucket(100.0)
     assert pace.spend(100 * BURST_S, now_s=0.0) == 0
     assert pace.spend(50, now_s=0.0) == pytest.approx(0.5)
     assert pace.spend(50, now_s=1.0) == 0
@@ -82,7 +82,7 @@ def test_a_pace_lets_a_burst_pass_and_then_holds() -> None:
 @pytest.mark.parametrize("stall_s", [0.4, 1.0, 3.0])
 def test_who_is_paced_is_at_its_pace_again_after_a_stall(stall_s: float) -> None:
     """In virtual time: a sender of all it may, in portions, who is stopped for a while."""
-    pace, now_s, sent = Pace(1_000.0), 0.0, [0.0]
+    pace, now_s, sent = TokenBucket(1_000.0), 0.0, [0.0]
     while now_s < 5:
         now_s += pace.spend(37, now_s) + 0.001
     now_s += stall_s

@@ -24,7 +24,7 @@ from gapless.sidecar.server.directory import Directory
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.refusals import Refusal
 from gapless.sidecar.server.registry import Registry
-from gapless.sidecar.server.setup import PIECE_BYTES_MIN, Retention
+from gapless.sidecar.server.setup import PIECE_BYTES_MIN, StreamRetention
 from gapless.sidecar.server.tls import Certificates
 from tests.sidecar.helpers import SCHEMA, Caller, attach, said, sidecar
 
@@ -185,4 +185,4 @@ def test_a_decimal_of_too_many_characters_is_none() -> None:
 
 
 def test_segments_of_a_small_retention_have_a_least_size() -> None:
-    assert Retention(bytes=1).segment_bytes == PIECE_BYTES_MIN
+    assert StreamRetention(bytes=1).segment_bytes == PIECE_BYTES_MIN

@@ -16,7 +16,7 @@ from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.frames import from_wire
 from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.refusals import Code
-from gapless.sidecar.server.settings import Settings, load
+from gapless.sidecar.server.settings import SidecarSettings, load
 from tests.sidecar.helpers import SCHEMA, Caller, frame_of, sidecar
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def test_the_bytes_of_the_manual_are_a_producer(tmp_path: Path) -> None:
 
 
 def test_every_setting_limit_and_code_is_in_the_manual() -> None:
-    names = [f"`{name}`" for name in Settings.__dataclass_fields__]
+    names = [f"`{name}`" for name in SidecarSettings.__dataclass_fields__]
     structured = {"`limits`", "`tokens`", "`streams`"}
     limits = [f"`{name}`" for name in Limits.__dataclass_fields__]
     codes = [f"`{code}`" for code in Code.__args__ if code != "INTERNAL"]  # type: ignore[attr-defined]  # of a Literal

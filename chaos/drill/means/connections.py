@@ -25,7 +25,7 @@ Key = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
-class Connection:
+class TcpConnection:
     """What was seen of one. Of each list the first is of the lesser host."""
 
     next: list[int | None] = field(default_factory=lambda: [None, None])
@@ -69,7 +69,7 @@ class Connections:
 
     def __init__(self, most: int = CONNECTIONS_MAX) -> None:
         self._most = most
-        self._known: OrderedDict[Key, Connection] = OrderedDict()
+        self._known: OrderedDict[Key, TcpConnection] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -84,7 +84,7 @@ class Connections:
         )
         known = self._known.get(key)
         if known is None or segment.flags & (SYN | ACK) == SYN:  # which says nothing but its number
-            known = self._known[key] = Connection()
+            known = self._known[key] = TcpConnection()
             if len(self._known) > self._most:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
@@ -93,7 +93,7 @@ class Connections:
         known.take(0 if is_first else 1, segment)
         return True
 
-    def end(self, a: int, b: int) -> Iterator[tuple[Key, Connection]]:
+    def end(self, a: int, b: int) -> Iterator[tuple[Key, TcpConnection]]:
         """Marks all open ones between two hosts as ended by us, and says which."""
         pair = (min(a, b), max(a, b))
         for key, known in self._known.items():

@@ -15,7 +15,7 @@ from itertools import count
 
 from gapless.chaos.drill.means.connections import Connections
 from gapless.chaos.drill.means.packets import TCP, Segment, reset, reset_answering, segment_of
-from gapless.chaos.drill.means.rules import Counts, HostLink, Rule
+from gapless.chaos.drill.means.rules import HostLink, PacketCounts, Rule
 
 _HEAD_BYTES = 20
 
@@ -154,7 +154,7 @@ class Hub:
             ended += 1
         return ended
 
-    def counts(self) -> dict[tuple[int, int], Counts]:
+    def counts(self) -> dict[tuple[int, int], PacketCounts]:
         """Of each pair."""
         return {pair: link.counts for pair, link in self._links.items()}
 

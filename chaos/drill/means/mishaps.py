@@ -39,7 +39,7 @@ def is_of(message: object, messages: str) -> bool:
 
 
 @dataclass(order=True, slots=True)
-class Held:
+class HeldMessage:
     """A message that waits."""
 
     due_ms: float
@@ -58,23 +58,23 @@ class HeldMessages:
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._held: list[Held] = []
+        self._held: list[HeldMessage] = []
         self._count = 0
         self.came = threading.Event()
         """Set when one waits that may be due before all others."""
 
-    def hold(self, number: int, message: Any, ms: float, give: Take) -> Held | None:
+    def hold(self, number: int, message: Any, ms: float, give: Take) -> HeldMessage | None:
         """Holds a message back for a while; None where too many wait already."""
         with self._lock:
             if len(self._held) >= HELD_MAX:
                 return None
             self._count += 1
-            held = Held(self._now_ms() + ms, self._count, number, message, give)
+            held = HeldMessage(self._now_ms() + ms, self._count, number, message, give)
             heapq.heappush(self._held, held)
         self.came.set()
         return held
 
-    def taken_out(self, held: Held) -> bool:
+    def taken_out(self, held: HeldMessage) -> bool:
         """Whether it still waited; asking takes it."""
         with self._lock:
             waited, held.is_gone = not held.is_gone, True
@@ -104,7 +104,7 @@ class HeldMessages:
             heapq.heapify(self._held)
         self._give(sorted(free))
 
-    def _give(self, messages: list[Held]) -> None:
+    def _give(self, messages: list[HeldMessage]) -> None:
         for held in messages:
             if self.taken_out(held):
                 held.give(held.message)
@@ -120,7 +120,7 @@ class Mishaps:
         self._waiting = waiting
         self._note = note
         self._draws: dict[int, random.Random] = {}
-        self._behind: dict[int, Held] = {}  # by order, what is to come behind the next
+        self._behind: dict[int, HeldMessage] = {}  # by order, what is to come behind the next
         self._sent: dict[int, _Sent] = {}
         self._does: Mapping[str, Callable[[int, Order, Any, Take], list[Any]]] = {
             "lose": self._lose,

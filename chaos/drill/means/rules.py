@@ -66,7 +66,7 @@ class Rule:
 
 
 @dataclass(slots=True)
-class Counts:
+class PacketCounts:
     """What has happened to the packets of an ordered pair so far."""
 
     passed: int = 0
@@ -100,7 +100,7 @@ class HostLink:
 
     def __init__(self, seed: str) -> None:
         self._rng = random.Random(seed)
-        self.counts = Counts()
+        self.counts = PacketCounts()
         self.held_bytes = 0
         """Of packets that wait; kept by their holder."""
         self.highest = 0

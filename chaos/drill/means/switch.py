@@ -1,6 +1,6 @@
 """A network of our own: hosts in network namespaces, joined by a switch that can break anything.
 
-    with Switch(hosts=4) as switch, LocalNodes(3, network=switch) as nodes:
+    with NetworkSwitch(hosts=4) as switch, LocalNodes(3, network=switch) as nodes:
         switch.rule(2, 3, Rule(drop=True))            one way: n3 hears nothing of n2
         switch.rule(1, 2, Rule(delay_ms=20, jitter_ms=5))
         switch.reset(1, 2)                            their connections end, now
@@ -32,7 +32,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from gapless.chaos.drill.means.devices import TUN, new_namespace
-from gapless.chaos.drill.means.rules import Counts, Rule
+from gapless.chaos.drill.means.rules import PacketCounts, Rule
 from gapless.protocol.errors import Bug, JobError, Misuse
 
 HOSTS_MAX = 64
@@ -81,7 +81,7 @@ def _try(errors: list[str]) -> None:
         errors.append(f"no network namespace with a TUN device can be made here: {e}")
 
 
-class Switch:
+class NetworkSwitch:
     """A network of so many hosts. A context manager; several threads may use it."""
 
     def __init__(self, hosts: int = 8, seed: int = 0) -> None:
@@ -132,10 +132,10 @@ class Switch:
         """Ends every TCP connection between two hosts, on both sides; how many."""
         return int(self._ask("reset", a, b)["ended"])
 
-    def counts(self) -> Mapping[tuple[int, int], Counts]:
+    def counts(self) -> Mapping[tuple[int, int], PacketCounts]:
         """By sender and receiver, what has happened to the packets so far."""
         rows = self._ask("counts")["counts"]
-        return {(a, b): Counts(*numbers) for a, b, *numbers in rows}
+        return {(a, b): PacketCounts(*numbers) for a, b, *numbers in rows}
 
     # -- its life -----------------------------------------------------------------------------
 
@@ -214,7 +214,9 @@ class Switch:
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
-            raise Misuse("this switch is not open, or closed: use `with Switch(...) as switch`")
+            raise Misuse(
+                "this switch is not open, or closed: use `with NetworkSwitch(...) as switch`"
+            )
         return self._process
 
     def _check(self, host: int) -> None:

@@ -34,7 +34,7 @@ NICENESS = -10
 """A network is no slower where machines are busy; without the right to ask, none is set."""
 
 
-class Process:
+class SwitchProcess:
     """A hub with its devices. Only `main` makes one."""
 
     def __init__(self, hosts: int, seed: int) -> None:
@@ -137,7 +137,7 @@ def main(hosts: int, seed: int) -> None:
     except PermissionError:
         pass  # see NICENESS
     try:
-        process = Process(hosts, seed)
+        process = SwitchProcess(hosts, seed)
     except Exception as e:  # noqa: BLE001  # whatever it is, the owner is to be told
         _answer({"error": f"{type(e).__name__}: {e}"})
         return

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gapless.chaos.judge.history import Broken, Stored, Verdict
+from gapless.chaos.judge.history import Broken, CheckpointStored, Verdict
 from gapless.chaos.sim.checkers.world import World
 
 
@@ -26,9 +26,9 @@ class CheckpointsAreThere:
 
     def hears(self) -> Mapping[type, Callable[[int, Any], None]]:
         """Who says so."""
-        return {Stored: self._on_stored}
+        return {CheckpointStored: self._on_stored}
 
-    def _on_stored(self, _: int, fact: Stored) -> None:
+    def _on_stored(self, _: int, fact: CheckpointStored) -> None:
         self._stored = True
         if not fact.nbytes:
             raise Broken(

@@ -16,7 +16,7 @@ from gapless.chaos.judge.history import (
     Forwarded,
     Joined,
     Recovered,
-    Trimmed,
+    TailTrimmed,
     Verdict,
 )
 from gapless.chaos.sim.checkers.world import World
@@ -45,7 +45,7 @@ class FeedbackSkipsNothing:
             Recovered: lambda _, fact: self._on_stable(fact.merger.slot, fact.live.stable),
             Assigned: self._on_assigned,
             Joined: self._on_joined,
-            Trimmed: lambda _, fact: self._skips(fact.replica, fact.t, "forgets"),
+            TailTrimmed: lambda _, fact: self._skips(fact.replica, fact.t, "forgets"),
             Forwarded: lambda _, fact: self._skips(fact.replica, fact.t, "skips"),
         }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 
-from gapless.chaos.sim.workloads.rows import Pace, below, draw, fronts, rows
+from gapless.chaos.sim.workloads.rows import SourcePace, below, draw, fronts, rows
 from gapless.chaos.sim.workloads.windows import counts_and_sums
 from gapless.chaos.sim.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
@@ -24,7 +24,7 @@ from gapless.protocol.tdb import Event, Tdb
 
 COVERS, SLIDE, EARLY = 30, 20, 40
 LEAST = 2
-PACE = Pace(
+PACE = SourcePace(
     batches=110,
     rows=(2, 4),
     advance=(SLIDE, SLIDE + 2),

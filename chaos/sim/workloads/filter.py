@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from itertools import count
 
-from gapless.chaos.sim.workloads.rows import Pace, below, draw, fronts, rows
+from gapless.chaos.sim.workloads.rows import SourcePace, below, draw, fronts, rows
 from gapless.chaos.sim.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
 from gapless.engine.query import source
@@ -17,7 +17,7 @@ from gapless.protocol.expr import col
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
-PACE = Pace(batches=120, rows=(2, 5), advance=(1, 9), lateness=8)
+PACE = SourcePace(batches=120, rows=(2, 5), advance=(1, 9), lateness=8)
 LEAST, LEAST_SWITCHED = 3, 6
 SCHEMA = StreamSchema({"ts": "int64", "src": "int32", "len": "int32", "id": "int32"})
 

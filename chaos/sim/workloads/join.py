@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from gapless.chaos.sim.workloads.rows import Pace, below, draw, fronts, rows
+from gapless.chaos.sim.workloads.rows import SourcePace, below, draw, fronts, rows
 from gapless.chaos.sim.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
 from gapless.engine.query import source
@@ -17,7 +17,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
 ORDER_LIVES, PAYMENT_LIVES = 8, 5
-PACE = Pace(batches=120, rows=(1, 3), advance=(2, 5), lateness=5)
+PACE = SourcePace(batches=120, rows=(1, 3), advance=(2, 5), lateness=5)
 """Of both together: their batches come in turn, so neither runs ahead."""
 ORDERS = StreamSchema({"ts": "int64", "account": "int32", "item": "int32"})
 PAYMENTS = StreamSchema({"ts": "int64", "account": "int32", "paid": "int32"})

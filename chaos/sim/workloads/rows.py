@@ -26,7 +26,7 @@ STARTS = (100, 200)
 """Where times begin: somewhere, so that they lie at any place of a window's slides."""
 
 
-class Pace(NamedTuple):
+class SourcePace(NamedTuple):
     """How sources go on."""
 
     batches: int
@@ -40,7 +40,7 @@ class Pace(NamedTuple):
     """Consecutive batches that are loud, then quiet; all are loud where a source has no quiet."""
 
 
-def fronts(rng: random.Random, pace: Pace) -> list[int]:
+def fronts(rng: random.Random, pace: SourcePace) -> list[int]:
     """The front of each batch."""
     steps = (_within(rng, pace.advance) for _ in range(pace.batches - 1))
     return list(accumulate(steps, initial=rng.randrange(*STARTS)))
@@ -49,7 +49,7 @@ def fronts(rng: random.Random, pace: Pace) -> list[int]:
 def draw(
     rng: random.Random,
     schema: StreamSchema,
-    pace: Pace,
+    pace: SourcePace,
     fronts: Sequence[int],
     value: Mapping[str, Draw],
     quiet: Mapping[str, int] | None = None,
@@ -79,7 +79,9 @@ def draw(
     return [whole.slice(end - size, size) for size, end in zip(sizes, ends, strict=True)]
 
 
-def _pauses(rng: random.Random, pace: Pace, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _pauses(
+    rng: random.Random, pace: SourcePace, sizes: Sequence[int]
+) -> Iterator[tuple[int, int]]:
     """The rows of each run of quiet batches: first and behind the last."""
     ends = list(accumulate(sizes, initial=0))
     at = _within(rng, pace.loud)

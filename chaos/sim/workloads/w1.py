@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from gapless.chaos.sim.workloads.rows import Pace, below, draw, fronts, rows
+from gapless.chaos.sim.workloads.rows import SourcePace, below, draw, fronts, rows
 from gapless.chaos.sim.workloads.windows import counts_and_sums
 from gapless.chaos.sim.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
@@ -20,7 +20,7 @@ from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
 
 COVERS, SLIDE = 20, 10
-PACE = Pace(
+PACE = SourcePace(
     batches=120,
     rows=(1, 4),
     advance=(SLIDE, SLIDE + 4),
@@ -43,7 +43,7 @@ def talkers(least: int) -> Query:
     return windowed.group_by("src").aggregate(packets=count(), bytes=sum_("len"))
 
 
-def flows(rng: random.Random, pace: Pace = PACE, groups: int = 3) -> Batches:
+def flows(rng: random.Random, pace: SourcePace = PACE, groups: int = 3) -> Batches:
     """Rows in disorder, of some groups, with values of 0 to 9."""
     value = {"src": below(groups), "len": below(10)}
     return [("flows", batch) for batch in draw(rng, SCHEMA, pace, fronts(rng, pace), value, QUIET)]

@@ -102,7 +102,7 @@ class MergeSession:
         """Merges recordings; returns whether a problem was found."""
         from contextlib import ExitStack
 
-        from gapless.commands.recorded import RecordedStream, Recorder, interleave
+        from gapless.commands.recorded import RecordedStream, RecordedStreamWriter, interleave
         from gapless.merge.script import Attach
 
         recordings: list[RecordedStream] = []
@@ -123,7 +123,9 @@ class MergeSession:
         with ExitStack() as stack:
             advance = stack.enter_context(progress_bar("merging", PROGRESS_STEPS))
             frames = interleave(recordings, order is Order.BY_VS, advance, PROGRESS_STEPS)
-            recorder = None if out is None else stack.enter_context(Recorder(out, schema))
+            recorder = (
+                None if out is None else stack.enter_context(RecordedStreamWriter(out, schema))
+            )
             for number, (i, frame) in enumerate(frames):
                 heard = player.say(names[i], (frame,))
                 elements += len(frame) + (frame.stable is not None)

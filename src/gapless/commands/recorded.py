@@ -141,7 +141,7 @@ class RecordedStream:
             yield batch.batch, batch.custom_metadata
 
 
-class Recorder:
+class RecordedStreamWriter:
     """Writes frames to an Arrow IPC stream; a context manager."""
 
     def __init__(self, path: Path, schema: StreamSchema) -> None:

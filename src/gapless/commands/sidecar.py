@@ -106,7 +106,7 @@ def remove(
 def _examine(listen: str, *, as_json: bool) -> None:
     """Plays a sidecar for one client; exits with 1 if the client breaks a rule."""
     from gapless.sidecar.conformance import workload
-    from gapless.sidecar.conformance.peer import Peer, Verdict
+    from gapless.sidecar.conformance.peer import Examination, Peer
     from gapless.sidecar.options import is_loopback
 
     if not is_loopback(listen):
@@ -117,7 +117,7 @@ def _examine(listen: str, *, as_json: bool) -> None:
             print_line(f"kept    {scenario}")
             sys.stdout.flush()
 
-    async def examined() -> Verdict:
+    async def examined() -> Examination:
         peer = Peer(passed)
         port = await peer.listen(listen)
         if not as_json:

@@ -28,15 +28,15 @@ from gapless.chaos.drill.drill_process import (
     watch,
 )
 from gapless.chaos.drill.faults.fault import Planned
-from gapless.chaos.drill.outcome import Held, Outcome, Strike
+from gapless.chaos.drill.outcome import Outcome, Requirement, Strike
 from gapless.chaos.drill.scenario import Scenario, loaded
 from gapless.chaos.drill.workloads import OF_A_USER, REAL_WORKLOADS, flows
 from gapless.chaos.judge.record import Record
 from gapless.chaos.report.directory import write_report
 from gapless.protocol.errors import JobError, Misuse
 
-WELL = Held("nothing lost", "0", "0 of 9 rows", ok=True)
-NOT_WELL = Held("pauses", "500 ms at most", "900 ms", ok=False)
+WELL = Requirement("nothing lost", "0", "0 of 9 rows", ok=True)
+NOT_WELL = Requirement("pauses", "500 ms at most", "900 ms", ok=False)
 OUTCOME = Outcome(
     name="mine",
     about="Mine.",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gapless.chaos.drill.flatness import FDS_MAX, GROWTH_MAX, MB, SAMPLES_MIN, SPARE_BYTES, flatness
-from gapless.chaos.drill.outcome import Held
+from gapless.chaos.drill.outcome import Requirement
 from gapless.chaos.judge.record import Record
 
 SAMPLES = 300
@@ -25,7 +25,7 @@ def run(rss_mb: Shape, fds: Shape, samples: int = SAMPLES) -> Record:
     return record
 
 
-def verdicts(record: Record) -> dict[str, Held]:
+def verdicts(record: Record) -> dict[str, Requirement]:
     return {held.name: held for held in flatness(record)}
 
 

@@ -17,7 +17,7 @@ import gapless as gl
 from gapless.actors.plans import named_plans
 from gapless.chaos.drill.drilled_code import code_of
 from gapless.chaos.drill.faults.all import FAULTS
-from gapless.chaos.drill.outcome import Held, Outcome, Strike
+from gapless.chaos.drill.outcome import Outcome, Requirement, Strike
 from gapless.chaos.drill.scenario import Random, Scenario
 from gapless.chaos.drill.user_drill import ROWS_MAX, TAIL_S, drill, packed_drill, told_failure
 from gapless.chaos.drill.user_drill_process import PackedDrill, run_packed
@@ -228,7 +228,7 @@ def _elsewhere(plans: Any) -> Any:
 # -- telling --------------------------------------------------------------------------------------
 
 
-def outcome(*held: Held, problem: str = "", strikes: int = 1) -> Outcome:
+def outcome(*held: Requirement, problem: str = "", strikes: int = 1) -> Outcome:
     struck = Strike("kill replica", "r0.1", 1_500, None, "SIGKILL of r0.1/1.2")
     return Outcome(
         name="mine",
@@ -246,7 +246,10 @@ def outcome(*held: Held, problem: str = "", strikes: int = 1) -> Outcome:
 
 
 def test_what_did_not_hold_is_told_with_what_struck_and_where_the_report_is() -> None:
-    good, bad = Held("ends", "within 120 s", "it does", True), Held("nothing lost", "0", "2", False)
+    good, bad = (
+        Requirement("ends", "within 120 s", "it does", True),
+        Requirement("nothing lost", "0", "2", False),
+    )
     error = told_failure(outcome(good, bad), named_plans(memory, None), Path("drills/report.html"))
     assert isinstance(error, DrillFailed)
     assert error.report == Path("drills/report.html")
@@ -265,7 +268,7 @@ def test_what_did_not_hold_is_told_with_what_struck_and_where_the_report_is() ->
 
 
 def test_a_drill_that_was_cut_short_says_why() -> None:
-    good = Held("ends", "within 120 s", "it does", True)
+    good = Requirement("ends", "within 120 s", "it does", True)
     error = told_failure(
         outcome(good, problem="OSError: no space"), named_plans(counts, None), Path("r.html")
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from gapless.chaos.drill.outcome import Held, Outcome, Strike
+from gapless.chaos.drill.outcome import Outcome, Requirement, Strike
 from gapless.chaos.judge.record import Record
 from gapless.protocol.elements import INF
 
@@ -166,10 +166,10 @@ def _outcome(seed: int, shape: Shape, strikes: tuple[Strike, ...], longest: int)
         versions={"gapless": "0.1.0", "ray": "2.60.0", "pyarrow": "26.0.0", "python": "3.11.9"},
         strikes=strikes,
         held=(
-            Held("faults strike", "all of them", str(len(strikes)), True),
-            Held("pauses", "3000 ms at most", f"{longest} ms", longest <= 3_000),
-            Held("nothing lost", "0", f"0 of {rows} rows", True),
-            Held("nothing duplicated", "0", f"0 of {rows} rows", True),
+            Requirement("faults strike", "all of them", str(len(strikes)), True),
+            Requirement("pauses", "3000 ms at most", f"{longest} ms", longest <= 3_000),
+            Requirement("nothing lost", "0", f"0 of {rows} rows", True),
+            Requirement("nothing duplicated", "0", f"0 of {rows} rows", True),
         ),
         figures={"longest_pause_ms": longest, "undisturbed_pause_ms": 281, "rows": rows},
         judgement=(f"0 lost, 0 duplicated, 0 contradicting of {rows} rows", "stable: holds"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc
 
-from gapless.chaos.drill.outcome import Held, Outcome
+from gapless.chaos.drill.outcome import Outcome, Requirement
 from gapless.chaos.judge.record import SCHEMA, Record
 from gapless.chaos.report import directory as report
 from gapless.chaos.report.directory import write_index, write_report
@@ -132,7 +132,7 @@ def test_a_page_that_cannot_be_drawn_loses_nothing_of_the_run(
 
 def runs() -> list[tuple[str, Outcome]]:
     clean = synthetic(1, SHORT)[0]
-    bad = Held("pauses", "1 ms at most", "900 ms", ok=False)
+    bad = Requirement("pauses", "1 ms at most", "900 ms", ok=False)
     return [
         ("kill-replica", replace(clean, name="kill-replica")),
         ("a b&c #1?", replace(clean, name="<odd>", held=(*clean.held, bad))),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.chaos.drill.outcome import Held, Outcome, Strike
+from gapless.chaos.drill.outcome import Outcome, Requirement, Strike
 from gapless.chaos.drill.workloads import OF_A_USER
 from gapless.chaos.judge.record import Record
 from gapless.chaos.report.page import again
@@ -139,7 +139,7 @@ def test_a_clean_run_says_so_in_its_title_and_in_words_and_signs() -> None:
 
 def test_what_did_not_hold_is_named_in_the_verdict_and_marked_in_the_table() -> None:
     outcome, record = _one_fault()
-    missed = Held("memory", "flat", "213 MB an hour more", ok=False)
+    missed = Requirement("memory", "flat", "213 MB an hour more", ok=False)
     page = made(replace(outcome, held=(*outcome.held, missed)), record)
     assert page.one("p", "verdict").text == "✗ Not clean: 1 of 5 did not hold: memory."
     assert page.one("p", "verdict").classes == {"verdict", "bad"}
@@ -279,7 +279,7 @@ def said_everywhere(text: str) -> tuple[Outcome, Record]:
         config={text: [text], "broken": text},
         versions={text: text},
         strikes=(Strike(text, text, 500, 900, text), Strike(text, text, 1_200, None, text)),
-        held=(Held(text, text, text, ok=False),),
+        held=(Requirement(text, text, text, ok=False),),
         figures={text: 1.0},
         judgement=(text,),
         problem=text,

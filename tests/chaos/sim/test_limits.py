@@ -13,7 +13,7 @@ import gapless
 from gapless.chaos.sim import limits, run_end
 from gapless.chaos.sim.limits import BY_BOUND, LIMITS, Limit, Watched, drawn, limited
 from gapless.chaos.sim.limits_not_drawn import TRIED_BY
-from gapless.chaos.sim.replica_process import Pace
+from gapless.chaos.sim.replica_process import ReadPace
 from gapless.chaos.sim.seed_runs import run_many
 from gapless.chaos.sim.simulator import run_seed
 from gapless.chaos.sim.workloads.all import WORKLOADS
@@ -125,7 +125,7 @@ def test_what_was_read_ahead_is_read_anew_in_a_run_whose_pace_falls(
 
     go_back = Sources.go_back
     monkeypatch.setattr(Sources, "go_back", counts)
-    paced = (seed for seed in range(REACHED_WITHIN) if Pace.is_drawn(seed))
+    paced = (seed for seed in range(REACHED_WITHIN) if ReadPace.is_drawn(seed))
     for result in (run_seed(seed, limits=values) for seed in paced):
         assert result.ok, result.problem
         if went_back:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gapless.chaos.sim.replica_process import FRAME_ROWS, PACED_SHARE, PACES, Pace
+from gapless.chaos.sim.replica_process import FRAME_ROWS, PACED_SHARE, PACES, ReadPace
 from gapless.chaos.sim.step_queue import StepQueue
 from gapless.failover.io.steps import Outcome, Step
 from gapless.failover.replica.effects import Done, ReplicaEvent
 
 
 def test_a_small_share_of_the_runs_has_a_pace_that_changes_and_others_read_what_is_there() -> None:
-    paced = sum(Pace.is_drawn(seed) for seed in range(2_000)) / 2_000
+    paced = sum(ReadPace.is_drawn(seed) for seed in range(2_000)) / 2_000
     assert 0.7 * PACED_SHARE < paced < 1.3 * PACED_SHARE
-    fixed, drawn = Pace("a", is_drawn=False), Pace("a", is_drawn=True)
+    fixed, drawn = ReadPace("a", is_drawn=False), ReadPace("a", is_drawn=True)
     seen = set()
     for _ in range(300):
         fixed.goes_on()

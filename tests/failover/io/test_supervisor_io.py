@@ -20,7 +20,7 @@ from gapless.failover.io.supervisor_io import (
     drop_unreadable,
 )
 from gapless.failover.job.desired import Desired
-from gapless.failover.job.directory import Job, Resumed
+from gapless.failover.job.directory import Job, RootStart
 from gapless.failover.job.files import JobRecord
 from gapless.failover.life_start import MergerStart, Start
 from gapless.failover.messages import Life, Retire
@@ -83,7 +83,7 @@ class World:
             **options,
         )
 
-    def another(self) -> Resumed:
+    def another(self) -> RootStart:
         """Another root resumes the job."""
         return Job(self.raw, "t2").resume()
 

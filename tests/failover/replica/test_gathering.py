@@ -7,7 +7,7 @@ import pytest
 from gapless.failover.effects import Tick
 from gapless.failover.replica import output_sender as sending
 from gapless.failover.replica.effects import SourceRead
-from gapless.failover.replica.intake import Intake
+from gapless.failover.replica.intake import ReplicaIntake
 from tests.failover.replica.test_machine import ack, gives, opened, reads, told
 
 
@@ -62,7 +62,7 @@ def test_so_many_frames_or_rows_gather_at_most(bound: str, monkeypatch: pytest.M
 
 def test_where_nothing_more_may_be_read_all_goes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = opened()
-    monkeypatch.setattr(Intake, "may_read", lambda self: False)
+    monkeypatch.setattr(ReplicaIntake, "may_read", lambda self: False)
     assert told(machine.on(with_more("ins(A,1,2)"), 0)) == ["1: ins((A,1),1,2)"]
     machine.validate()
 

@@ -13,11 +13,11 @@ from gapless.failover.job.desired import Desired, Scale
 from gapless.failover.job.settings import OnDivergence
 from gapless.failover.life_start import LivePeer, ReplicaStart, Stored
 from gapless.failover.messages import Life
-from gapless.failover.statuses import Divergence, InputStatus, MergerStatus, ReplicaStatus
+from gapless.failover.statuses import DivergenceReport, InputStatus, MergerStatus, ReplicaStatus
 from gapless.failover.supervisor import divergence as diverging
 from gapless.failover.supervisor import failure_detector as suspecting
 from gapless.failover.supervisor import replacement as replacing
-from gapless.failover.supervisor.divergence import DIVERGES, Verdict, judge, odd_one
+from gapless.failover.supervisor.divergence import DIVERGES, Consequence, judge, odd_one
 from gapless.failover.supervisor.effects import Spawn, SupervisorEffect
 from gapless.failover.supervisor.machine import Supervisor
 from gapless.failover.supervisor.slots import Known, Slot
@@ -39,7 +39,7 @@ def replica(index: int, counter: int = 1) -> Life:
 
 def status(outvoted: dict[Life, int], count: int, diverged: int = 0) -> MergerStatus:
     inputs = tuple(InputStatus(r, 9, True, diverged, o) for r, o in outvoted.items())
-    sample = Divergence(replica(1), replica(0), 7, "r0.1/1.1 differs at 7, by row 12")
+    sample = DivergenceReport(replica(1), replica(0), 7, "r0.1/1.1 differs at 7, by row 12")
     return MergerStatus(MERGER, 1, 9, 9, inputs, None, count, False, samples=(sample,))
 
 
@@ -112,7 +112,7 @@ def test_what_was_told_before_is_not_told_again() -> None:
 def test_each_setting_has_its_consequence() -> None:
     def consequence(mode: OnDivergence, now: MergerStatus) -> tuple[Life | None, bool]:
         verdict = judge(mode, QUIET, now)
-        assert isinstance(verdict, Verdict)
+        assert isinstance(verdict, Consequence)
         return verdict.odd, verdict.is_end
 
     assert consequence("report", ONE_ODD) == (None, False)
@@ -190,7 +190,7 @@ def test_the_odd_one_of_three_is_replaced_by_a_successor_and_fenced() -> None:
 
 class SeesNobody(Supervisor):
     class TRACKER(StatusTracker):
-        def _follow(self, _verdict: Verdict, _now: int) -> list[SupervisorEffect]:
+        def _follow(self, _verdict: Consequence, _now: int) -> list[SupervisorEffect]:
             return []
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gapless.sidecar.client.connection import RECONNECT_MS, RECONNECT_MS_MAX, Pause
+from gapless.sidecar.client.connection import RECONNECT_MS, RECONNECT_MS_MAX, RetryPause
 
 
 def test_the_pause_is_doubled_up_to_its_bound_and_short_again_after_an_answer() -> None:
-    pause, taken = Pause(), list[float]()
+    pause, taken = RetryPause(), list[float]()
     for _ in range(6):
         pause.take(taken.append)
     assert taken[:2] == [RECONNECT_MS / 1000, 2 * RECONNECT_MS / 1000]

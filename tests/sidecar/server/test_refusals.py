@@ -14,7 +14,7 @@ from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.lives import incarnation_of
 from gapless.sidecar.server.limits import Limits
-from gapless.sidecar.server.setup import Retention
+from gapless.sidecar.server.setup import StreamRetention
 from tests.sidecar.helpers import (
     SCHEMA,
     Caller,
@@ -257,7 +257,7 @@ def test_a_subscription_that_has_no_meaning_is_refused(one: Running, what: str) 
 
 def test_who_is_behind_what_was_trimmed_is_told_so(tmp_path: Path) -> None:
     with (
-        sidecar(tmp_path, retention=Retention(bytes=1)) as one,
+        sidecar(tmp_path, retention=StreamRetention(bytes=1)) as one,
         Producer(one.address, "s", "a", SCHEMA) as a,
     ):
         a.push(frame_of("ins((A,7),6,20) stable(10)"))

@@ -243,10 +243,10 @@ def test_streams_that_are_made_at_once_are_no_more_than_there_may_be(tmp_path: P
     from gapless.sidecar.definition import Definition
     from gapless.sidecar.server.refusals import Refusal
     from gapless.sidecar.server.registry import Registry
-    from gapless.sidecar.server.setup import Retention
+    from gapless.sidecar.server.setup import StreamRetention
 
     async def flood() -> tuple[int, list[str]]:
-        registry = Registry(tmp_path, Limits(streams_max=3), Retention())
+        registry = Registry(tmp_path, Limits(streams_max=3), StreamRetention())
         asked = [
             asyncio.create_task(registry.define(Definition(f"s{i}", SCHEMA))) for i in range(10)
         ]

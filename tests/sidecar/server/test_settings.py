@@ -8,7 +8,7 @@ import pytest
 
 from gapless.protocol.errors import Misuse
 from gapless.sidecar.options import is_loopback
-from gapless.sidecar.server.settings import Settings, load, shown
+from gapless.sidecar.server.settings import SidecarSettings, load, shown
 
 FILE = """
 listen = "127.0.0.1:1"
@@ -45,7 +45,7 @@ def test_a_flag_counts_before_the_environment_before_the_file(config: Path) -> N
         70,
         5,
     )
-    assert settings.data == Settings().data
+    assert settings.data == SidecarSettings().data
     assert told.origins["listen"] == "flag"
     assert told.origins["retain_s"] == "GAPLESS_SIDECAR_RETAIN_S"
     assert told.origins["streams_max"] == str(config)

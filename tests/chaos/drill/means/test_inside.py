@@ -15,7 +15,7 @@ import pytest
 
 from gapless.actors.root import Root
 from gapless.actors.shell import Shell
-from gapless.actors.wire import Intake, Wire
+from gapless.actors.wire import MessageDecoder, Wire
 from gapless.chaos.drill.means import inside
 from gapless.chaos.drill.means.inside import Inside, plant_orders
 from gapless.chaos.drill.means.orders import BROKEN, FOLDER, Order, Orders
@@ -53,7 +53,7 @@ class FakeShell(Shell):
         setup = SimpleNamespace(life=LIFE, schema=SCHEMA, node="n")
         super().__init__(setup, None, lambda _: None)  # type: ignore[arg-type]  # it looks no further
         self.told: list[str] = []
-        self._intake = Intake(self.wire, self.told.append)
+        self._intake = MessageDecoder(self.wire, self.told.append)
         self.fake = self.pump = FakePump()  # type: ignore[assignment]  # what hear and _take use
 
 

@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from gapless.actors import cluster
 from gapless.actors.local_nodes import LocalNodes
 from gapless.chaos.drill.means.rules import Rule
-from gapless.chaos.drill.means.switch import Switch, why_not
+from gapless.chaos.drill.means.switch import NetworkSwitch, why_not
 from gapless.protocol.errors import Misuse
 
 pytestmark = [
@@ -48,8 +48,8 @@ class Talker:
 
 
 @contextmanager
-def started(hosts: int, count: int) -> Iterator[tuple[Switch, LocalNodes]]:
-    with Switch(hosts) as switch, LocalNodes(count, network=switch) as nodes:
+def started(hosts: int, count: int) -> Iterator[tuple[NetworkSwitch, LocalNodes]]:
+    with NetworkSwitch(hosts) as switch, LocalNodes(count, network=switch) as nodes:
         cluster.connect(nodes.address, **nodes.driver_settings)
         try:
             yield switch, nodes

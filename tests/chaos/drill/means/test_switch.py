@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from gapless.chaos.drill.means.rules import Rule
-from gapless.chaos.drill.means.switch import HOSTS_MAX, Switch, why_not
+from gapless.chaos.drill.means.switch import HOSTS_MAX, NetworkSwitch, why_not
 from gapless.protocol.errors import JobError, Misuse
 
 WAIT_S = 20.0
@@ -32,8 +32,8 @@ needs_it = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 PEER = Path(__file__).with_name("peer.py")
 OWNER = """
 import sys
-from gapless.chaos.drill.means.switch import Switch
-with Switch(3) as switch:
+from gapless.chaos.drill.means.switch import NetworkSwitch
+with NetworkSwitch(3) as switch:
     print(switch.namespace(2), switch.address(1), flush=True)
     try:
         sys.stdin.read()
@@ -45,7 +45,7 @@ with Switch(3) as switch:
 class Host:
     """A program on a host, as a test talks to it."""
 
-    def __init__(self, switch: Switch, number: int) -> None:
+    def __init__(self, switch: NetworkSwitch, number: int) -> None:
         self.number = number
         self.address = switch.address(number)
         self._process = subprocess.Popen(
@@ -88,7 +88,7 @@ class Host:
 class Net:
     """A switch with a program on each of its first three hosts."""
 
-    def __init__(self, switch: Switch, hosts: list[Host]) -> None:
+    def __init__(self, switch: NetworkSwitch, hosts: list[Host]) -> None:
         self.switch = switch
         self.h1, self.h2, self.h3 = hosts
 
@@ -99,7 +99,7 @@ class Net:
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Net]:
-    with Switch(3, seed=1) as switch, ExitStack() as stack:
+    with NetworkSwitch(3, seed=1) as switch, ExitStack() as stack:
         hosts = [Host(switch, number) for number in (1, 2, 3)]
         for host in hosts:
             stack.callback(host.end)
@@ -273,13 +273,13 @@ def addresses() -> set[str]:
 
 @needs_it
 def test_two_switches_have_networks_of_their_own() -> None:
-    with Switch(2) as one, Switch(2) as other:
+    with NetworkSwitch(2) as one, NetworkSwitch(2) as other:
         assert one.address(2) != other.address(2)
 
 
 @needs_it
 def test_a_switch_whose_process_was_killed_says_so() -> None:
-    with Switch(2) as switch:
+    with NetworkSwitch(2) as switch:
         namespace = switch.namespace(2)
         assert namespace is not None
         psutil.Process(int(namespace.split("/")[2])).kill()
@@ -299,9 +299,9 @@ def test_who_asks_for_what_is_not_there_is_told_what_is(net: Net) -> None:
 
 def test_a_switch_that_is_not_open_is_no_network() -> None:
     with pytest.raises(Misuse, match=f"from 2 to {HOSTS_MAX}"):
-        Switch(1)
+        NetworkSwitch(1)
     with pytest.raises(Misuse, match="not open"):
-        Switch(2).address(1)
+        NetworkSwitch(2).address(1)
 
 
 def test_a_machine_without_the_means_says_what_to_do() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapless.chaos.judge.history import Drained, History, Stored, Verdict
+from gapless.chaos.judge.history import CheckpointStored, Drained, History, Verdict
 from gapless.chaos.sim.checkers.checkpoint import CheckpointsAreThere
 from gapless.chaos.sim.checkers.drain import DrainsWhole
 from tests.chaos.sim.checkers.small import catches, life, world
@@ -25,7 +25,7 @@ def test_one_that_has_left_a_row_of_any_source_has_not() -> None:
 def test_a_checkpoint_that_is_there_may_be_said_to_be_written_and_no_other() -> None:
     checker = CheckpointsAreThere()
     assert checker.verdict(world("")) is Verdict.UNKNOWN
-    History([checker]).say(10, Stored(R, "0-a-1-1", 400))
+    History([checker]).say(10, CheckpointStored(R, "0-a-1-1", 400))
     assert checker.verdict(world("")) is Verdict.HOLDS
     with catches("0-a-1-2 is written: it is not"):
-        History([checker]).say(10, Stored(R, "0-a-1-2", 0))
+        History([checker]).say(10, CheckpointStored(R, "0-a-1-2", 0))

@@ -10,9 +10,9 @@ from gapless.chaos.judge.history import (
     Obeyed,
     Recovered,
     Started,
+    TailTrimmed,
     ToldLate,
     TookIn,
-    Trimmed,
     Verdict,
 )
 from gapless.chaos.sim.checkers.feedback import FeedbackSkipsNothing
@@ -106,12 +106,12 @@ SETTLED = [
 
 def test_what_all_mergers_have_settled_may_be_skipped() -> None:
     checker = FeedbackSkipsNothing()
-    hear(checker, BOTH, *SETTLED, Forwarded(R1, 6), Trimmed(R1, 6))
+    hear(checker, BOTH, *SETTLED, Forwarded(R1, 6), TailTrimmed(R1, 6))
     assert checker.verdict(world("")) is Verdict.HOLDS
     alone = Assigned(R1, ("m0.0",))
-    hear(FeedbackSkipsNothing(), alone, *SETTLED, Trimmed(R1, 9))
+    hear(FeedbackSkipsNothing(), alone, *SETTLED, TailTrimmed(R1, 9))
     back = Recovered(life("m0.1", 2), 2, 0, frame("stable(8)"))
-    hear(FeedbackSkipsNothing(), BOTH, *SETTLED, back, Trimmed(R1, 8))
+    hear(FeedbackSkipsNothing(), BOTH, *SETTLED, back, TailTrimmed(R1, 8))
 
 
 def test_nothing_skipped_is_unknown() -> None:
@@ -121,10 +121,10 @@ def test_nothing_skipped_is_unknown() -> None:
 
 
 def test_what_a_replica_never_had_it_need_not_keep() -> None:
-    hear(FeedbackSkipsNothing(), Assigned(R1, ("m0.0",)), Joined(R1, 7), Trimmed(R1, 7))
+    hear(FeedbackSkipsNothing(), Assigned(R1, ("m0.0",)), Joined(R1, 7), TailTrimmed(R1, 7))
 
 
-@pytest.mark.parametrize("skip", [Forwarded(R1, 7), Trimmed(R1, 7)])
+@pytest.mark.parametrize("skip", [Forwarded(R1, 7), TailTrimmed(R1, 7)])
 def test_skipping_by_the_fastest_merger_is_caught(skip: Fact) -> None:
     with catches("and m0.1 is durable up to 6"):
         hear(FeedbackSkipsNothing(), BOTH, *SETTLED, skip)
