@@ -21,6 +21,7 @@ import importlib.util
 import ipaddress
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -185,6 +186,10 @@ class _GuardingFinder:
 def pytest_configure() -> None:
     """Puts the guards in place and chooses how hard Hypothesis tries."""
     os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell started this in the background: no program that a test starts and interrupts
+        # would hear of it, and the test would wait for ever.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ENTRY_POINTS:
         if name in sys.modules:
             _guard(sys.modules[name])
