@@ -106,9 +106,9 @@ TRIED_BY: Mapping[str, str] = {
     "test_a_full_file_takes_no_more_and_that_is_said_once",
     "journal.rejects.LINE_CHARS_MAX": "journal/test_bounds.py::"
     "test_a_long_row_is_cut_in_the_file_of_rejected_rows",
-    "journal.room.CHECK_BYTES": "journal/test_damage.py::"
+    "journal.room.CHECK_BYTES": "journal/test_full_disk.py::"
     "test_a_full_disk_is_said_leaves_all_whole_and_writing_goes_on_once_there_is_room",
-    "journal.room.FREE_BYTES_MIN": "journal/test_damage.py::"
+    "journal.room.FREE_BYTES_MIN": "journal/test_full_disk.py::"
     "test_a_full_disk_is_said_leaves_all_whole_and_writing_goes_on_once_there_is_room",
     "journal.segment.SOUGHT_BYTES": "journal/test_bounds.py::"
     "test_a_record_behind_damage_is_found_wherever_a_search_is_cut",

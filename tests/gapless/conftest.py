@@ -9,6 +9,7 @@ import pytest
 
 from gapless.cli import main
 from tests.gapless.command import Gapless, Outcome
+from tests.gapless.ingested import SCHEMA_TOML
 
 
 @pytest.fixture
@@ -24,3 +25,11 @@ def gapless(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return Outcome(0 if code is None else int(code), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    """A file with the columns of what the tests of `gapless ingest` write."""
+    path = tmp_path / "schema.toml"
+    path.write_text(SCHEMA_TOML)
+    return path

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gapless.journal.disk import Disk, LocalDisk
+from tests.journal.damaged import SAMPLES, Sample
 from tests.journal.journals import memory
 
 
@@ -14,3 +15,9 @@ from tests.journal.journals import memory
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     """One of each kind."""
     return LocalDisk(tmp_path / "j") if request.param == "local" else memory()
+
+
+@pytest.fixture(scope="module", params=SAMPLES)
+def sample(request: pytest.FixtureRequest) -> Sample:
+    """A journal of each kind, to be damaged in a copy."""
+    return SAMPLES[request.param](0)._replace(name=request.param)

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.operators import join as join_module
-from gapless.operators import join_keys, join_pairs, join_side, join_unmatched
-from gapless.operators import memory as memory_module
+from gapless.operators import join_side
 from gapless.operators.aside import Aside
 from gapless.operators.join import Join
 from gapless.operators.join_changes import Changes
@@ -19,20 +18,17 @@ from gapless.operators.join_nulls import Revised
 from gapless.operators.join_pairs import Pairs
 from gapless.operators.join_side import Side
 from gapless.operators.join_unmatched import Unmatched
-from gapless.operators.memory import Memory
 from gapless.operators.operator import Out
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import (
-    DecodeError,
     ExpressionError,
     GaplessError,
-    MemoryLimit,
     Misuse,
     RowError,
     SchemaError,
     StreamViolation,
 )
-from gapless.protocol.expr import Expr, col, lit
+from gapless.protocol.expr import col, lit
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb
@@ -40,56 +36,8 @@ from gapless.protocol.text import format, parse
 from gapless.protocol.variants import random_tdb
 from tests.effort import cases
 from tests.operators import laws
+from tests.operators.join_cases import HOWS, LEFT, ON, RIGHT, ROWS, Case, check_each_push, held, say
 from tests.operators.join_oracle import Oracle
-
-LEFT = StreamSchema({"k": "string", "a": "int64"})
-RIGHT = StreamSchema({"key": "string", "b": "int64"})
-ON = [("k", "key")]
-ROWS: list[tuple[object, ...]] = [(k, n) for k in ("x", "y", None) for n in (1, 2)]
-HOWS = ("inner", "left", "right", "full")
-Condition = tuple[Expr | None, Callable[[tuple[Any, ...]], bool]]
-ALWAYS: Condition = (None, lambda _: True)
-DIFFER: Condition = (col("a") != col("b"), lambda row: bool(row[1] != row[2]))
-
-
-class Case:
-    """Two tables, a way of telling them, and a join of them."""
-
-    def __init__(self, seed: int, inserts: bool = False, how: str | None = None) -> None:
-        self.rng = rng = random.Random(seed)
-        self.how: Any = how or HOWS[seed % 4]
-        self.where, self.holds = DIFFER if seed % 3 == 0 else ALWAYS
-        self.final = (inserts and seed % 5 != 0, inserts and seed % 7 != 0)
-        self.tables = [
-            random_tdb(rng, schema, ROWS, 12, 40, duplicates=seed % 2 == 0)
-            for schema in (LEFT, RIGHT)
-        ]
-        streams = [laws.tellings(t, seed * 9 + i, inserts) for i, t in enumerate(self.tables)]
-        self.told = laws.woven(rng, *streams)
-        self.oracle = Oracle(((0, 0),), self.how, self.holds)
-
-    def make(self) -> Join:
-        return Join(LEFT, RIGHT, ON, self.where, self.how, final_ends=self.final)
-
-    @property
-    def wanted(self) -> Tdb:
-        left, right = self.tables
-        return Tdb(self.make().schema, self.oracle.table(left, right).elements())
-
-
-def check_each_push(case: Case, told: laws.Told) -> None:
-    """After each push: the table is what all pairs say, the stable the least of the inputs'."""
-    join = case.make()
-    inputs, out = (Tdb(LEFT), Tdb(RIGHT)), Tdb(join.schema)
-    for source, frame in told:
-        inputs[source].fold(frame)
-        laws.follow(join, out, source, frame)
-        stables = inputs[0].stable, inputs[1].stable
-        wanted = case.oracle.table(*inputs, stables)
-        assert out.counts() == wanted, out.difference(Tdb(join.schema, wanted.elements()))
-        assert out.stable == min(stables)
-    assert len(join._sides[0].rows) == len(join._sides[1].rows) == 0
-
 
 # -- against all pairs ----------------------------------------------------------------------------
 
@@ -131,178 +79,7 @@ def test_pairs_are_laid_out_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
         check_each_push(case, case.told)
 
 
-# -- bounds ---------------------------------------------------------------------------------------
-
-WIDE = StreamSchema({"key": "string", "b": "int64", "text": "string"})
-
-
-def of_one_key(schema: StreamSchema, rows: int, lives: int = 50, text: str = "") -> Frame:
-    """Rows that are alive together for most of their lives."""
-    vs = np.arange(rows)
-    columns = [pa.array(["x"] * rows), pa.array(vs), pa.array([text] * rows)]
-    names = schema.names
-    payload = pa.RecordBatch.from_arrays(columns[: len(names)], schema=schema.payload)
-    return Frame.from_columns(schema, vs, vs + lives, payload)
-
-
-def largest_parts(join: Join, *pushes: tuple[int, Frame]) -> tuple[int, int, int]:
-    """Of all parts that come: the most rows and the most bytes of one, and the rows of all."""
-    parts = [out.frame for source, frame in pushes for out in join.parts(source, frame)]
-    return (
-        max(map(len, parts)),
-        max(part.nbytes for part in parts),
-        sum(map(len, parts)),
-    )
-
-
-@pytest.mark.parametrize("how", HOWS)
-def test_what_one_frame_causes_comes_in_parts_of_bounded_rows(
-    how: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(join_pairs, "ANSWER_ROWS_MAX", 64)
-    monkeypatch.setattr(join_side, "PAIRS_AT_ONCE_MAX", 100)
-    join = Join(LEFT, RIGHT, ON, how=how)
-    stored, comes = of_one_key(LEFT, 100, 500), of_one_key(RIGHT, 100, 500)
-    most, _, rows = largest_parts(join, (0, stored), (1, comes))
-    assert rows == 10_000
-    assert most <= 64
-    most, _, rows = largest_parts(join, (0, Frame.empty(LEFT, INF)), (1, Frame.empty(RIGHT, INF)))
-    assert most <= 64
-
-
-def test_wide_rows_come_in_parts_of_bounded_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "PART_BYTES_MAX", 50_000)
-    pushes = (0, of_one_key(LEFT, 30)), (1, of_one_key(WIDE, 30, text="a text of some length" * 99))
-    for given in (pushes, pushes[::-1]):
-        rows_most, bytes_most, rows = largest_parts(Join(LEFT, WIDE, ON), *given)
-        assert rows == 900
-        assert rows_most < 50
-        assert bytes_most < 1.5 * 50_000
-    rows_most, _, _ = largest_parts(
-        Join(LEFT, RIGHT, ON), (0, pushes[0][1]), (1, of_one_key(RIGHT, 30))
-    )
-    assert rows_most == 900
-
-
-def test_no_more_pairs_are_laid_out_than_there_is_room_for() -> None:
-    left, right = of_one_key(LEFT, 400, 1000), of_one_key(RIGHT, 400, 1000)
-    unbounded = largest_parts(Join(LEFT, RIGHT, ON), (0, left), (1, right))
-    join = Join(LEFT, RIGHT, ON)
-    join.memory = Memory(500_000, [("join", join)])
-    assert largest_parts(join, (0, left), (1, right))[2] == unbounded[2] == 160_000
-    join = Join(LEFT, RIGHT, ON)
-    join.memory = Memory(500_000, [("join", join)])
-    most, _, _ = largest_parts(join, (0, left), (1, right))
-    assert most < unbounded[0] / 4
-    join = Join(LEFT, RIGHT, ON)
-    join.memory = Memory(1000, [("join", join)])
-    join.push(0, left)
-    with pytest.raises(MemoryLimit, match="for pairs of rows that join"):
-        next(join.parts(1, right))
-
-
-def test_a_join_whose_output_is_read_part_by_part_gives_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(join_pairs, "ANSWER_ROWS_MAX", 2)
-    monkeypatch.setattr(join_unmatched, "ANSWER_ROWS_MAX", 1)
-    monkeypatch.setattr(join_side, "PAIRS_AT_ONCE_MAX", 3)
-    for seed in range(cases(40)):
-        case = Case(seed)
-        check_each_push(case, case.told)
-
-
-def test_a_payload_that_is_nan_equals_itself() -> None:
-    left, right = StreamSchema({"x": "float64"}), StreamSchema({"y": "float64"})
-    join = Join(left, right, [("x", "y")])
-    zeros = pa.array([float("nan"), -0.0])
-    times = np.array([0, 0]), np.array([9, 9])
-    join.push(0, Frame.from_columns(left, *times, [zeros]))
-    joined = join.push(1, Frame.from_columns(right, *times, [pa.array([0.0, float("nan")])]))
-    assert len(joined.frame) == 2
-
-
-def test_inputs_may_have_columns_of_any_type() -> None:
-    types = {
-        "k": pa.dictionary(pa.int32(), pa.string()),
-        "s": pa.struct([("x", pa.string_view()), ("y", pa.decimal128(9, 2))]),
-        "v": pa.string_view(),
-        "b": pa.bool_(),
-    }
-    schema = StreamSchema(pa.schema(list(types.items())))
-    values = [[None, "x", "x"], [None, {"x": "long" * 9, "y": None}, None], ["v"] * 3, [True] * 3]
-    keys = pa.array(values[0], pa.string()).dictionary_encode()
-    others = zip(values[1:], list(types.values())[1:], strict=True)
-    columns = [keys, *(pa.array(v, t) for v, t in others)]
-    vs, ve = np.array([0, 0, 5]), np.array([9, 9, 9])
-    join = Join(schema, schema, [("k", "k")], how="full")
-    out = Tdb(join.schema)
-    for source in (0, 1):
-        frame = Frame.from_columns(schema, vs, ve, columns, stable=INF)
-        laws.follow(join, out, source, frame)
-    assert join.schema.names == ["k", "s", "v", "b", "s_right", "v_right", "b_right"]
-    assert len(out) == 4 + 2  # pairs of x, and the rows without a key
-    nulls = pa.array([None, "x"], pa.string())
-    hidden = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), nulls)
-    frame = Frame.from_columns(
-        schema, vs[:2], ve[:2], [hidden, *(c.slice(0, 2) for c in columns[1:])]
-    )
-    join = Join(schema, schema, [("k", "k")])
-    join.push(0, frame)
-    assert len(join.push(1, frame).frame) == 1  # a null inside the dictionary is a null
-
-
-def dictionary(values: list[object], indices: list[int | None], t: pa.DataType) -> pa.Array:
-    made = pa.array(values, pa.string() if pa.types.is_string_view(t) else t).cast(t)
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), made)
-
-
-LAYOUTS = {
-    "dictionary of views": dictionary(["x", "y"], [0, 1, None, 0], pa.string_view()),
-    "dictionary of views with a null": dictionary(["x", None], [0, 1, None, 0], pa.string_view()),
-    "dictionary with a null": dictionary(["x", None], [0, 1, None, 0], pa.string()),
-    "dictionary of floats": dictionary([float("nan"), None], [0, 1, None, 0], pa.float64()),
-    "views": pa.array(["x", "y", None, "x"], pa.string_view()),
-    "struct of dictionaries": pa.StructArray.from_arrays(
-        [dictionary(["x", "y"], [0, 1, None, 0], pa.string())],
-        fields=[pa.field("d", pa.dictionary(pa.int32(), pa.string()))],
-        mask=pa.array([False, False, True, False]),
-    ),
-    "struct of structs of dictionaries of views": pa.StructArray.from_arrays(
-        [
-            pa.StructArray.from_arrays(
-                [dictionary(["x", None], [0, 1, None, 0], pa.string_view())], names=["d"]
-            )
-        ],
-        names=["s"],
-    ),
-}
-
-
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_oracle_keys_and_payloads_may_lie_in_memory_in_any_way(layout: str, how: Any) -> None:
-    values = LAYOUTS[layout]
-    left = StreamSchema(pa.schema({"k": values.type, "p": values.type}))
-    right = StreamSchema(pa.schema({"k": values.type, "q": values.type}))
-    vs, ve = np.arange(4), np.array([9, 9, 9, 9])
-    join = Join(left, right, [("k", "k")], how=how)
-    inputs, out = (Tdb(left), Tdb(right)), Tdb(join.schema)
-    given = [values, values]
-    for source, schema in enumerate((left, right)):
-        frame = Frame.from_columns(schema, vs, ve, given, stable=INF)
-        inputs[source].fold(frame)
-        laws.follow(join, out, source, frame)
-    assert out.counts() == Oracle(((0, 0),), how).table(*inputs)
-
-
 # -- one example at a time ------------------------------------------------------------------------
-
-
-def say(join: Join, source: int, text: str) -> str:
-    schema = (LEFT, RIGHT)[source]
-    frame = Frame.from_elements(schema, parse(text, schema))
-    return format(join.push(source, frame).frame.elements())
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -397,161 +174,6 @@ def test_an_adjust_of_an_end_that_was_said_to_be_final_is_refused() -> None:
     say(join, 0, "ins((k,1),0,9)")
     with pytest.raises(StreamViolation, match="never change"):
         say(join, 0, "adj((k,1),0,9,10)")
-
-
-# -- progress and state ---------------------------------------------------------------------------
-
-
-def held(join: Join) -> tuple[int, int]:
-    left, right = join._sides
-    return len(left.rows), len(right.rows)
-
-
-def test_a_row_goes_when_the_other_side_has_reached_its_end() -> None:
-    join = Join(LEFT, RIGHT, ON, final_ends=(True, True))
-    say(join, 0, "ins((k,1),0,9)")
-    say(join, 1, "stable(8)")
-    assert held(join) == (1, 0)
-    say(join, 1, "stable(9)")
-    assert held(join) == (0, 0)
-
-
-def test_a_row_whose_end_may_change_waits_for_its_own_input_too() -> None:
-    join = Join(LEFT, RIGHT, ON)
-    say(join, 0, "ins((k,1),0,9)")
-    say(join, 1, "stable(50)")
-    assert held(join) == (1, 0)
-    say(join, 0, "stable(9)")
-    assert held(join) == (1, 0)
-    assert say(join, 0, "adj((k,1),0,9,60)") == ""
-    say(join, 0, "stable(61)")
-    assert held(join) == (1, 0)
-    say(join, 1, "stable(60)")
-    assert held(join) == (0, 0)
-
-
-def test_a_row_that_can_meet_nobody_later_is_not_stored() -> None:
-    join = Join(LEFT, RIGHT, ON, final_ends=(True, True))
-    say(join, 1, "ins((k,7),0,50) stable(20)")
-    assert say(join, 0, "ins((k,1),5,20)") == "ins((k,1,7),5,20)"
-    assert held(join) == (0, 1)
-    assert say(join, 0, "ins((k,2),5,21)") == "ins((k,2,7),5,21)"
-    assert held(join) == (1, 1)
-
-
-def test_without_a_stable_of_both_inputs_nothing_is_promised() -> None:
-    join = Join(LEFT, RIGHT, ON)
-    assert say(join, 0, "stable(inf)") == ""
-    assert say(join, 1, "stable(3)") == "stable(3)"
-    assert say(join, 1, "stable(3)") == ""
-
-
-def unending(rng: random.Random, n: int, revising: bool) -> Iterator[tuple[int, Frame]]:
-    """Two streams of keys that never come again, with short lives."""
-    for i in range(n):
-        for source, schema in enumerate((LEFT, RIGHT)):
-            vs = np.arange(10 * i, 10 * i + 10)
-            ve = vs + np.array([rng.randint(1, 30) for _ in vs])
-            names = [None if rng.random() < 0.1 else f"{i}-{j}" for j in range(10)]
-            payload = [pa.array(names, pa.string()), pa.array([source] * 10)]
-            stable = 10 * i - 5
-            yield source, Frame.from_columns(schema, vs, ve, payload, stable=max(stable, 0))
-            if revising:  # each lives one longer
-                was, longer = np.maximum(ve, vs + 1), ve + 1
-                yield source, Frame.from_columns(schema, vs, longer, payload, was)
-
-
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("revising", [False, True])
-def test_state_stays_flat_over_a_long_stream(
-    how: Any, revising: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(join_keys, "KEYS_MIN", 50)
-    monkeypatch.setattr(join_side, "STALE_MIN", 50)
-    join = Join(LEFT, RIGHT, ON, how=how, final_ends=(not revising, not revising))
-    sizes = []
-    for i, (source, frame) in enumerate(unending(random.Random(1), 400, revising)):
-        join.push(source, frame)
-        if i % 50 == 0:
-            join.validate()
-        sizes.append(join.nbytes)
-        assert sum(held(join)) <= 160
-        assert len(join._keys) <= 4 * 160 + 50 + 20
-    quarter = len(sizes) // 4
-    assert max(sizes[-quarter:]) <= 1.2 * max(sizes[quarter : 2 * quarter])
-
-
-def test_fast_forward_drops_what_gives_nothing_that_is_wanted() -> None:
-    join = Join(LEFT, RIGHT, ON, final_ends=(True, False))
-    say(join, 0, "ins((k,1),0,9) ins((k,2),0,20)")
-    say(join, 1, "ins((k,3),0,9) ins((k,4),0,20)")
-    assert join.fast_forward(15) == 15
-    assert held(join) == (1, 2)  # right ends may still move
-    say(join, 0, "ins((k,5),1,14)")
-    assert held(join) == (1, 2)
-    outer = Join(LEFT, RIGHT, ON, how="left", longest=(5, 7))
-    assert outer.fast_forward(15) == BEGIN
-    assert (join.reach, outer.reach) == (0, 12)
-
-
-# -- laws -----------------------------------------------------------------------------------------
-
-
-def test_a_restored_join_goes_on_the_same() -> None:
-    for seed in range(cases(60)):
-        case = Case(seed, inserts=seed % 3 == 1)
-        at = case.rng.randrange(len(case.told) + 1)
-        laws.holds_that_a_restored_one_goes_on_the_same(case.make, case.told, at)
-
-
-def test_skipping_ahead_spares_only_what_is_not_wanted() -> None:
-    for seed in range(cases(60)):
-        case = Case(seed, inserts=seed % 2 == 0)
-        if case.how == "inner" or not all(f.insert_only for _, f in case.told):
-            laws.holds_that_fast_forward_spares_only_what_ends_before(
-                case.make, case.told, case.wanted, case.rng
-            )
-
-
-def test_a_start_at_reach_gives_all_that_is_wanted() -> None:
-    for seed in range(cases(60)):
-        case = Case(seed, inserts=True)
-        longest: Any = tuple(
-            max((e.ve - e.vs for e in t.events if e.ve < INF), default=1) for t in case.tables
-        )
-        endless = any(e.ve == INF for t in case.tables for e in t.events)
-        if endless and case.how != "inner":
-            continue
-
-        def make(case: Case = case, longest: Any = longest) -> Join:
-            return Join(LEFT, RIGHT, ON, case.where, case.how, longest=longest)
-
-        laws.holds_that_a_start_at_reach_gives_all_that_is_wanted(
-            make, case.told, case.wanted, case.rng.randrange(60)
-        )
-
-
-@pytest.mark.parametrize("name", ["facts", "left", "right"])
-def test_a_snapshot_that_lacks_a_table_or_is_of_another_join_is_refused(name: str) -> None:
-    state = dict(Join(LEFT, RIGHT, ON).snapshot())
-    with pytest.raises(DecodeError):
-        Join(LEFT, LEFT, [("k", "k")]).restore(state)
-    del state[name]
-    with pytest.raises(DecodeError):
-        Join(LEFT, RIGHT, ON).restore(state)
-
-
-def test_a_snapshot_with_a_lifetime_that_is_none_is_refused() -> None:
-    join = Join(LEFT, RIGHT, ON, how="full")
-    say(join, 0, "ins((k,1),0,9)")
-    state = dict(join.snapshot())
-    left = state["left"]
-    for column, values in (("_ve", [0]), ("_settled", [10]), ("_settled", [-1])):
-        at = left.schema.get_field_index(column)
-        columns = [pa.array(values) if i == at else c for i, c in enumerate(left.columns)]
-        broken = pa.RecordBatch.from_arrays(columns, schema=left.schema)
-        with pytest.raises(DecodeError, match="lifetime"):
-            Join(LEFT, RIGHT, ON, how="full").restore({**state, "left": broken})
 
 
 # -- where ----------------------------------------------------------------------------------------
