@@ -31,8 +31,8 @@ from ray.exceptions import RayError
 from gapless.protocol.errors import Misuse
 
 OBJECT_STORE_BYTES = 256 << 20
-"""Of a cluster of our own: what lives tell each other goes past the object store, except for the
-state of a joining replica."""
+"""Of a cluster of our own: messages between lives bypass the object store, except for the state
+of a joining replica."""
 HEALTH = {
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 300,
@@ -56,7 +56,7 @@ REACHED_S = 5.0
 """How long a cluster's address may take to accept a connection: another machine's does at once."""
 _TOKENS = "ray._private.authentication.authentication_token_setup"
 _AS_MEANT = "Token authentication is enabled"
-"""What Ray warns of where all is as it should be; that it is *disabled* is still said."""
+"""Ray's warning where all is as it should be; the warning that it is *disabled* still appears."""
 
 
 def connect(address: str | None, **settings: Any) -> bool:

@@ -42,7 +42,7 @@ class EmitQueue:
         self._changed = threading.Condition()
         self._handover: Handover[Emit] = Handover()
         self._wakers: list[Callable[[], None]] = []
-        self._is_full = False  # the pump was told that there is no room
+        self._is_full = False  # the pump has been answered that there is no room
         self.last = NOTHING
 
     # -- for the pump -------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class EmitQueue:
             self._wake()
 
     def close(self) -> None:
-        """The end, and nobody wants what waits."""
+        """The end, which drops what waits."""
         with self._changed:
             self._handover.end()
             self._handover.drop()

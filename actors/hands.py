@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 
 class Hands:
-    """Does one thing after the other. What fails unexpectedly is told to `broken`, and is the last
+    """Does one thing after the other. An unexpected error is passed to `broken`, and is the last
     that is done: nobody would wait for an answer that never comes.
     """
 

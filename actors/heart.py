@@ -38,7 +38,7 @@ class Heart:
     ) -> None:
         """`say` sends a status, from any thread."""
         self.last: ReplicaStatus | MergerStatus | None = None
-        """What the life has said of itself last; None before it has."""
+        """The life's last status; None before the first."""
         self._pump = pump
         self._say = say
         self._heartbeat_ms = heartbeat_ms

@@ -29,7 +29,7 @@ from gapless.failover.messages import Life
 from gapless.protocol.errors import GaplessError
 
 ANSWER_S = 1.0
-"""How long a host may take to say who it is; one that is stopped never does."""
+"""How long a host may take to identify itself; a stopped one never does."""
 TRIES_MAX = 10
 """Times that long a new root waits for the first host that answers."""
 START_S = 60.0
@@ -99,7 +99,7 @@ class Hosts:
         return list(found.values())
 
     def _keep(self, about: About | None, handle: Any) -> None:
-        """A spare, for later; one that cannot say what it is, or comes too late, is ended."""
+        """Keeps a spare for later; one that is unidentified, or comes too late, is ended."""
         with self._lock:
             if about is not None and not self._is_over:
                 self._spares.setdefault(about.node, []).append(handle)
@@ -124,7 +124,7 @@ class Hosts:
         return handle, replace(about, book=None)
 
     def _take(self, node: str) -> Any | None:
-        """A spare of a node, if there is one that lives."""
+        """A spare of a node, if one is alive."""
         while True:
             with self._lock:
                 spares = self._spares.get(node)
@@ -256,7 +256,7 @@ def reason(error: BaseException) -> str:
 
 
 def _about(answer: Any) -> About | None:
-    """Who a host says it is; None where it does not say."""
+    """What a host reports about itself; None where it does not answer."""
     try:
         about: Any = ray.get(answer, timeout=ANSWER_S)
     except RayError:

@@ -155,7 +155,7 @@ class LifeProcesses:
     # -- the address book ---------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Writes a new version of the address book, and sends it to all who are in it."""
+        """Writes a new version of the address book, and sends it to every process in it."""
         self._books += 1
         book = Book((self._life.incarnation.term, self._books), dict(self._entries))
         self._post.take_book(book)

@@ -333,7 +333,7 @@ class LocalNodes:
         return answer
 
     def _said(self) -> str:
-        """The end of what Ray has said."""
+        """The end of Ray's output."""
         if self._log is None:
             return ""
         self._log.seek(0)
@@ -379,7 +379,7 @@ def _end_keeper(keeper: subprocess.Popen[str]) -> None:
 
 
 def _refresh_token() -> None:
-    """Ray reads its token once: one that is loaded already is told to look again."""
+    """Ray reads its token once: a Ray that is already loaded has to read it again."""
     if "ray" not in sys.modules:
         return
     raylet: Any = import_module("ray._raylet")  # compiled, and without types

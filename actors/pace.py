@@ -97,7 +97,7 @@ class Cost(NamedTuple):
 
 
 class Pace:
-    """Of one replica. Pure: it is told how long pushes took."""
+    """Of one replica. Pure: the durations of pushes are handed in."""
 
     def __init__(self) -> None:
         self.rows = ROWS_FIRST

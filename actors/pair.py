@@ -39,7 +39,7 @@ from gapless.failover.job.files import Where
 from gapless.protocol.errors import JobError
 
 ANSWER_S = 5.0
-"""How long the standby may take to say who it is: it is booting for some of that."""
+"""How long the standby may take to identify itself: it is booting for some of that."""
 WATCH_AGAIN_S = 0.1
 """Between two looks at a root that cannot be called, and is not known to be gone."""
 

@@ -171,7 +171,7 @@ def now_ms() -> int:
 
 
 class ReaderKeeper:
-    """The root's part: it says where the sources began, and drops what nobody needs any more, on a
+    """The root's part: it notes where the sources began, and drops what is no longer needed, on a
     thread of its own, as sources may be slow.
     """
 

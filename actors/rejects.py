@@ -1,4 +1,4 @@
-"""The rows that a replica's plan could not process: counted, told, and kept for people.
+"""The rows that a replica's plan could not process: counted, reported, and kept for people.
 
     rejects/r0.1.jsonl     {"batch": 3, "reason": "ZeroDivisionError: ...",
                             "origin": "r0.1/1.4, plan talkers: map risk=score(len, n)",

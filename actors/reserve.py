@@ -52,7 +52,7 @@ class Reserve:
         self._ended = threading.Event()
 
     def want(self) -> None:
-        """Soon, once for all who want it."""
+        """Has spares made soon; several calls until then count as one."""
         if not self._is_wanted:
             self._is_wanted = True
             self._pump.later(SPARES_MS, self.make)
@@ -81,7 +81,7 @@ class Reserve:
             self._pump.do(lambda: self._pump.later(SPARES_AGAIN_MS, self.want))
 
     def _keep(self, standby: Other) -> None:
-        """On a thread of its own: a process that boots takes its time to say who it is."""
+        """On a thread of its own: a booting process takes a while to identify itself."""
         while not self._ended.is_set():
             standby.ensure(self._here, self._nodes())
             self._ended.wait(STANDBY_MS / 1000)

@@ -1,15 +1,15 @@
-"""The root of a job: the supervisor's shell. It starts and ends processes as the machine says.
+"""The root of a job: the supervisor's shell. It starts and ends processes on the machine's orders.
 
     Desire, DropCheckpoint    failover/io/supervisor_io.py: the job's directory
     Spawn, Kill               the same, by life_processes.py, on threads: the cluster takes its time
     Send                      the post, to lives in the address book, which the root writes
     Died, Nodes               from watching the hosts, and from asking the cluster (node_watch.py)
 
-It lives in one of two detached actors (root_actor.py), "talkers/root" and "talkers/standby", that
+It runs in one of two detached actors (root_actor.py), "talkers/root" and "talkers/standby", that
 Ray restarts when they die; where one dies the other leads (pair.py). Every root takes a term of the
-job's directory; it finds the hosts that run, writes a new book, and adopts who is in it. While
-there is none nothing of the output stops. One whose term is over does nothing more: another root
-has the job (decision 0023).
+job's directory; it finds the hosts that run, writes a new book, and adopts their lives. While
+there is no root, the output goes on. A root whose term is over does nothing more: another has the
+job (decision 0023).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _log = logging.getLogger("gapless.actors")
 
 
 class Root:
-    """One life of a job's root; it lives in an actor (root_actor.py). Raises what keeps it from
-    beginning, and can be made again.
+    """One life of a job's root; it runs in an actor (root_actor.py). Raises what keeps it from
+    starting; another can then be made.
     """
 
     def __init__(

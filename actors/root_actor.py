@@ -1,4 +1,4 @@
-"""The actors that a root lives in, two of a job: nothing that they do when they are made can fail.
+"""The actors that a root runs in, two of a job: nothing that their constructors do can fail.
 
     Ray restarts an actor that has died, and never one whose constructor has raised. A root reads
     and writes the job's directory when it begins; its disk may be full just then, or away.
@@ -53,7 +53,7 @@ disk is made by people, and by retention, so soon enough for them."""
 GONE_MAX = 30
 """Consecutive times that there was no job in its directory: it has been removed."""
 BEGIN_S = 30.0
-"""How long a call waits for a root that begins: it asks the cluster who is there."""
+"""How long a call waits for a root that begins: it asks the cluster which processes run."""
 EARLY_MAX = 256
 """Calls of lives that wait for it: a second's heartbeats of a large job, and alarms among them."""
 

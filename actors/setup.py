@@ -1,4 +1,4 @@
-"""What a process is told when it becomes a life, and what it opens with that: the job's directory.
+"""What a process is given when it becomes a life, and what it opens with it: the job's directory.
 
 Everything durable is found through the directory, so a setup is small: which job, which life, and
 where that begins.

@@ -60,8 +60,8 @@ class StoppedLeader:
                 killer.slay.remote(self._leader.pid, started)
 
     def _stopped(self) -> tuple[int, Any]:
-        """When the root's process was started, if it is stopped, else 0; and the host that says so,
-        None for this process.
+        """When the root's process was started, if it is stopped, else 0; and the host that reported
+        it, None for this process.
         """
         host, pid = self._leader.host, self._leader.pid
         if host == socket.gethostname():
@@ -85,7 +85,7 @@ class StoppedLeader:
 
 
 def _answers(calls: list[Any]) -> list[Any]:
-    """Those that are answered soon, whatever they say."""
+    """Those that are answered soon, whatever the answer."""
     if not calls:
         return []
     answered, _ = ray.wait(calls, num_returns=len(calls), timeout=SILENT_S)

@@ -1,4 +1,4 @@
-"""An executor that says how long its plan has taken, and which rows it could not process.
+"""An executor that reports how long its plan has taken, and which rows it could not process.
 
 The time is that of the plan alone: without reading its input, and without sending its output, also
 between two parts of that. It is reported once the whole output is there, before the next read: how

@@ -32,7 +32,7 @@ from gapless.failover.job.files import Where
 from gapless.protocol.errors import Misuse
 
 ANSWERED_S = 3.0
-"""How long a cluster may take to say what runs in it: it takes some milliseconds."""
+"""How long a cluster may take to list what runs in it: it takes some milliseconds."""
 CLUSTERS_MAX = 64
 """Clusters of one machine that are looked at: each runs processes of some hundred megabytes."""
 ROOT = "/root"
@@ -61,7 +61,7 @@ class Found:
 
 
 class Silent(Exception):
-    """A cluster does not say what runs in it."""
+    """A cluster does not answer which jobs run in it."""
 
     def __init__(self, why: str, *, is_there: bool) -> None:
         super().__init__(why)

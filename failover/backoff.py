@@ -20,7 +20,7 @@ FAILURES_MAX = 10
 a node or a disk that comes back, has had its time; the rest is for a person.
 """
 STOOD_HEARTBEATS = 5
-"""A row that ends a life does so when it is read; one that has read all there is, and lives on for
+"""A row that kills a life does so when it is read; one that has read everything, and survives
 so many heartbeats, was ended by something else."""
 DOUBLINGS_MAX = 30
 """Beyond it no wait grows any more, as each is far above any bound that makes sense."""
@@ -58,11 +58,11 @@ class Backoff:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has failed so often that trying on is of no use."""
+        """Whether it has failed so often that another attempt is useless."""
         return self.failures >= FAILURES_MAX
 
     def reset(self) -> None:
-        """What made it fail is gone: somebody has said so."""
+        """The cause of the failures is gone, as a person or a new plan has declared."""
         self.failures = 0
         self._free_at = None
 

@@ -25,7 +25,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed. Comes every so often as long as the machine lives."""
+    """Time has passed. Comes at intervals as long as the machine runs."""
 
 
 # -- effects -----------------------------------------------------------------------------------

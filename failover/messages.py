@@ -238,7 +238,7 @@ class Open:
 
     subscriber: str
     attempt: int
-    """Which question of this subscriber it is; the answer says it, too."""
+    """Which question of this subscriber it is; the answer repeats the number."""
     since: int | None
     part: int = 0
     """Which part of the answer; a merger that does not hold the others begins with the first."""
@@ -356,7 +356,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """To a replica: promise no stable beyond `at`, until a later hold says otherwise."""
+    """To a replica: promise no stable beyond `at`, until a later hold changes that."""
 
     term: int
     at: int

@@ -1,7 +1,7 @@
-"""Statuses: what lives say of themselves to the supervisor, every heartbeat.
+"""Statuses: what lives report about themselves to the supervisor, every heartbeat.
 
     replica   how far it is, what it obeys, what it came from and how soon it was back
-    merger    its inputs (who leads, who differs), how far the output is and is durable
+    merger    its inputs (which leads, which differ), how far the output is and is durable
 
 They get lost and overtake each other; nothing but them tells the supervisor how the job is. What
 only people ask for is in them too: a status is some hundred bytes, and comes a few times a second.
@@ -48,7 +48,7 @@ class Rejoin(NamedTuple):
     read_ms: int = -1
     """It has taken the first frame of a source."""
     caught_up_ms: int = -1
-    """A merger has taken it in, with all that it had to say."""
+    """A merger has taken in its attach, with its whole tail."""
 
 
 NOT_YET = Rejoin()
@@ -72,7 +72,7 @@ class ReplicaStatus:
     is_joining: bool
     """Whether it still waits for the state that it starts from."""
     is_drained: bool
-    """Whether it was told to drain, and has read and sent all there was."""
+    """Whether it was ordered to drain, and has read and sent everything."""
     held_at: int
     """It promises no stable beyond this time; INF where nothing holds it."""
     hold: tuple[int, int] = (0, 0)
@@ -128,9 +128,9 @@ class MergerStatus:
     """Why the output cannot advance; None where it can."""
     divergences: int
     is_drained: bool
-    """Whether all that was merged is durable, and it was told to close and has closed."""
+    """Whether all that was merged is durable, and it has closed its output as ordered."""
     detached: int = 0
-    """Inputs that it has let go for what they said."""
+    """Inputs that it has detached for bad content."""
     fences: tuple[Life, ...] = ()
     """By slot of a replica the lowest life that may still attach: the fences that it obeys."""
     samples: tuple[DivergenceReport, ...] = ()

@@ -206,7 +206,7 @@ class Received:
             self.stable = BEGIN if held.stable is None else held.stable
 
     def take(self, emit: Emit) -> None:
-        """Does what an `Emit` says."""
+        """Applies an `Emit`."""
         frame = emit.frame
         if emit.reset:
             self._table.drop(self._table.ids(self._table.ends >= emit.since))

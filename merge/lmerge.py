@@ -236,7 +236,7 @@ class LMerge:
         return best
 
     def _may_act(self, entry: Input) -> bool:
-        """The join gate."""
+        """The join gate (membership.py)."""
         return entry.qualifies(self.stable)
 
     def _target(self, entry: Input) -> int:

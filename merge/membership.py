@@ -9,7 +9,8 @@
 An input that joined at t promises the right table from t on: every event with ve >= t. What it
 lacks below t means nothing. So until the output's stable has reached t the input may hand in
 events, and its stables are recorded, but it may not *act*: freezing the output to its own table
-would remove events that it simply does not know.
+would remove events that it simply does not know. This is the *join gate*; tests/merge/test_r3.py
+holds it.
 """
 
 from __future__ import annotations

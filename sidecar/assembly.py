@@ -1,4 +1,4 @@
-"""Assembling: deliveries of one call back into what they say, each frame whole.
+"""Assembly: turns the deliveries of one call back into whole frames.
 
 A frame that is too large for one message comes as several deliveries; all but the last say `more`.
 """
@@ -17,7 +17,7 @@ from gapless.sidecar.frames import from_wire
 
 
 class Delivered(NamedTuple):
-    """One frame of the output, and where it leaves its taker."""
+    """One frame of the output, and the token behind it."""
 
     frame: Frame
     token: str
@@ -32,7 +32,7 @@ class Assembler:
 
     def __init__(self) -> None:
         self.subscribed: pb.Subscribed | None = None
-        """Who answers, from the first delivery on."""
+        """Which sidecar answers, from the first delivery on."""
         self._schema: StreamSchema | None = None
         self._frames: list[Frame] = []
 

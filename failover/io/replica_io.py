@@ -205,7 +205,7 @@ class ReplicaIO:
 
     def _look(self, effect: ReadSource, number: int) -> Outcome[ReplicaEvent]:
         if number != self._reads or not self.is_open:
-            return None  # it was told that they failed, and once is enough
+            return None  # the failure was reported, and once is enough
         source = effect.source
         try:
             frame, position = self._read_next(source)

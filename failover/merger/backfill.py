@@ -142,7 +142,7 @@ class Backfill:
         return [ClosePeer(self._peer)] if self.state == "idle" else []
 
     def _give_up(self, reason: str) -> list[MergerEffect]:
-        """Whatever that journal says, it is no output of ours."""
+        """Nothing of that journal is used any more: it is no output of this job."""
         self._after("bad content")
         self.number = None
         return [Alarm(f"{self._peer} is not a peer of ours: {reason}"), ClosePeer(self._peer)]

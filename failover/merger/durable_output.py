@@ -69,7 +69,7 @@ class DurableOutput:
         return self._writer.rows >= PENDING_ROWS_MAX
 
     def put_out(self, frame: Frame) -> list[MergerEffect]:
-        """What the LMerge has said goes to the journal, and to nobody else before."""
+        """What the LMerge puts out goes to the journal first, before any subscriber sees it."""
         if self.state == "drained":
             self._goes("more")
         return self._writer.gather(frame)

@@ -1,4 +1,4 @@
-"""What a merger is told by its shell, and what it asks of it.
+"""The events that a merger gets from its shell, and the effects that it asks for.
 
 Append -----> Appended | AppendRefused | OutputLost      ReadOutput -> OutputRead | ReadRefused
 Seal -------> Sealed   | OutputLost                      ReadTable --> TableRead  | ReadRefused
@@ -184,7 +184,7 @@ class ReadTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """A table that is being read is not wanted any more. If it is answered that is not heard."""
+    """A table that is being read is not wanted any more. An answer that still comes is ignored."""
 
     subscriber: str
     attempt: int

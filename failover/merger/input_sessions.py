@@ -1,12 +1,12 @@
-"""The sessions in which replicas feed a merger: who is let in, what is taken in, in which order.
+"""The sessions in which replicas feed a merger: which may attach, what is taken in, in which order.
 
     Attach --> expected? fenced? room? --> an input of the LMerge --> tail taken in --> Ack
     Data   --> of this session, the next one? --> merged, and what had come too early behind it
                                              '--> repeated: Ack; overtaken: kept until its turn
     a disk or a state that is full --> not taken in: Ack(throttled), and it comes again
 
-Each rule that a promise rests on is a method of its own: what is expected, who is fenced, whether
-there is room, what an ack says is settled.
+Each rule that a promise rests on is a method of its own: what is expected, which lives are fenced,
+whether there is room, what an ack says is settled.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class InputSessions:
         return attached.taken_in if attached is not None and attached.session == session else -1
 
     def is_fenced(self, life: Life) -> bool:
-        """Whether a life may feed us no more, for another one has taken its slot."""
+        """Whether a life may no longer feed the merger because a later one has its slot."""
         return self._inputs.is_fenced(life)
 
     def _feedback(self, attached: AttachedInput) -> int:
@@ -137,7 +137,7 @@ class InputSessions:
         return effects + self._take_in(attached, event.tail, now)
 
     def on_data(self, event: Data, now: int) -> list[MergerEffect]:
-        """A life says the next frame of its session."""
+        """A life sends the next frame of its session."""
         session = event.session
         attached = self._inputs.by_life.get(session.life)
         if attached is None or attached.session != session:
@@ -151,7 +151,7 @@ class InputSessions:
         return self._take_in(attached, event.frame, now)
 
     def _take_in(self, attached: AttachedInput, frame: Frame, now: int) -> list[MergerEffect]:
-        """Merges what an input says, and all behind it that had come before its turn."""
+        """Merges a frame of an input, and those behind it that had come early."""
         effects: list[MergerEffect] = []
         attached.heard_at = now
         throttled = False
@@ -183,7 +183,7 @@ class InputSessions:
         return effects
 
     def fence(self, life: Life) -> list[MergerEffect]:
-        """Lives before this one in its slot are over: they are refused, and feed us no more."""
+        """Earlier lives of the slot are over: they are refused and no longer feed the merger."""
         effects: list[MergerEffect] = []
         for attached in self._inputs.fence(life):
             self._drop(attached)

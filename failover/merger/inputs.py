@@ -70,7 +70,7 @@ class AttachedInput:
     taken_in: int = 0
     """The last sequence number taken in."""
     acked: int = -1
-    """The last sequence number that an ack has said."""
+    """The last sequence number that was acked."""
     state: InputState = INPUT.first
     early: dict[int, Frame] = field(default_factory=dict)
     """By sequence number, what came before its turn: at most `EARLY_FRAMES_MAX`."""
@@ -78,9 +78,9 @@ class AttachedInput:
     """What its life did in the sessions before this one."""
 
     def waits_for_ack(self) -> bool:
-        """Whether who sends should hear now how far it is. While its session is young it hears it
-        each time, as its attach and each part of a large tail is awaited; then when half of its
-        credits are used up, and else by a tick: an ack costs as much as what it is for.
+        """Whether to ack now. In a young session every message is acked, as the sender waits for
+        its attach and for each part of a large tail; later once half of its credits are used up,
+        and otherwise by a tick: an ack costs as much as the message that it is for.
         """
         is_young = self.taken_in <= self.whole_at + CREDITS
         return is_young or self.taken_in - self.acked >= max(1, CREDITS // 2)
@@ -144,8 +144,8 @@ class AttachedInputs:
         return self._joining
 
     def displaced(self, life: Life) -> AttachedInput | None:
-        """Of its slot, the life that was not heard from for longest, where one has to go for a life
-        that wants to attach. Which of them are dead nobody says; one that is not attaches again.
+        """The life of the same slot that has been silent for longest, where one has to make room
+        for a life that attaches. It may be alive: then it attaches again.
         """
         lives = self._of_slot(life.slot)
         if len(lives) < LIVES_MAX:

@@ -9,8 +9,8 @@ journal could forget. A new life (epoch) reads the journal back and hands its li
 stable to LMerge; the replicas, whose sessions it does not know, attach again with their tails.
 Where they have all gone on without it, it catches up from its peer's journal (backfill.py).
 
-Every rule that a promise rests on is a method of its own, in the part that it is of: who is fenced
-and what is expected (input_sessions.py), what is durable (durable_output.py), and here what may be
+Every rule that a promise rests on is a method of its own, in the part it belongs to: what is fenced
+and expected (input_sessions.py), what is durable (durable_output.py), and here what may be
 delivered.
 """
 
@@ -63,7 +63,7 @@ TIMING = Timing()
 
 
 class Merger:
-    """One life of a merger. Pure: the shell does what the effects say."""
+    """One life of a merger. Pure: the shell carries out the effects."""
 
     OUTPUT: ClassVar[type[DurableOutput]] = DurableOutput
     SESSIONS: ClassVar[type[InputSessions]] = InputSessions
@@ -212,7 +212,7 @@ class Merger:
             effects += self._backfill.tick(now)
         effects += self._output.close_when_silent(now)
         if now - self._told_at >= self._timing.heartbeat_ms:
-            # One that has nothing to append would else never hear that another has its journal.
+            # With nothing to append it would otherwise not notice that another has its journal.
             effects += [self._status(now), WatchOutput()]
         return effects
 

@@ -6,7 +6,7 @@
 
 What is read is durable and lies before every cut. What was written last a reader in the writer's
 process has in memory (recent_rows.py), and asks no disk for. An answer may be lost: the last one is
-kept, so that who asks again is not answered from a file.
+kept, so that a repeated question is not answered from a file.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class OutputReader:
         recent: Recent | None = None,
         guard: AbstractContextManager[Any] = NO_GUARD,
     ) -> None:
-        """`recent` has the last rows in memory, where the output's writer lives here; `guard` keeps
-        it from changing while it is looked at.
+        """`recent` has the last rows in memory, where the output's writer is in this process;
+        `guard` keeps it from changing while it is read.
         """
         self._disk = disk
         self._schema = schema

@@ -166,7 +166,7 @@ class Readers:
     # -- neither ------------------------------------------------------------------------------
 
     def _refused(self, event: ReadRefused) -> list[MergerEffect]:
-        """The journal cannot say what was asked for."""
+        """The journal cannot answer the question."""
         if isinstance(event.asked, Token):
             if self._reading.get(event.subscriber) != event.asked:
                 return []

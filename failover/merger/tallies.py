@@ -68,7 +68,7 @@ class Tallies:
 
 
 def _text(sample: Divergence, life: Life | None, odd: Life | None, offset: int) -> str:
-    """Who says what; long payloads come last, so that the names are never cut off."""
+    """The divergence in words; long payloads come last, so that the names are never cut off."""
     who = "the journal of the peer" if life is None else str(life)
     alone = "" if odd is None else f"; {odd} is alone with its version"
     versions = str(sample).replace(f"input {sample.input} says", f"{who} says", 1)

@@ -108,7 +108,7 @@ class Link:
         self.window: deque[Attach | Data] = deque()
         """Sent and not acked."""
         self.credits = CREDITS
-        """How many of them there may be, as far as the other end has said: `CREDITS` at most."""
+        """How many of them there may be by the other end's last ack: `CREDITS` at most."""
         self.parts: deque[list[Frame]] = deque()
         """Of the tail that the session has begun with, not sent; each goes as one frame."""
         self.whole_at = 0

@@ -41,7 +41,7 @@ class RejoinTracker:
             self.phases = self.phases._replace(read_ms=now - self._started_at)
 
     def is_taken_in(self, now: int) -> None:
-        """A merger has taken in what it had to say when it attached."""
+        """A merger has taken in its attach and its whole tail."""
         self.phases = self.phases._replace(caught_up_ms=now - self._started_at)
 
     @property

@@ -23,7 +23,7 @@ from gapless.protocol.schema import StreamSchema
 
 
 class ToldTail(NamedTuple):
-    """A tail at one moment, as a merger is told it."""
+    """A tail at one moment, as it is sent to a merger."""
 
     since: int
     frames: list[Frame]

@@ -82,7 +82,7 @@ class Cursor:
         return self._ask(now)
 
     def open_later(self, since: int | None, attempt: int, now: int) -> None:
-        """Asks for a reset after the longest wait: what it says now is of no use."""
+        """Asks for a reset after the longest wait: an answer now would be of no use."""
         self._ask_to_open(since, attempt)
         self._wait_ms = SLOWER_MAX * self._shortest_ms
         self._asked_at = now
@@ -139,7 +139,7 @@ class Cursor:
     # -- judging ------------------------------------------------------------------------------
 
     def accepts(self, event: Delivery) -> bool:
-        """Whether a delivery is what follows, and says anything new."""
+        """Whether a delivery is the next one and has anything new."""
         token = self.token
         if self.state != "reading" or event.after != token.offset:
             return False

@@ -1,4 +1,4 @@
-"""What a subscriber is told, and what it asks of its shell: hand this to the program.
+"""The events of a subscriber, and its effects: what the shell hands to the program.
 
 Delivery, Opened, Declined, Tick --> machine --> Emit(frame, tokens)     the program reads on
                                              --> Give(why, reason)       it cannot

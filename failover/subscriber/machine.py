@@ -47,7 +47,7 @@ StartAt = Literal["now", "earliest"] | int | Mapping[str, Token]
 
 
 class Subscriber:
-    """Reads a job's output. Pure: the shell does what the effects say."""
+    """Reads a job's output. Pure: the shell carries out the effects."""
 
     CURSOR: ClassVar[type[Cursor]] = Cursor
     ALONE: ClassVar[type[Alone]] = Alone
@@ -294,7 +294,7 @@ class Subscriber:
         return effects if cursor.state == "ended" else [*effects, ask]
 
     def _pass_on(self, stream: ShardStream, frame: Frame) -> list[SubscriberEffect]:
-        """Hands out what a shard's stream has said."""
+        """Hands out the frames of a shard's stream."""
         shard = stream.shard
         if stream.stable == INF:
             for cursor in stream.cursors:
@@ -316,7 +316,7 @@ class Subscriber:
         return [Emit(frame if frame.stable == stable else frame.with_stable(stable), self._tokens)]
 
     def _token(self, stream: ShardStream) -> Token:
-        """Goes on behind what a shard's stream has said."""
+        """Continues behind the last frame of a shard's stream."""
         if self._finals:
             return Token("", 0, 0, self._finals[stream.shard].stable)
         return stream.token
@@ -352,7 +352,7 @@ class Subscriber:
         return self._give(Give(event.why, event.reason))
 
     def _give(self, error: Give) -> list[SubscriberEffect]:
-        """It cannot go on: the program is told, and nothing more happens."""
+        """It cannot continue: the program gets the error, and the machine does nothing more."""
         self._is_over = True
         return [error]
 

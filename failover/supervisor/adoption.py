@@ -1,13 +1,13 @@
-"""Adopting: what a new supervisor does with lives that one before it has started.
+"""Adoption: what a new supervisor does with lives that an earlier one started.
 
-    heard, of slot r0.2           slot r0.2 then
+    reported, of slot r0.2        slot r0.2 then
     r0.2/1.4                      current 1.4
     r0.2/1.9                      current 1.4, successor 1.9: it was replaced when the root died
     r0.2/1.2                      neither: it has to go once a later one qualifies
 
 For a while (`adopt_ms`) it only listens; what is missing then is started. The order in which lives
-are heard says nothing about them. Of two replicas in a slot the later is the successor, whichever
-spoke first, unless it qualifies: then the earlier has to go. Of two mergers only the later counts:
+report says nothing about them. Of two replicas in a slot the later is the successor, whichever
+was first, unless it qualifies: then the earlier has to go. Of two mergers only the later counts:
 the journal has fenced the other.
 """
 
@@ -29,7 +29,7 @@ current as its successor, or nothing: at once, or once a later one qualifies.
 
 
 class Named(NamedTuple):
-    """What the name of a slot says."""
+    """The parts of a slot's name."""
 
     role: Role
     shard: int

@@ -39,7 +39,7 @@ def first_version(term: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What replicas of a shard are to be told."""
+    """What the replicas of a shard are to be sent."""
 
     assigned: tuple[str, ...]
     awaited: tuple[str, ...]
@@ -69,7 +69,7 @@ def assignment(
 
 
 def may_unassign(awaited: Collection[str], name: str) -> bool:
-    """Never the last that is awaited: without it nobody has the output."""
+    """Never the last that is awaited: without it the output is lost."""
     return set(awaited) != {name}
 
 
@@ -160,7 +160,7 @@ def begins(slot: Slot, now: int) -> None:
 
 
 def moved(shard: Shard, slot: Slot, durable_stable: int, now: int) -> None:
-    """A merger has said how far its output is durable."""
+    """A merger has reported how far its output is durable."""
     others = [shard.durables.get(name, BEGIN) for name in shard.awaited if name != slot.name]
     before = shard.durables.get(slot.name, BEGIN)
     if durable_stable > before:

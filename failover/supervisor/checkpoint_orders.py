@@ -1,10 +1,10 @@
-"""Orders for checkpoints: who takes the next one, and which are dropped when one is there.
+"""Orders for checkpoints: which replica takes the next one, and which files are then dropped.
 
     a tick            one is due --> TakeCheckpoint to a replica that does not lead
-    CheckpointTaken   remembered --> DropCheckpoint of those that nobody needs any more
+    CheckpointTaken   remembered --> DropCheckpoint of those that are no longer needed
 
-Which one is due, kept and used is the policy's (checkpoint_policy.py). Here that meets the fleet:
-who runs, who is on the way, what a life may be reading now.
+Which one is due, kept and used is the policy's decision (checkpoint_policy.py). This module applies
+it to the fleet: which replicas run, which are starting, and what a life may be reading now.
 """
 
 from __future__ import annotations

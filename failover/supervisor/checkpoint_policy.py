@@ -33,8 +33,8 @@ BYTES_A_SECOND = 1 << 24
 """Of checkpoints of one shard and plan, in the mean: to take so many, fold and write them costs a
 tenth of a core. A larger state is written less often."""
 SPARED_MAX = 6
-"""Waits by which a checkpoint may be late, so that one that joins takes it and not who leads: a
-minute, in which most are back. What a replay from the last one has to make up for grows with it."""
+"""Intervals by which a checkpoint may be late, so that a joining replica takes it and not the
+leader: a minute, in which most have rejoined. A replay from the last one gets longer by as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class Checkpoints:
         return infos[-1].nbytes if infos else 0
 
     def may_wait(self, kind: Kind, now: int) -> bool:
-        """Whether the one that is due may wait, for somebody else to take it, or until who is on
-        its way has come.
+        """Whether the one that is due may wait until another replica can take it, or until the
+        replica that is starting has joined.
         """
         late_ms = now - self._asked_at[kind] - self._wait_ms(kind)
         return late_ms < SPARED_MAX * self._every_ms
@@ -106,7 +106,7 @@ class Checkpoints:
         asked = self._asked.get(kind, [])
         if answer.name not in asked:
             if any(info.name == answer.name for info in self._kept.get(kind, [])):
-                return []  # the network has said it twice
+                return []  # the message was delivered twice
             return [answer.name]  # given up meanwhile, or of a supervisor before
         place = asked.index(answer.name)
         if answer.reason:
@@ -130,7 +130,7 @@ class Checkpoints:
     def drop(
         self, kinds: Collection[Kind], join_by: Mapping[int, int], used: Collection[str]
     ) -> list[str]:
-        """Forgets what nobody needs, and returns the names.
+        """Forgets what is no longer needed, and returns the names.
 
         `kinds` are those that run or are to run, `join_by` has of each shard the smallest durable
         stable of its mergers, `used` are names that a life may be reading now.

@@ -196,7 +196,7 @@ class Cutover:
         return "not every merger has said that it fences the others"
 
     def _is_safe(self, shards: Sequence[ShardView]) -> bool:
-        """Whether nobody who runs the old plan can promise anything beyond T from now on."""
+        """Whether no life of the old plan can promise anything beyond T from now on."""
         return (
             self._old_are_held(shards)
             and _all_qualify(shards)
@@ -211,7 +211,7 @@ class Cutover:
         return old.held_at == self.at and old.hold >= self._held_since
 
     def _fences(self, merger: MergerView, shard: ShardView) -> bool:
-        """Whether a merger lets nobody in but lives that are held."""
+        """Whether a merger admits only lives that are held."""
         if not merger.is_heard:
             return False
         fences = {life.slot: life for life in merger.fences}
@@ -273,7 +273,7 @@ class Cutover:
         return Send(str(life), Retire(self._term, life, reason))
 
     def _may_tell(self, now: int) -> bool:
-        """Whether it is time to say it again."""
+        """Whether it is time to repeat it."""
         if self._told_at is not None and now - self._told_at < self._timing.resend_ms:
             return False
         self._told_at = now
@@ -297,7 +297,7 @@ def _lives(shards: Sequence[ShardView], *, new: bool) -> list[ReplicaView]:
 
 
 def _floors(shard: ShardView) -> list[Life]:
-    """By slot the lowest life that may be heard: the old one where it lives, and is held."""
+    """By slot the lowest life that may attach: the old one where it is alive and held."""
     lives = [slot.old or slot.new for slot in shard.replicas]
     return [*(replica.life for replica in lives if replica is not None), *shard.floors]
 
@@ -309,7 +309,7 @@ def _all_qualify(shards: Sequence[ShardView]) -> bool:
 
 
 def _beyond(shards: Sequence[ShardView], at: int) -> str | None:
-    """Who has promised a stable beyond `at`, in words; None: nobody."""
+    """Which lives have promised a stable beyond `at`, in words; None where there are none."""
     for replica in [*_lives(shards, new=False), *_lives(shards, new=True)]:
         if replica.stable > at:
             return f"replica {replica.life} has promised {format_time(replica.stable)}"

@@ -11,7 +11,7 @@ disagrees: it is the one that is alone with its version while the others, two at
 told another one (LMerge sees it while it has all of them: merge/divergence.py).
 
     r0.0 leads, says 7    r0.1 says 5, disagrees    r0.2 says 5, disagrees        r0.0 is odd
-    r0.0 leads, says 7    r0.1 says 5, disagrees    r0.2 is slow, has not told    nobody is
+    r0.0 leads, says 7    r0.1 says 5, disagrees    r0.2 is slow, has no answer   nobody is
 
 The odd one is replaced as any that is suspected, by a successor that has another one's state. One
 that disagrees because of what it runs will do so again: each time the slot waits for longer, and in
@@ -39,7 +39,7 @@ that flips once a day is no plan that is wrong.
 
 
 class Consequence(NamedTuple):
-    """What follows from what a merger has said."""
+    """What follows from a merger's status."""
 
     alarm: str
     odd: Life | None = None

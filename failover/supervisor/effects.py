@@ -1,4 +1,4 @@
-"""What the supervisor is told by its shell, and what it asks of it.
+"""The events that the supervisor gets from its shell, and the effects that it asks for.
 
 Spawn --> Died, where it fails      Kill, DropCheckpoint --> nothing
 Desire -> nothing, and it is durable before any effect behind it is done
@@ -20,7 +20,7 @@ from gapless.failover.statuses import CheckpointTaken, MergerStatus, ReplicaStat
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A life is over, says its shell. That may be wrong: the life is then a zombie."""
+    """The shell reports that a life is over. That may be wrong: the life is then a zombie."""
 
     life: Life
     reason: str

@@ -1,7 +1,7 @@
-"""Suspecting: when a life that nobody has seen die is taken for one that is of no more use.
+"""The failure detector: when a life that is not known to be dead is suspected of being useless.
 
     silent        no heartbeat for hang_ms, or as long as this life's have taken lately: hung, cut
-                  off, or dead and nobody says so; a life that takes its state in has join_ms, one
+                  off, or dead and unreported; a life that takes its state in has join_ms, one
                   that repeats that it is busy busy_ms: its heart beats beside its work, and
                   where that is silent for hang_max_ms the process is stopped
     behind        the best of its shard moves on, and it has not advanced for lag_ms, or as long as
@@ -12,7 +12,7 @@
 While the machines are strained (overload.py) only lives silent for hang_max_ms are suspected.
 
 A suspicion may be wrong, and costs no more than a second life beside the first: see replacement.py.
-The supervisor's own sleep is nobody's silence: `forgive`.
+While the supervisor itself slept, no life counts as silent: `forgive`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def patience_ms(known: Known, timing: Timing, *, strained: bool) -> int:
 
 
 def is_silent(known: Known, now: int, timing: Timing, *, strained: bool = False) -> bool:
-    """Whether nothing has come from it for so long that it should be replaced."""
+    """Whether it has sent nothing for so long that it should be replaced."""
     if known.busy and now - known.heard_at >= max(timing.join_ms, timing.hang_max_ms):
         return True
     since = known.busy_at if known.busy else known.heard_at
@@ -68,7 +68,7 @@ def suspicion(
 
 
 def has_recovered(known: Known, now: int, timing: Timing) -> bool:
-    """Whether what a suspected replica was suspected of is over."""
+    """Whether the reason for which a replica was suspected is over."""
     if known.suspicion == DIVERGES or is_silent(known, now, timing):
         return False
     if known.suspicion == BEHIND:
@@ -79,7 +79,7 @@ def has_recovered(known: Known, now: int, timing: Timing) -> bool:
 
 
 def heard(known: Known, busy: str, now: int) -> None:
-    """It has spoken. `busy`: with what, where it says that it will be silent for that."""
+    """It has reported. `busy`: with what, where it announces that it will be silent meanwhile."""
     if known.state != "starting" and not known.busy and not busy:
         known.beats.heard(now - known.heard_at)
     known.heard_at = now
@@ -120,7 +120,7 @@ def output_progress(
 
 
 def forgive(shard: Shard, slept_ms: int, now: int) -> None:
-    """The supervisor itself was asleep: nobody was silent in that time."""
+    """The supervisor itself was asleep: that time counts as no life's silence."""
     shard.best_at = min(now, shard.best_at + slept_ms)
     for slot in shard.slots():
         slot.heard_at = min(now, slot.heard_at + slept_ms)
@@ -134,8 +134,8 @@ def forgive(shard: Shard, slept_ms: int, now: int) -> None:
 
 
 def _is_behind(known: Known, shard: Shard, timing: Timing) -> bool:
-    """Whether others have gone on where it has not. At a pause of the sources one may be a few rows
-    ahead for long: only who moves on, or is at the end, shows that there is something to read.
+    """Whether others have advanced and it has not. While the sources pause, one may be a few rows
+    ahead for long: only one that advances, or is at the end, shows that there is more to read.
     """
     if known.stable >= known.mark:
         return False
@@ -143,7 +143,7 @@ def _is_behind(known: Known, shard: Shard, timing: Timing) -> bool:
 
 
 def _others_are_attached(shard: Shard, now: int, timing: Timing) -> bool:
-    """Whether mergers that have run for long enough have inputs, and this one is none of them."""
+    """Whether mergers that have run for long enough have other inputs."""
     return any(
         merger.acting and now - merger.began_at > timing.lag_ms for merger in shard.live_mergers()
     )

@@ -38,8 +38,7 @@ from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Bug
 
 OVER_MAX = 4096
-"""Lives that are over and may still speak. The oldest is forgotten: it has had days to fall silent.
-"""
+"""Lives that are over and may still report. The oldest is forgotten: it had days to end."""
 
 
 class Spawned(NamedTuple):
@@ -68,11 +67,11 @@ class Fleet:
         self.ending = ENDING.first
         """How far the end of the job is."""
         self.expects_until = 0
-        """So long slots are not filled whose lives are known to be there."""
+        """Until then slots whose lives are known to be running are not filled."""
         self._counter = 0
         self._leaving: dict[Life, int] = {}  # when each is killed
         self._over: dict[Life, int] = {}  # when each may be told again
-        self._expected: dict[str, Life] = {}  # by slot, who is there and has not spoken yet
+        self._expected: dict[str, Life] = {}  # by slot, a life that runs and has not reported yet
         self._silenced: set[Life] = set()  # given up for their silence, and not seen to be dead
         for shard in self.shards:
             for i in range(desired.mergers):
@@ -115,11 +114,11 @@ class Fleet:
         return self.cutover is not None and not self.cutover.is_committed
 
     def qualifies(self, shard: Shard, life: Life) -> bool:
-        """Whether this replica can carry the output, at every awaited merger that lives."""
+        """Whether this replica can carry the output, at every awaited merger that is alive."""
         return qualifies(life, shard.awaited_mergers())
 
     def goes_on(self, shard: Shard, known: Known) -> bool:
-        """Whether a life can be relied on: it says so itself, lately, and so do the mergers."""
+        """Whether a life can be relied on, by its own recent status and by those of the mergers."""
         return known.is_live and self.qualifies(shard, known.life)
 
     def join_at(self, shard: Shard) -> int:
@@ -145,7 +144,7 @@ class Fleet:
         self._expected.update({life.slot: life for life in lives})
 
     def is_expected(self, slot: Slot, now: int) -> bool:
-        """Whether a life of it is there, as far as is known, and may speak soon."""
+        """Whether a life of it is believed to be running, and may report soon."""
         return now < self.expects_until and slot.name in self._expected
 
     def has_spoken(self, life: Life) -> None:
@@ -205,7 +204,7 @@ class Fleet:
         return [order, Kill(life)]
 
     def kill_overdue(self, now: int) -> list[SupervisorEffect]:
-        """Ends the lives that were asked to go, and have not gone."""
+        """Kills the lives that were asked to exit and have not."""
         overdue = [life for life, at in self._leaving.items() if now >= at]
         for life in overdue:
             del self._leaving[life]
@@ -230,7 +229,7 @@ class Fleet:
         return life not in self._leaving and self._over.get(life, now) <= now
 
     def silence(self, life: Life) -> None:
-        """Notes that it was given up for its silence: if it speaks, that was needless."""
+        """Notes that it was given up for its silence: if it reports again, that was needless."""
         self._silenced.add(life)
         if len(self._silenced) > OVER_MAX:
             self._silenced.remove(min(self._silenced))
@@ -243,7 +242,7 @@ class Fleet:
         return True
 
     def has_died(self, life: Life, now: int) -> None:
-        """Its shell says that it is over."""
+        """Its shell reports that it is over."""
         self._leaving.pop(life, None)
         self._silenced.discard(life)
         if self._expected.get(life.slot) == life:
@@ -272,7 +271,7 @@ class Fleet:
         return []
 
     def _forget(self, life: Life, again_at: int) -> None:
-        """Notes that it is over; if it still speaks, it is told at `again_at` at the soonest."""
+        """Notes that it is over; if it still reports, it is ordered to go from `again_at` on."""
         self._over.pop(life, None)
         self._over[life] = again_at
         if len(self._over) > OVER_MAX:

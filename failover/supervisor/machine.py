@@ -64,7 +64,7 @@ Effects = list[SupervisorEffect]
 
 
 class Supervisor:
-    """One life of a job's root. Pure: the shell does what the effects say."""
+    """One life of a job's root. Pure: the shell carries out the effects."""
 
     FLEET: ClassVar[type[Fleet]] = Fleet
     TRACKER: ClassVar[type[StatusTracker]] = StatusTracker
@@ -248,7 +248,7 @@ class Supervisor:
         return effects + fleet.budget.alarms(now)
 
     def _notice_time(self, now: int) -> None:
-        """Looks how long this supervisor slept, which is nobody's silence."""
+        """Measures how long this supervisor slept, so that no life is blamed for that silence."""
         fleet = self._fleet
         slept_ms, self._ticked_at = now - self._ticked_at, now
         late_ms = slept_ms - self._timing.heartbeat_ms
@@ -353,7 +353,7 @@ class Supervisor:
         return effects + self._finish(now)
 
     def _finish(self, now: int) -> Effects:
-        """Exits once all have gone, and nobody else can turn up."""
+        """Exits once all lives have gone and no other can turn up."""
         fleet = self._fleet
         if fleet.ending != "stopping" or fleet.has_leaving or now < self._adopts_until:
             return []

@@ -1,12 +1,12 @@
 """Strain: whether it is the machines that are slow, and not the lives on them.
 
-    own ticks come late           who judges is starved itself, and hears late, too
+    own ticks come late           the supervisor itself is starved, so statuses reach it late
     nearly all lives are late     they have nothing in common but the machines
-    one given up speaks           the last verdicts were wrong
+    one given up reports again    the last suspicions were wrong
 
 Any of these is a sign, and holds for a while. As long as one holds nobody is suspected for being
 slow, unless it has been silent for `hang_max_ms`: replacing what is slow makes all slower. What is
-dead is said to be dead by others, and is replaced as usual.
+dead is reported by its shell, and is replaced as usual.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ LATE_HEARTBEATS = 4
 TOGETHER_MIN = 2
 """Lives, of which nearly all are late: of one alone nothing follows."""
 TOGETHER_OF_FOUR = 3
-"""Of four lives, so many are nearly all: a node that hangs has fewer where there are others."""
+"""Of four lives, so many count as nearly all: a node that hangs holds fewer of a job's lives."""
 LATE_TICKS = 3
 """Own ticks are late if they come at so many times their interval."""
 CALM_HANGS = 2
 """How long a sign holds, in `hang_ms`: by then a late life has spoken, or is late again."""
 ALARM_HANGS = 4
-"""How long the strain lasts until somebody is told: a hiccup is nobody's business."""
+"""How long the strain lasts before an alarm is raised: a hiccup needs none."""
 ALARMS_APART_MS = 60_000
 """Between two alarms about it: it may last for hours."""
 
@@ -71,9 +71,9 @@ class Strain:
         return now < self._until
 
     def alarm(self, now: int, lost: int, taken: int, needless: int, *, rationed: bool) -> str:
-        """What people should be told; empty where that is nothing. `lost`: lives that are over,
+        """The text of the alarm; empty where there is none. `lost`: lives that are over,
         `taken`: those of them that were replaced on suspicion, `needless`: how often one that was
-        suspected spoke again; `rationed`: whether somebody waits for a replacement.
+        suspected reported again; `rationed`: whether a life waits for its replacement.
         """
         since = self._since
         lasts = since is not None and now - since >= ALARM_HANGS * self._timing.hang_ms

@@ -19,7 +19,7 @@ class Placed(NamedTuple):
     role: str
     shard: int
     node: str
-    """Empty where nobody knows it: such a life is in no node's way."""
+    """Empty where it is unknown: such a life counts against no node."""
 
 
 def place(role: str, shard: int, nodes: Sequence[str], lives: Iterable[Placed]) -> str | None:

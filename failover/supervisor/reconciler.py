@@ -2,7 +2,7 @@
 
     watch     silent, behind, unattached: suspected; not up yet and silent: dead
     choose    the mergers that replicas send to
-    replace   a successor beside who is suspected, or runs an old plan; it takes over, or goes
+    replace   a successor beside a life that is suspected or has an old plan; it takes over, or goes
     shrink    slots beyond the desired number, the highest index first
     settle    a life that has taken over: its slot's earlier lives are fenced
     fill      empty slots, mergers first, as their back-off allows
@@ -54,7 +54,7 @@ class Reconciler:
 
     def _watch(self, shard: Shard, now: int) -> Effects:
         """Suspects running lives that are silent or lag, or clears them. One that does not run
-        yet, or is no replica, is dead then: there is nothing to lose.
+        yet, or is a merger, is declared dead at once: there is nothing to lose.
         """
         timing, strained = self._fleet.timing, self._fleet.budget.is_strained(now)
         effects: Effects = []
@@ -190,8 +190,8 @@ class Reconciler:
         return effects
 
     def _may_remove(self, shard: Shard) -> bool:
-        """Whether all that stays goes on. Until then even a slot whose life is said to be dead may
-        be what the output lives on: it is a zombie, perhaps.
+        """Whether all that remain carry the output. Until then the output may depend even on a slot
+        whose life was reported dead: it may be a zombie.
         """
         desired = self._fleet.desired.replicas
         stays = [other for other in shard.replicas.values() if other.index < desired]
@@ -246,8 +246,8 @@ class Reconciler:
         return self.start_replica(shard, slot, fleet.desired.plan_of(slot.index), held_at, now)
 
     def _may_start(self, shard: Shard, slot: Slot, now: int) -> bool:
-        """A replica waits until the mergers have said what is durable: else it would have to read
-        all from the beginning. But not for ever, as a merger may not come back.
+        """A replica waits until the mergers have reported what is durable: else it would have to
+        read all from the beginning. It does not wait for ever, as a merger may not come back.
         """
         return (
             self._fleet.term == FIRST_TERM
@@ -277,6 +277,6 @@ class Reconciler:
 
 
 def _leader(shard: Shard) -> Life | None:
-    """Who is never asked for a snapshot: the output waits for it."""
+    """The lives that are never asked for a snapshot: the output waits for them."""
     leader = shard.leader()
     return leader.life if leader is not None else None

@@ -67,7 +67,7 @@ def has_successor(shard: Shard) -> bool:
 
 
 def qualifies(life: Life, mergers: Collection[Known]) -> bool:
-    """Whether a replica may act at every merger that lives, and one does."""
+    """Whether a replica may act at every live merger, of which there is at least one."""
     return bool(mergers) and all(life in merger.acting for merger in mergers)
 
 

@@ -1,12 +1,12 @@
-"""How many lives may be replaced because the supervisor believes something of them.
+"""How many lives may be replaced on suspicion.
 
     calm        REPLACEMENTS_MAX at once, then one for each replace_ms
     strained    STRAINED_MAX at once, then one for each STRAINED_FACTOR * replace_ms
 
 A replacement costs the machine a start, and a state that is read: where it was needless it makes
 the next one more likely. So there are only so many, and each one that turns out to have been
-needless, because the life that was given up speaks again, halves what is left. Lives that have died
-are not counted: they leave room, and have a back-off of their own.
+needless, because the life that was given up reports again, halves what is left. Dead lives are not
+counted: they leave room, and have a back-off of their own.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Ration:
         self.taken = 0
         """Replacements so far."""
         self.needless = 0
-        """Of what was given up, how often it spoke again."""
+        """How often a life that was given up has reported again."""
 
     def may_take(self, now: int, *, strained: bool) -> bool:
         """Whether one more life may be replaced."""
@@ -76,7 +76,7 @@ class Ration:
         self.taken += 1
 
     def was_needless(self) -> None:
-        """A life that was given up has spoken."""
+        """A life that was given up has reported again."""
         self.needless += 1
         self._calm.tokens //= 2
 
@@ -92,7 +92,7 @@ class ReplacementBudget:
     def __init__(self, timing: Timing, shards: int) -> None:
         self._strain = Strain(timing)
         self._rations = [Ration(timing.replace_ms, 0) for _ in range(shards)]
-        self._is_rationed = False  # since the last alarm: somebody waits for a replacement
+        self._is_rationed = False  # since the last alarm: a life waits for its replacement
         self.lost_lives = 0
         """How many lives are over that were needed, or were replaced."""
 
@@ -116,12 +116,12 @@ class ReplacementBudget:
         self._rations[shard].take(strained=self.is_strained(now))
 
     def was_needless(self, shard: int, now: int) -> None:
-        """A life that was given up for its silence, or that another is started for, speaks."""
+        """A life that was given up for its silence, or has a successor, reports again."""
         self._rations[shard].was_needless()
         self._strain.sign(now)
 
     def alarms(self, now: int) -> list[Alarm]:
-        """Says that the machines are overloaded, where they are for long."""
+        """The alarm that the machines are overloaded, once they have been for long enough."""
         taken = sum(ration.taken for ration in self._rations)
         needless = sum(ration.needless for ration in self._rations)
         rationed, self._is_rationed = self._is_rationed, False

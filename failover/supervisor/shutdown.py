@@ -2,7 +2,7 @@
 
     stop     Desire(stopped) --> Retire to all --> those that have not gone: Kill --> Exit
     drain    Drain to replicas: read what is there now, and no more
-             Drain to a merger that has taken in all that a drained replica has said
+             Drain to a merger that has taken in all that a drained replica has sent
              all assigned mergers have closed --> as stop
 
 A merger must not close before: one that has just restarted has nothing to wait for, and would close
@@ -45,7 +45,7 @@ def drain_orders(shard: Shard, term: int, now: int, timing: Timing) -> Iterator[
 
 
 def has_all(merger: Known, shard: Shard) -> bool:
-    """Whether a merger has taken in all that some drained replica has to say."""
+    """Whether a merger has taken in all output of at least one drained replica."""
     if merger.merger is None:
         return False
     drained = {

@@ -4,11 +4,11 @@
                   successor  r0.2/1.9   joining      beside it, until it qualifies
                   fence      r0.2/1.7                lives before this one are not let in any more
 
-Everything here is hearsay: it was true when somebody sent it. So nothing is decided from silence
-that cannot be taken back, except for what a fence or a journal's epoch makes safe.
+Everything here comes from messages: it was true when it was sent. So silence alone leads to nothing
+that cannot be undone, except for what a fence or a journal's epoch makes safe.
 
-A life is *running* once it says that it has its state. A replica *qualifies* once every merger that
-lives says that it may act: from then on it is one more that can carry the output.
+A life is *running* once it reports that it has its state. A replica *qualifies* once every merger
+that is alive reports that it may act: from then on it, too, can carry the output.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LIFE: Lifecycle[LifeState] = Lifecycle(
         "over": {},
     },
 )
-"""A merger joins with its first report: it has read its journal before it speaks."""
+"""A merger joins with its first report: it has read its journal before it sends one."""
 
 SlotState = Literal["empty", "filled", "failed"]
 SLOT: Lifecycle[SlotState] = Lifecycle(
@@ -56,17 +56,17 @@ SLOT: Lifecycle[SlotState] = Lifecycle(
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """One life in a slot, by what was heard of it."""
+    """One life in a slot, as its messages describe it."""
 
     life: Life
     plan: str
     """Empty for a merger."""
     began_at: int
-    """When it was started, or first heard where a supervisor before had started it."""
+    """When it was started; of one that an earlier supervisor started, when it first reported."""
     node: str = ""
     """Empty where it is not known."""
     origins: tuple[Origin, ...] = ()
-    """What it was told to start from, as long as it may still read that."""
+    """What it was ordered to start from, as long as it may still be reading it."""
     state: LifeState = LIFE.first
     heard_at: int = 0
     replica: ReplicaStatus | None = None
@@ -82,9 +82,9 @@ class Known:
     parts_left: int = 0
     """Of a replica: how much of its tail it has still to send."""
     attached_at: int = 0
-    """When a merger last said that it is one of its inputs."""
+    """When a merger last reported it as one of its inputs."""
     busy: str = ""
-    """With what, as it says; empty where it says nothing of the kind."""
+    """With what, as it reports; empty where it is not."""
     busy_at: int = 0
     """Since when."""
     beats: Patience = field(default_factory=Patience)
@@ -182,7 +182,7 @@ class Slot:
         self.progress = MergerProgress(now)
         """Of a merger: see assignment.py."""
         self.heard_at = now
-        """When any life of it was last heard."""
+        """When any life of it last reported."""
         self.wanted_at = now
         """When it last became empty."""
         self.reason = ""
@@ -218,7 +218,7 @@ class Slot:
     def succeed(self) -> Known:
         """The successor takes over; returns the one before."""
         if self.current is None or self.successor is None:
-            raise Bug(f"{self.name} has nobody to succeed, or nobody who does")
+            raise Bug(f"{self.name} has no current life, or no successor")
         self.state = SLOT.after(self.state, "succeed")
         before, self.current, self.successor = self.current, self.successor, None
         self.backoff, self.trials = self.trials, self.backoff
@@ -228,7 +228,7 @@ class Slot:
     def take_over(self) -> None:
         """The successor is the current one, where there is none."""
         if self.successor is None:
-            raise Bug(f"{self.name} has nobody who takes it over")
+            raise Bug(f"{self.name} has no successor to take it over")
         beside, self.successor = self.successor, None
         self.fill(beside)
 
@@ -240,7 +240,7 @@ class Slot:
         self.wanted_at = now
 
     def give_up(self, reason: str) -> None:
-        """Nothing is started in it any more, until somebody says so."""
+        """Starts nothing in it any more, until it is to be tried again."""
         self.state = SLOT.after(self.state, "give up")
         self.reason = reason
 
@@ -268,7 +268,7 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class Shard:
-    """The slots of one shard, and what its replicas are told about its mergers."""
+    """The slots of one shard, and which mergers its replicas are assigned."""
 
     number: int
     version: int
@@ -283,7 +283,7 @@ class Shard:
     best: int = BEGIN
     """The farthest stable that any of its replicas has promised."""
     best_at: int = 0
-    """When that was heard."""
+    """When that was reported."""
     floors: dict[str, Life] = field(default_factory=dict)
     """Of slots that are no more: lives before these are not let in by mergers."""
     durables: dict[str, int] = field(default_factory=dict)
@@ -300,7 +300,7 @@ class Shard:
         return [known for known in lives if known is not None and known.is_live]
 
     def awaited_mergers(self) -> list[Known]:
-        """The lives of awaited mergers that run: those that the output lives on."""
+        """The lives of awaited mergers that run: the output depends on them."""
         lives = [self.mergers[name].current for name in self.awaited]
         return [known for known in lives if known is not None and known.is_live]
 
@@ -336,7 +336,7 @@ class Shard:
         return min(known) if len(known) == len(stables) else None
 
     def leads(self) -> list[tuple[Life, int]]:
-        """How often each input of each merger that lives has advanced its output."""
+        """How often each input of each live merger has advanced its output."""
         return [
             (input.life, input.led)
             for known in self.live_mergers()

@@ -30,18 +30,18 @@ Effects = list[SupervisorEffect]
 
 
 class StatusTracker:
-    """Keeps what is known of a fleet by what is heard."""
+    """Keeps what is known of a fleet up to date with the statuses that arrive."""
 
     def __init__(self, fleet: Fleet, on_divergence: OnDivergence) -> None:
         self._fleet = fleet
         self._on_divergence = on_divergence
         self.must_end = ""
-        """Why the job has to be stopped, where what was heard says so."""
+        """Why the job has to be stopped; empty where no status requires it."""
 
     # -- statuses -----------------------------------------------------------------------------
 
     def on_status(self, status: ReplicaStatus | MergerStatus, now: int) -> Effects:
-        """A life has said how it is."""
+        """A life has sent its status."""
         fleet, life = self._fleet, status.life
         fleet.has_spoken(life)
         effects: Effects = []
@@ -74,7 +74,7 @@ class StatusTracker:
             known.goes("join")
             known.mark_at = known.attached_at = now
             known.origins = ()
-            if known.suspicion:  # a merger was faster to say that it is the odd one
+            if known.suspicion:  # a merger has already reported it as the odd one
                 known.goes("suspect")
         if status.is_joining:
             effects += self._answers_for_the_dead(known, status)
@@ -160,7 +160,7 @@ class StatusTracker:
         return effects
 
     def _is_odd(self, slot: Slot, known: Known, now: int) -> Effects:
-        """A life is alone against a majority. Another merger may say so, too."""
+        """A life is alone against a majority. Another merger may report that, too."""
         if known.suspicion == DIVERGES:
             return []
         ran_ms = now - known.began_at
@@ -271,7 +271,7 @@ class StatusTracker:
     # -- what dies ----------------------------------------------------------------------------
 
     def on_died(self, event: Died, now: int) -> Effects:
-        """A life is over, says its shell."""
+        """The shell reports that a life is over."""
         self._fleet.has_died(event.life, now)
         slot = self._fleet.slots.get(event.life.slot)
         known = slot.find(event.life) if slot is not None else None

@@ -71,7 +71,7 @@ class Credentials:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What each call says about its caller."""
+        """The metadata with which each call identifies its caller."""
         return () if self.token is None else (("authorization", f"Bearer {self.token}"),)
 
 
@@ -213,7 +213,7 @@ def tls_credentials(shown: Credentials) -> Any:
         return None if path is None else Path(path).read_bytes()
 
     try:
-        ssl.create_default_context(cafile=shown.ca)  # gRPC would wait for ever, and say nothing
+        ssl.create_default_context(cafile=shown.ca)  # gRPC would wait for ever, without an error
         if shown.certificate is not None:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
                 shown.certificate, shown.key, password=""

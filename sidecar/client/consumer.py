@@ -236,7 +236,7 @@ class _Line:
             self._handover.drop()
             self.changed.notify_all()
         self._reading.close()
-        self._arrived()  # who waits finds that nothing comes any more
+        self._arrived()  # wakes waiting callers: nothing comes any more
 
     # -- on its own thread --------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ ASK_MS = 86_400_000
 TIMING = Timing(fetch_ms=ASK_MS // 8)
 
 Take = Callable[[Delivered], None]
-"""What is called with each frame, under the lock of nobody; it may wait."""
+"""Called with each frame, while no lock is held; it may wait."""
 
 
 class MergedConsumer:

@@ -204,7 +204,7 @@ class Producer:
 
     @property
     def has_left(self) -> bool:
-        """Whether every sidecar knows that this copy has nothing more to say, or cannot know."""
+        """Whether every sidecar knows that this copy has ended, or cannot be reached."""
         return all(line.is_over for line in self._lines.values())
 
     def not_taken(self, timeout_s: float) -> JobError:
@@ -255,7 +255,7 @@ class Producer:
     def _gather(self, row: Insert | Adjust) -> None:
         with self._pump.changed:
             if self._rows.is_nearly_full:
-                self._check_room(None)  # who is interrupted here has not said this row
+                self._check_room(None)  # interrupted here, the row has not been pushed
             self._rows.add(row)
             if self._rows.is_full:
                 self._push_pieces(self._rows.take())

@@ -42,7 +42,7 @@ a sidecar starts again.
 RUN_BYTES_MAX = 8 << 20
 """Of frames that go as one over a link that lags: half of what a sidecar takes in one message."""
 TRANSPORT_MS = 3_600_000
-"""Before anything is resent within a call: never, as gRPC loses nothing while a call lives."""
+"""Before anything is resent within a call: never, as gRPC loses nothing while a call is open."""
 TIMING = Timing(resend_ms=TRANSPORT_MS, heartbeat_ms=TRANSPORT_MS // 4, reattach_ms=50)
 """Of a producer: calls that break are noticed by the transport."""
 

@@ -36,10 +36,10 @@ class Examined:
     own: int = BEGIN
     """The last stable that it sent."""
     durable: int = BEGIN
-    """The largest durable stable that it was told."""
+    """The largest durable stable in the acks that it got."""
     incarnation: int = -1
     absent: bool = False
-    """Whether it was told that its incarnation was let go."""
+    """Whether it was informed that its incarnation was let go."""
 
     @property
     def floor(self) -> int:
@@ -55,7 +55,7 @@ class CallJudge:
         """How many frames with a sequence have come."""
         self.acked = 0
         self.has_ended = False
-        """Whether it has said all, and detached."""
+        """Whether it has pushed everything, and detached."""
         self._client = client
         self._attach: pb.Attach | None = None
         self._tail = 0

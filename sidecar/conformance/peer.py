@@ -30,7 +30,7 @@ from gapless.sidecar.server.limits import Limits
 QUIET_S = 0.3
 """How long nothing comes where a client has no credit left."""
 AGAIN_S = 30.0
-"""How long a client takes at most to come again, or to say the next."""
+"""How long a client takes at most to reconnect, or to send its next message."""
 FENCED_S = 2.0
 """How long a client is watched that is to come no more."""
 METHOD = "gapless.v1.Sidecar"
@@ -232,7 +232,7 @@ class Peer:
                 return
 
     async def _silence(self, call: _Call, judge: CallJudge) -> None:
-        """After a detach nothing more is said, and the call goes on."""
+        """After a detach nothing more is sent, and the call stays open."""
         try:
             request = await self._next(call, self._quiet_s)
         except TimeoutError:

@@ -6,7 +6,7 @@ producers are let go.
                '------- detach, Remove -----------------'
 
 A producer's name belongs to the token that came with it first, for as long as it is remembered: of
-one name the largest incarnation counts, so a token that may use a name may shut out all that have
+one name the largest incarnation counts, so a token that may use a name may shut out all others of
 it. A token whose settings list the name may take it over (access.py). What one token may fill of
 the places of a stream is bounded, so that others find one.
 
@@ -29,7 +29,7 @@ from gapless.sidecar.server.refusals import Refusal
 
 NAMES_MAX = 4_096
 """Producers' names that a stream remembers: each is a fence, some hundred bytes. A program that
-takes another name at each start needs one a life; those of a year are fewer."""
+takes another name at each start uses one a start; it has fewer starts in a year."""
 ORDER_TERM = 1
 """Of all orders: there is no supervisor but this process."""
 
@@ -183,8 +183,8 @@ class Copies:
         return self._absent.get(life.slot) == life
 
     def remove(self, producer: str) -> None:
-        """Nothing that this producer has said counts any more, and the next one of its name
-        begins anew, with any incarnation. Raises `Refusal` where nobody knows it.
+        """Nothing that this producer has pushed counts any more, and the next one of its name
+        begins anew, with any incarnation. Raises `Refusal` where it is unknown.
         """
         lives = [life for life in self._machine.attached if life.slot == producer]
         if not lives and producer not in self._holders:

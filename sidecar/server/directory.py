@@ -7,7 +7,7 @@
       output/                the output journal (failover/merger/output_journal.py)
     records/                 flight records of streams that broke down, or raised an alarm
 
-    lock                     held by the sidecar that lives here, as long as its process does
+    lock                     held by the sidecar that runs here, as long as its process does
 
 Files are there whole or not at all. A second sidecar on one directory is refused by the lock. Where
 locks do not reach, on some file systems that several machines see, the later has the larger term:

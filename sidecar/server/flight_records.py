@@ -50,5 +50,5 @@ class FlightRecords:
         return FlightRecord(str(life), machine, self._budget, self._shell)
 
     def close(self) -> None:
-        """Waits until what was asked for is written. No stream lives any more."""
+        """Waits until what was asked for is written. All streams have ended."""
         self._writer.shutdown(wait=True)

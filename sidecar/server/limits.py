@@ -54,7 +54,7 @@ class Limits:
     request_bytes_max: int = 1 << 20
     """Of a call's one message that is no frame: a filter, and columns."""
     absent_s: int = 600
-    """A producer that is away for longer is let go: what it has said no longer counts for it."""
+    """A producer that is away for longer is let go: its frames no longer count."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -34,7 +34,7 @@ from gapless.sidecar.client.connection import (
 )
 
 WAIT_S = 0.05
-"""How long a read waits for the next delivery before it says that there is nothing yet."""
+"""How long a read waits for the next delivery before it answers that there is none yet."""
 AGAIN_S = 0.5
 """Before a call that broke is made again."""
 

@@ -99,7 +99,7 @@ class Admission:
         return Admitted(stream, life)
 
     def check_room(self) -> None:
-        """Raises `Refusal` where the mergers hold too much to be told more."""
+        """Raises `Refusal` where the mergers hold too much to take more."""
         with refused_as(pb.Detached.WHY_FULL):
             self._registry.check_room()
 

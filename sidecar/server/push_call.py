@@ -205,7 +205,7 @@ class Attachment:
     # -- reading ------------------------------------------------------------------------------
 
     async def _read_on(self) -> None:
-        """Reads until the producer has no more to say."""
+        """Reads until the producer has sent everything."""
         try:
             while (request := await self._read()) is not None and self._refusal is None:
                 kind = request.WhichOneof("message")
@@ -227,7 +227,7 @@ class Attachment:
             self._woken.set()
 
     async def _keep_pace(self, size: int) -> None:
-        """Reads on only once this producer may say more."""
+        """Reads on only once this producer may send more."""
         now_s = asyncio.get_running_loop().time()
         wait_s = max(self._bytes_pace.spend(size, now_s), self._frames_pace.spend(1, now_s))
         if wait_s > 0:

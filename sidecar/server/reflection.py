@@ -23,7 +23,7 @@ V1 = ALPHA.replace("v1alpha", "v1")
 
 
 def add(server: grpc.aio.Server, services: Sequence[str]) -> None:
-    """Has a server say what these services are, and that it does."""
+    """Has a server describe these services, and list reflection among them."""
     _describe_v1()
     names = [*services, V1, ALPHA]
     servicer = reflection.aio.ReflectionServicer(names)

@@ -7,8 +7,8 @@
     OUT_OF_RANGE          that part of the output has been trimmed, or never was
     INVALID_ARGUMENT      what was sent has no meaning: a schema, a frame, a promise broken
     NOT_FOUND             there is no such stream
-    UNAUTHENTICATED       nobody knows who asks
-    PERMISSION_DENIED     it is known who asks, and may not
+    UNAUTHENTICATED       the caller is unknown
+    PERMISSION_DENIED     the caller is known, and may not do this
     INTERNAL              our mistake
 
 The sentence says what to do next. Codes are kept as words, so that what decides needs no gRPC.
@@ -42,7 +42,7 @@ Code = Literal[
 ]
 
 SENTENCE_CHARS_MAX = 1000
-"""Of what a call says at its end: it travels in a header, and headers are bounded."""
+"""Of the sentence at a call's end: it travels in a header, and headers are bounded."""
 
 
 class Refusal(GaplessError):
@@ -54,7 +54,7 @@ class Refusal(GaplessError):
 
     @property
     def sentence(self) -> str:
-        """What the peer is told."""
+        """What the peer reads."""
         return str(self)
 
 

@@ -3,7 +3,7 @@
     name --> definition on disk --> open (reads its journal back) --> a Stream, being turned
                                       all who ask meanwhile wait for the same one
 
-A stream that was lost is opened again for the next who asks, after a while. When the directory
+A stream that was lost is opened again for the next caller, after a while. When the directory
 itself was taken over by another sidecar nothing is opened any more: this process is to end.
 """
 
@@ -36,7 +36,7 @@ REOPEN_S = 1.0
 """Before a stream that was lost is opened again: what was wrong with its disk may pass."""
 
 STOPS = Refusal("UNAVAILABLE", "the sidecar stops: try again, or another one")
-"""What the remaining callers are told at its end."""
+"""What the remaining callers get at its end."""
 
 _log = logging.getLogger("gapless.sidecar")
 
@@ -243,7 +243,7 @@ class Registry:
         if self.setup.fenced is not None:
             self.ended.set()
 
-    # -- while it lives -----------------------------------------------------------------------
+    # -- while it runs ------------------------------------------------------------------------
 
     async def _tick(self) -> None:
         while True:
@@ -274,7 +274,7 @@ class Registry:
         return len(streams)
 
     async def close(self) -> None:
-        """Ends at once: what is not durable is lost here, and told again by producers."""
+        """Ends at once: what is not durable is lost here, and resent by producers."""
         for task in [*self._tasks, *self._opening.values(), *self._making.values()]:
             task.cancel()
         for stream in list(self.streams.values()):

@@ -1,4 +1,4 @@
-"""The server: a sidecar that listens, says whether it is well, and stops in order.
+"""The server: a sidecar that listens, reports its health, and stops in order.
 
     starting --> serving --SIGTERM, Drain--> draining --> stopped
                     '----- directory taken over ------------^

@@ -1,4 +1,4 @@
-"""Settings: what a sidecar is told, by flag, environment or file, in that order.
+"""Settings of a sidecar: from flags, the environment or a file, in that order.
 
     gapless sidecar --listen 0.0.0.0:7070          the flag counts
     GAPLESS_SIDECAR_LISTEN=0.0.0.0:7070            else the environment

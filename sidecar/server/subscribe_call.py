@@ -79,7 +79,7 @@ class SubscribeCall:
     # -- what the stream calls ----------------------------------------------------------------
 
     def hear(self, message: Message) -> None:
-        """What the merger says."""
+        """Takes a message of the merger."""
         if not isinstance(message, Delivery | Opened | Declined):
             raise Bug(f"a subscriber's call was sent {message!r:.200}")
         self._do(message)
@@ -183,7 +183,7 @@ class SubscribeCall:
     # -- as bytes -----------------------------------------------------------------------------
 
     def _first(self) -> bytes:
-        """The first delivery says who answers, and nothing else."""
+        """The first delivery identifies the sidecar, and has nothing else."""
         definition = self._stream.definition
         subscribed = pb.Subscribed(
             sidecar=self._stream.life.slot,
