@@ -45,17 +45,24 @@ FITTING: dict[str, set[str | None]] = {
 
 
 SEEN_IN: dict[str, tuple[str | None, int]] = {
-    "reuses offsets": ("early", 743),
+    "reuses offsets": ("early", 1001),
     "takes a failed checkpoint for written": (None, 197),
     "cuts a drain one row off": (None, 119),
-    "writes past the cut": (None, 54),
     "snapshots ahead of its state": (None, 74),
+    "writes past the cut": (None, 65),
+    "looks before it writes": (None, 52),
+    "does not hold": (None, 49),
+    "lets the fenced in": (None, 39),
     "unassigns the last": (None, 33),
-    "does not hold": (None, 30),
-    "looks before it writes": (None, 27),
-    "disowns its links": (None, 19),
+    "disowns its links": (None, 32),
+    "obeys anybody": (None, 24),
     "takes over too far back": (None, 14),
-    "obeys anybody": (None, 14),
+    "acts beyond its term": (None, 14),
+    "makes empty bases": (None, 14),
+    "no join gate": (None, 13),
+    "does not backfill": (None, 13),
+    "claims to know all": (None, 13),
+    "says only the last again": (None, 13),
 }
 """In which workload a fault shows, None where in any, and from which seed on it is looked for: one
 that shows it today, so that nobody waits for the seeds before. A seed that has gone stale costs
