@@ -10,6 +10,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+from gapless.actors.wire import Wire
 from gapless.failover.messages import Life
 from gapless.failover.recorder.budget import Budget
 from gapless.failover.recorder.flight_record import FlightRecord, Shell
@@ -26,12 +27,14 @@ def flight_record(
     machine: Any,
     disk: Disk,
     token: str,
+    wire: Wire,
     plans: Callable[[], Mapping[str, Document]] = dict,
 ) -> JobFlightRecord:
-    """Of one life, for its pump's thread. `disk` is the job's directory, `plans` are those that the
-    machine runs.
+    """Of one life, for its pump's thread. `disk` is the job's directory, `wire` decodes what the
+    life hears, `plans` are those that the machine runs.
     """
-    shell = Shell(disk, token, partial(version, "gapless"), _wall_ms, _beside, _log.warning)
+    release = partial(version, "gapless")
+    shell = Shell(disk, token, release, _wall_ms, _beside, _log.warning, wire.decode)
     return FlightRecord(str(life), machine, Budget(time.thread_time_ns), shell, plans)
 
 

@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -24,6 +24,12 @@ from typing import Any, Protocol, TypeVar
 
 from gapless.failover.effects import Start, Tick
 from gapless.failover.machines import Event, Machine
+from gapless.failover.recorder.recorder import (
+    HEARD_BYTES_MAX,
+    NOTHING_HEARD,
+    Heard,
+    Recorder,
+)
 from gapless.protocol.errors import JobError
 
 TICK_MS = 50
@@ -32,6 +38,9 @@ BURST_MAX = 64
 """Events until what they made is sent: several answers to one process go as one call."""
 CALL_S_MAX = 30.0
 """How long `call` waits for the pump: one that does not turn for that long is stuck."""
+
+_TICK = Tick()
+"""One for all: a flight record holds thousands of them."""
 
 _log = logging.getLogger("gapless.actors")
 _R = TypeVar("_R")
@@ -46,8 +55,8 @@ class FlightRecord(Protocol):
     """Where a pump notes what its machine is given (flight_record.py)."""
 
     @property
-    def note(self) -> Callable[[Any, int], None]:
-        """Holds an event, before the machine is given it."""
+    def recorder(self) -> Recorder:
+        """Holds them."""
 
     def write(self, reason: str) -> None:
         """Writes what it holds."""
@@ -75,7 +84,9 @@ class Pump:
         self._flush = flush
         self._at_end = at_end
         self._record = record
-        self._note = None if record is None else record.note
+        self._recorder = None if record is None else record.recorder
+        self.heard: Heard = NOTHING_HEARD
+        """What the message came with that the machine is given next (`each_heard`)."""
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
@@ -154,9 +165,11 @@ class Pump:
     def happens(self, event: Event) -> None:
         """Gives the machine an event now, and does what follows."""
         now = now_ms()
-        self._busy = type(event).__name__, now
-        if self._note is not None:
-            self._note(event, now)
+        kind, recorder = type(event), self._recorder
+        self._busy = kind.__name__, now
+        if recorder is not None and (kind not in recorder.large or recorder.has_room(event)):
+            message, call, place = self.heard  # what follows is `Recorder.note`, without a call
+            recorder.recent.append((call, now, place) if message is event else (event, now))
         for effect in self.machine.on(event, now):
             if self._ended is not None:
                 return
@@ -168,8 +181,10 @@ class Pump:
             self._ended = reason
 
     def _turn(self) -> None:
-        reason = ""
+        reason, recorder = "", self._recorder
         try:
+            if recorder is not None:
+                recorder.begin_block()
             self.happens(Start())
             self.later(TICK_MS, self._tick)
             while self._ended is None:
@@ -178,6 +193,8 @@ class Pump:
                 if self._flush is not None:
                     self._busy = "sending", now_ms()
                     self._flush()
+                if recorder is not None and len(recorder.recent) >= recorder.full:
+                    recorder.begin_block()
             reason = self._ended
             if self._flush is not None:
                 self._flush()
@@ -224,5 +241,17 @@ class Pump:
             heapq.heappop(self._timers)[2]()
 
     def _tick(self) -> None:
-        self.happens(Tick())
+        self.happens(_TICK)
         self.later(TICK_MS, self._tick)
+
+
+def each_heard(pump: Pump, call: bytes, messages: Sequence[_R]) -> Iterator[_R]:
+    """The messages of a call, each for the pump to be given before the next: its flight record then
+    holds the call in their place.
+    """
+    is_small = len(call) <= HEARD_BYTES_MAX
+    for place, message in enumerate(messages):
+        if is_small:
+            pump.heard = message, call, place
+        yield message
+    pump.heard = NOTHING_HEARD

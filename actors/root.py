@@ -34,7 +34,7 @@ from gapless.actors.life_processes import LifeProcesses
 from gapless.actors.node_watch import NodeWatch
 from gapless.actors.pair import Other
 from gapless.actors.post import Post
-from gapless.actors.pump import Pump, now_ms
+from gapless.actors.pump import Pump, each_heard, now_ms
 from gapless.actors.reader_registry import ReaderKeeper
 from gapless.actors.reserve import Reserve
 from gapless.actors.setup import JobDir, Setup, token
@@ -106,7 +106,8 @@ class Root:
             self._timing,
             on_divergence=record.settings.on_divergence,
         )
-        self._record = flight_record(self.life, self.machine, self._dir.disk, token())
+        wire = Wire(self._schema)
+        self._record = flight_record(self.life, self.machine, self._dir.disk, token(), wire)
         self._pump = self._made_pump()
         standby = other if record.settings.spares else None
         self._reserve = Reserve(
@@ -118,7 +119,7 @@ class Root:
             self._any_begins,
             self._is_over,
         )
-        self._intake = MessageDecoder(Wire(self._schema), lambda what: self._note("root", what))
+        self._intake = MessageDecoder(wire, lambda what: self._note("root", what))
         self._post = Post(Wire(self._schema), self._pump.do)
         self._processes = self._made_processes()
         self._io = SupervisorIO(
@@ -179,7 +180,7 @@ class Root:
         self._pump.do(lambda: self._hear(data))
 
     def _hear(self, data: bytes) -> None:
-        for message in self._intake.take(data):
+        for message in each_heard(self._pump, data, self._intake.take(data)):
             self._take(message)
 
     def _take(self, message: Message | Alarmed) -> None:

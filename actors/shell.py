@@ -11,7 +11,7 @@ from gapless.actors.book import Book
 from gapless.actors.flight_record import JobFlightRecord, flight_record
 from gapless.actors.heart import Heart, RootLine
 from gapless.actors.post import Post
-from gapless.actors.pump import Pump, now_ms
+from gapless.actors.pump import Pump, each_heard, now_ms
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.wire import MessageDecoder, Wire
 from gapless.failover import effects as ask
@@ -59,7 +59,9 @@ class Shell:
 
     def _pump(self, machine: Machine[Any]) -> None:
         """Makes the pump, once there is a machine."""
-        self.record = flight_record(self.life, machine, self.dir.disk, token(), self._plans)
+        self.record = flight_record(
+            self.life, machine, self.dir.disk, token(), self.wire, self._plans
+        )
         self.pump = Pump(
             str(self.life),
             machine,
@@ -99,7 +101,7 @@ class Shell:
         self.pump.do(lambda: self.post.take_book(book))
 
     def _hear(self, data: bytes) -> None:
-        for message in self._intake.take(data):
+        for message in each_heard(self.pump, data, self._intake.take(data)):
             self._take(message)
 
     def _take(self, message: Message) -> None:

@@ -11,10 +11,10 @@ a crash may take it: so a record that does not read, with one of the same writer
 appended when all before it was safe, is damage as well.
 
 Of appends that lie in headroom (journal/headroom.py) a crash leaves any pages, not only the first
-ones. The records of an append that is not synced yet say so, but for the first: where nothing else
-is behind, nobody has seen those rows. A writer that does not sync says nothing; there a file system
-that kept a later page and lost an earlier one has left what looks like damage, and what is right
-then a person says, with `accept_loss`.
+ones. The records of an append that is not synced yet say so, except for the first: where nothing
+else is behind, nobody has seen those rows. A writer that does not sync says nothing; there a file
+system that kept a later page and lost an earlier one has left what looks like damage, and what is
+right then a person says, with `accept_loss`.
 """
 
 from __future__ import annotations

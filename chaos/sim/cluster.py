@@ -45,8 +45,8 @@ SEGMENT_BYTES = segment.SEGMENT_BYTES
 SPAWN_MS = (10, 80)
 DETECT_MS = (5, 40)
 """How long it takes to start a process, and to see that one has died."""
-HEADROOM_BYTES = 2 << 10
-"""That an output is written ahead at once: a few appends."""
+HEADROOM_BYTES = 8 << 10
+"""That an output is written ahead at once: some appends."""
 RESTART_MS = (30, 250)
 """How long a supervisor or a subscriber stays away."""
 

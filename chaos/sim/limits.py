@@ -159,7 +159,7 @@ LIMITS = (
     Limit(
         "chaos.sim.cluster.HEADROOM_BYTES",
         64,
-        8_000,
+        4_000,
         stands_for=("journal.headroom.HEADROOM_BYTES",),
     ),
     Limit("journal.reader.LOOKS_PER_LISTING", 1, 4),

@@ -64,6 +64,8 @@ TRIED_BY: Mapping[str, str] = {
     "test_the_last_events_are_there_and_those_back_to_an_image_before_them",
     "failover.recorder.recorder.EVENT_BYTES_MAX": "failover/recorder/test_recorder.py::"
     "test_behind_an_event_that_is_too_large_the_record_begins_anew",
+    "failover.recorder.recorder.HEARD_BYTES_MAX": "actors/test_flight_record.py::"
+    "test_of_a_large_call_the_messages_themselves_are_held",
     "failover.recorder.recorder.IMAGE_EVERY": "failover/recorder/test_recorder.py::"
     "test_the_last_events_are_there_and_those_back_to_an_image_before_them",
     "failover.replica.output_sender.KEPT_ROWS_MAX": "failover/replica/test_output_sender.py::"

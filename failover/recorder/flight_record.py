@@ -12,7 +12,7 @@ thread, the log) comes in as its `Shell`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +20,7 @@ from gapless.failover.recorder.budget import Budget
 from gapless.failover.recorder.folder import write_record
 from gapless.failover.recorder.image import NoImage
 from gapless.failover.recorder.record import encode
-from gapless.failover.recorder.recorder import LARGE, Recorder, Taken
+from gapless.failover.recorder.recorder import LARGE, Recorder, Taken, Unpack, unpacked
 from gapless.journal.disk import Disk
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import GaplessError, RecordError
@@ -49,6 +49,8 @@ class Shell(Generic[Writer]):
     """Has another thread do something."""
     log: Callable[[str], None]
     """Takes a warning."""
+    unpack: Unpack = tuple
+    """Decodes what machines hear, where it is held as it came."""
 
 
 class FlightRecord(Generic[Writer]):
@@ -70,7 +72,8 @@ class FlightRecord(Generic[Writer]):
         self._shell = shell
         self._plans = plans
         self._alarmed_ms: int | None = None
-        recorder = Recorder(machine, budget, large)
+        recorder = self.recorder = Recorder(machine, budget, large)
+        """A pump gives it the events itself."""
         self.note = recorder.note
         """Holds an event, before the machine is given it."""
         self.take = recorder.take
@@ -98,6 +101,7 @@ class FlightRecord(Generic[Writer]):
     def encoded(self, taken: Taken, reason: str) -> bytes:
         """As bytes. Raises `RecordError` where that cannot be."""
         try:
+            taken = replace(taken, events=list(unpacked(taken.events, self._shell.unpack)))
             return encode(taken, self._life, reason, self._shell.release(), self._plans())
         except NoImage as e:
             raise RecordError(f"what {self._life} was given has no form as bytes: {e}") from e

@@ -1,25 +1,30 @@
 """The flight recorder of one machine: its last events, and an image of it to begin them from.
 
-    ring      | event | event | event | event | event | event | event |   <- note(event, now)
-    images            ^ #2048                 ^ #4096         the first that has all its events
-                                                              is what a record begins with
+    blocks    | 64 events | 64 events | 64 events | 64 events | recent    <- (event, now)
+    images                ^ #2048                 ^ #4096                 <- (call, now, place)
+                          the first that has all its events is what a record begins with
 
-The last 4,096 events are there at any time, less where they are large, and up to 2,048 before them.
-Each new event takes the place of the oldest, so as many objects go as come: nothing piles up for
-collections of garbage to look through. An image of the machine (image.py) is made between two
-events, every so often. A machine that is new is small, and one that is large has no image: there
-are events alone, until it is small again. The first image is made at once, each later one as the
-budget says (budget.py): images take no more than a hundredth of the thread's time, whatever the
-machine is.
+The last 4,096 events are there at any time, less where they are large, and 2,112 before them
+or, where a pump takes many at once, somewhat more.
+Code and memory that are used once in a while are in no cache, so each step and each object costs a
+wait for memory. Therefore a pump does no more for an event than to append a tuple to a list; all
+else is done once for a block. With each new block the oldest one goes, and an image of the machine
+(image.py) is made every so often, between two events. And a message is held as the bytes of the
+call that it came with: to let go of its dozen objects, or of the hundred of a frame, would take
+longer than all the rest.
+
+A machine that is new is small, and one that is large has no image: there are events alone, until it
+is small again. The first image is made at once, each later one as the budget says (budget.py):
+images take no more than a hundredth of the thread's time, whatever the machine is.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from gapless.failover.merger.effects import OutputRead, PeerRead, TableRead
@@ -34,9 +39,13 @@ EVENTS_MAX = 4096
 """The last events that are held: minutes of a machine at rest, seconds of a busy one."""
 IMAGE_EVERY = 2048
 """Events from one image to the next; so many more are held, to have those behind an image whole."""
-IMAGE_RETRY = 64
-"""Events until an image that the budget did not allow is tried again: machines that share a thread
-take turns."""
+BLOCK_EVENTS = 64
+"""Events of a block. An image that the budget did not allow is tried again with the next block:
+machines that share a thread take turns."""
+BLOCKS_HELD = 24
+"""Where events are large, a block ends with such a part of the bytes that may be held."""
+HEARD_BYTES_MAX = 64 << 10
+"""Messages of a larger call are held themselves: the bytes of all would stay as long as any."""
 IMAGES_HELD = 3
 """Where events are large, an image comes with every third of the bytes that may be held."""
 IMAGE_PART = 8
@@ -58,6 +67,30 @@ LARGE: Mapping[type, str] = {
 """By event, its field that may be large; any other event takes a few hundred bytes."""
 
 
+Heard = tuple[Any, bytes, int]
+"""A message, the bytes of the call that it came with, and its place among the messages of that."""
+NOTHING_HEARD: Heard = (None, b"", 0)
+Held = tuple[Any, int] | tuple[bytes, int, int]
+"""An event and its time; or, of a message, its call, its time, and its place in the call."""
+Unpack = Callable[[bytes], Sequence[Any]]
+"""Decodes the messages of a call."""
+
+
+class Packed(NamedTuple):
+    """Stands for a message of a call."""
+
+    call: bytes
+    place: int
+
+
+class Block(NamedTuple):
+    """Events in the order in which the machine was given them."""
+
+    held: list[Held]
+    nbytes: int
+    """Of the large ones."""
+
+
 class Image(NamedTuple):
     """What a machine was before an event."""
 
@@ -76,6 +109,7 @@ class Taken:
     """Of the machine before the first event; None: these are events alone."""
     why_none: str
     events: list[tuple[Any, int]]
+    """Each with its time; `unpacked` has the messages for which `Packed` stands."""
 
 
 class Recorder:
@@ -85,55 +119,87 @@ class Recorder:
         """`large`: by event, its field that may be large."""
         self._machine = machine
         self._budget = budget
-        self._large = large
-        self._events: deque[Any] = deque(maxlen=EVENTS_MAX + IMAGE_EVERY)
-        self._times: deque[int] = deque(maxlen=EVENTS_MAX + IMAGE_EVERY)
-        self._count = 0  # events noted: the number of the next one
+        self.large = large
+        """By event, its field that may be large: such an event is held where `has_room` says so."""
+        self.recent: list[Held] = []
+        """To be appended to before the machine is given the event."""
+        self.full = 0
+        """As soon as so many are there, `begin_block` is due, between two events."""
+        self._recent_nbytes = 0
+        self._blocks: deque[Block] = deque()
+        self._nbytes = 0  # of those
+        self._held = 0  # events in those
+        self._count = 0  # events in blocks so far: the number of the first recent one
         self._images: deque[Image] = deque()
         self._image_at = 0  # the number of the event before which the next image is made
+        self._since_image = 0  # bytes of blocks behind the last image
         self._why_none = "nothing has happened"
-        self._sizes: deque[tuple[int, int]] = deque()  # of large events: number, bytes
-        self._nbytes = 0  # of those
-        self._since_image = 0  # bytes of those behind the last image
         self._bytes_max = budget.bytes_each
 
-    def note(self, event: Any, now: int) -> None:
-        """Holds an event. Comes before the machine is given it."""
-        if self._count >= self._image_at:
-            self._begin_image()
-        if type(event) in self._large and not self._holds_large(event):
-            return
-        self._count += 1
-        self._events.append(event)
-        self._times.append(now)
+    def note(self, event: Any, now: int, heard: Heard = NOTHING_HEARD) -> None:
+        """Holds an event. Comes before the machine is given it. `heard`: what a message came with;
+        counts where it is this event. A pump does the same on its own, without a call.
+        """
+        if len(self.recent) >= self.full:
+            self.begin_block()
+        if type(event) not in self.large or self.has_room(event):
+            message, call, place = heard
+            self.recent.append((call, now, place) if message is event else (event, now))
 
     def take(self) -> Taken:
         """What is held now: from the oldest image on, and all events where there is none."""
-        first = self._first
+        first = self._count - self._held
         image = next((image for image in self._images if image.number >= first), None)
         begin = 0 if image is None else image.number - first
-        pairs = zip(self._events, self._times, strict=True)
+        blocks = (*(block.held for block in self._blocks), self.recent)
         return Taken(
             type(self._machine).__name__,
             None if image is None else image.data,
             self._why_none if image is None else "",
-            list(islice(pairs, begin, None)),
+            [
+                (held[0], held[1]) if len(held) == 2 else (Packed(held[0], held[2]), held[1])
+                for held in islice(chain.from_iterable(blocks), begin, None)
+            ],
         )
 
-    @property
-    def _first(self) -> int:
-        """The number of the oldest event that is held."""
-        return self._count - len(self._events)
+    def begin_block(self, nbytes: int = 0) -> None:
+        """Begins a block, whose first event has so many bytes, and makes the image that is due, if
+        that can be. Comes between two events.
+        """
+        if self.recent:
+            block = Block(self.recent, self._recent_nbytes)
+            self.recent, self._recent_nbytes = [], 0
+            self._blocks.append(block)
+            self._nbytes += block.nbytes
+            self._since_image += block.nbytes
+            self._held += len(block.held)
+            self._count += len(block.held)
+        self._bytes_max = self._budget.bytes_each
+        self._make_room(nbytes)
+        if self._count >= self._image_at or self._since_image >= self._bytes_max // IMAGES_HELD:
+            self._begin_image()
+        due = self._image_at - self._count
+        self.full = due if 0 < due < BLOCK_EVENTS else BLOCK_EVENTS
+
+    def _make_room(self, nbytes: int) -> None:
+        """Lets go of the oldest blocks, until so many bytes more fit, or another block, and no more
+        events are there than have to be.
+        """
+        blocks = self._blocks
+        free = self._bytes_max - max(nbytes, self._bytes_max // BLOCKS_HELD)
+        while blocks and (
+            self._nbytes > free or self._held - len(blocks[0].held) >= EVENTS_MAX + IMAGE_EVERY
+        ):
+            block = blocks.popleft()
+            self._nbytes -= block.nbytes
+            self._held -= len(block.held)
+        while self._images and self._images[0].number < self._count - self._held:
+            self._images.popleft()
 
     def _begin_image(self) -> None:
-        """Makes the image that is due, if that can be."""
-        self._bytes_max = self._budget.bytes_each
-        self._make_room()
-        while self._images and self._images[0].number < self._first:
-            self._images.popleft()
+        """Makes an image, if that can be."""
         if self._count and not self._budget.has_time:
             self._why_none = "events come too fast for another image of the machine"
-            self._image_at = self._count + IMAGE_RETRY
             return
         self._image_at = self._count + IMAGE_EVERY
         self._since_image = 0
@@ -146,42 +212,25 @@ class Recorder:
             self._images.append(Image(self._count, data))
             self._why_none = "the events since its last image are too large to be held"
 
-    def _holds_large(self, event: Any) -> bool:
-        """Whether there is room for a large event: older ones make it."""
-        nbytes = held_bytes(getattr(event, self._large[type(event)]))
+    def has_room(self, event: Any) -> bool:
+        """Whether a large event is to be held: older ones make room for it. Comes before it is."""
+        nbytes = held_bytes(getattr(event, self.large[type(event)]))
         if nbytes > min(EVENT_BYTES_MAX, self._bytes_max):
             self.begin_anew()
             return False
-        self._sizes.append((self._count, nbytes))
-        self._nbytes += nbytes
-        if self._nbytes > self._bytes_max:
-            self._make_room()
-        many = self._bytes_max // IMAGES_HELD
-        if self._since_image < many <= self._since_image + nbytes:
-            self._image_at = self._count + 1
-        self._since_image += nbytes
+        if self._recent_nbytes + nbytes > self._bytes_max // BLOCKS_HELD:
+            self.begin_block(nbytes)
+        self._recent_nbytes += nbytes
         return True
-
-    def _make_room(self) -> None:
-        """Lets go of the oldest events, until the large ones among those that are left fit."""
-        sizes, first = self._sizes, self._first
-        while sizes and (sizes[0][0] < first or self._nbytes > self._bytes_max):
-            number, nbytes = sizes.popleft()
-            self._nbytes -= nbytes
-            while first <= number:
-                self._events.popleft()
-                self._times.popleft()
-                first += 1
 
     def begin_anew(self) -> None:
         """Drops all that is held: the next event is the first. For a machine that was changed in
         another way than by an event.
         """
-        self._events.clear()
-        self._times.clear()
-        self._sizes.clear()
+        self.recent = []
+        self._blocks.clear()
         self._images.clear()
-        self._nbytes = 0
+        self._nbytes = self._recent_nbytes = self._held = self.full = 0
         self._image_at = self._count
 
 
@@ -192,3 +241,16 @@ def held_bytes(large: Frame | Checkpoint | None) -> int:
     if type(large) is Frame:
         return int(large.batch.get_total_buffer_size())
     return large.nbytes
+
+
+def unpacked(events: Iterable[tuple[Any, int]], unpack: Unpack) -> Iterator[tuple[Any, int]]:
+    """Each event as the machine was given it, and its time."""
+    call: bytes | None = None
+    messages: Sequence[Any] = ()
+    for event, now in events:
+        if type(event) is not Packed:
+            yield event, now
+            continue
+        if event.call is not call:
+            call, messages = event.call, unpack(event.call)
+        yield messages[event.place], now

@@ -80,6 +80,7 @@ def by_partition(rows: Sequence[Row], partitions: int) -> dict[int, list[Row]]:
 
 def writer(disk: Disk, token: str = "w1", **options: Any) -> Writer:
     options.setdefault("segment_bytes", 2_000)
+    options.setdefault("headroom_bytes", 0)  # of those that look at bytes, most do not want zeros
     shape = options.pop("shape", layout())
     return Writer(disk, shape, who=f"writer {token}", token=token, now_ms=lambda: 7, **options)
 

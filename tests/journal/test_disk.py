@@ -176,7 +176,7 @@ def test_an_append_that_can_neither_be_finished_nor_undone_says_so(
     def broken(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(os, "write", broken)
+    monkeypatch.setattr(os, "pwrite", broken)
     monkeypatch.setattr(os, "ftruncate", broken)
     with pytest.raises(JournalError, match="cannot be cut off again"):
         disk.append("segments/1", b"more")

@@ -23,7 +23,7 @@ from gapless.journal.segment import SEGMENT_BYTES
 from gapless.journal.verify import Verifier
 from gapless.journal.writer import Writer
 from gapless.protocol.envelope import peek_header
-from gapless.protocol.errors import JournalError
+from gapless.protocol.errors import DiskFull, JournalError
 from gapless.protocol.frame import Frame
 from tests.journal.journals import SCHEMA, Row, batch, read_all
 
@@ -206,6 +206,22 @@ def test_on_a_disk_with_little_room_nothing_is_written_ahead() -> None:
     out = writer(disk)
     out.append(frame(0))
     assert disk.size(live(disk)) == peek_header(disk.read(live(disk), 0, 64)).envelope_bytes
+
+
+def test_a_full_disk_takes_what_lies_in_zeros_that_are_there() -> None:
+    disk = SimulatedDisk()
+    out = writer(disk)
+    out.append(frame(0))
+    disk.fill("", 20)
+    out.append(frame(1))
+    with pytest.raises(DiskFull):
+        for i in range(2, 99):
+            out.append(frame(i))
+    there = out.batches
+    disk.empty("")
+    out.append(frame(there))
+    out.close()
+    assert read(disk) == [row for i in range(there + 1) for row in rows(i)]
 
 
 class Refusing(SimulatedDisk):

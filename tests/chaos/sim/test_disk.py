@@ -298,7 +298,8 @@ def test_bits_flipped_beside_each_other_are_each_mended_in_any_order() -> None:
 
 
 def writer(disk: Disk, token: str) -> Writer:
-    return Writer(disk, LAYOUT, who=token, token=token, now_ms=lambda: 0)
+    """One without headroom: a full disk takes what lies in zeros that are there."""
+    return Writer(disk, LAYOUT, who=token, token=token, now_ms=lambda: 0, headroom_bytes=0)
 
 
 def frame(n: int) -> Frame:

@@ -215,7 +215,7 @@ def test_an_output_without_a_stable_wants_no_base_however_much_it_has_said(
 
 def test_a_full_disk_refuses_a_frame_and_takes_it_later(disk: SimulatedDisk) -> None:
     place = View(disk, "m0.0")
-    out = journal(place)
+    out = journal(place, headroom_bytes=0)
     say(out, "ins(A,1,50) stable(1)")
     disk.fill("m0.0")
     with pytest.raises(DiskFull):

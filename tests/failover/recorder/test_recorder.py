@@ -16,17 +16,21 @@ from gapless.failover.recorder import recorder as recorders
 from gapless.failover.recorder.budget import Budget
 from gapless.failover.recorder.image import IMAGE_BYTES_MAX, NoImage, written
 from gapless.failover.recorder.recorder import (
+    BLOCK_EVENTS,
     EVENTS_MAX,
     IMAGE_EVERY,
     IMAGES_HELD,
+    Packed,
     Recorder,
     Taken,
     held_bytes,
+    unpacked,
 )
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 SCHEMA = StreamSchema({"n": "int64"})
+HELD_MAX = EVENTS_MAX + IMAGE_EVERY + BLOCK_EVENTS
 
 
 class Machine:
@@ -81,7 +85,7 @@ def test_the_last_events_are_there_and_those_back_to_an_image_before_them() -> N
         if i % 501 == 0:
             taken = recorder.take()
             check_whole(taken, i)
-            assert min(i + 1, EVENTS_MAX) <= len(taken.events) <= EVENTS_MAX + IMAGE_EVERY
+            assert min(i + 1, EVENTS_MAX) <= len(taken.events) <= HELD_MAX
 
 
 def test_of_large_frames_as_many_are_held_as_there_is_room_for(
@@ -112,6 +116,7 @@ def test_whatever_the_sizes_a_record_begins_with_an_image_and_has_all_behind_it(
     largest = max(held_bytes(each) for each in frames)
     monkeypatch.setattr(recorders, "EVENTS_MAX", int(draw.integers(1, 60)))
     monkeypatch.setattr(recorders, "IMAGE_EVERY", int(draw.integers(1, 60)))
+    monkeypatch.setattr(recorders, "BLOCK_EVENTS", int(draw.integers(1, 60)))
     monkeypatch.setattr(recorders, "EVENT_BYTES_MAX", int(draw.integers(largest // 2, 2 * largest)))
     monkeypatch.setattr(budgets, "BYTES_MAX", int(draw.integers(1, 20) * largest))
     machine = Machine()
@@ -123,7 +128,8 @@ def test_whatever_the_sizes_a_record_begins_with_an_image_and_has_all_behind_it(
         taken = recorder.take()
         kept = sum(held_bytes(e.frame) for e, _ in taken.events if type(e) is PeerRead)
         assert kept <= budgets.BYTES_MAX
-        assert len(taken.events) <= recorders.EVENTS_MAX + recorders.IMAGE_EVERY
+        held_max = recorders.EVENTS_MAX + recorders.IMAGE_EVERY + recorders.BLOCK_EVENTS
+        assert len(taken.events) <= held_max
         if taken.events and taken.image is not None:
             check_whole(taken, i)
         else:
@@ -179,12 +185,13 @@ def test_where_images_are_too_rare_a_record_says_why_it_has_none(
 ) -> None:
     monkeypatch.setattr(recorders, "EVENTS_MAX", 20)
     monkeypatch.setattr(recorders, "IMAGE_EVERY", 10)
+    monkeypatch.setattr(recorders, "BLOCK_EVENTS", 10)
     worked = iter([0, 50, *[51] * 1000])  # the first image takes long, and no time passes then
     recorder = Recorder(Machine(), Budget(lambda: next(worked)))
     for now in range(100):
         recorder.note(Tick(), now)
     taken = recorder.take()
-    assert (taken.image, len(taken.events)) == (None, 30)
+    assert (taken.image, len(taken.events)) == (None, 40)
     assert taken.why_none == "events come too fast for another image of the machine"
 
 
@@ -235,7 +242,7 @@ def test_where_many_share_a_bound_each_holds_less_and_soon_lets_go_of_what_it_he
 
 
 def test_what_is_held_leaves_nothing_behind_for_collections_of_garbage() -> None:
-    """A ring that is full lets go of as many objects as it takes."""
+    """A recorder that is full lets go of as many objects as it takes."""
     recorder = Recorder(Machine(), Budget(clock))
     for now in range(EVENTS_MAX + IMAGE_EVERY):
         recorder.note(Appended(now, now), now)
@@ -244,6 +251,23 @@ def test_what_is_held_leaves_nothing_behind_for_collections_of_garbage() -> None
     for now in range(EVENTS_MAX):
         recorder.note(Appended(now, now), now)
     assert gc.get_stats()[0]["collections"] - before <= 1
+
+
+def test_of_a_message_the_call_that_it_came_with_is_held_and_read_back_in_its_place() -> None:
+    calls = {bytes([i]): [Appended(i, place) for place in range(3)] for i in range(100)}
+    recorder, noted = Recorder(Machine(), Budget(clock)), []
+    for now, (call, messages) in enumerate(calls.items()):
+        for place, message in enumerate(messages):
+            recorder.note(message, now, (message, call, place))
+            noted.append((message, now))
+        recorder.note(Tick(), now, (messages[-1], call, 2))
+        noted.append((Tick(), now))
+    events = recorder.take().events
+    assert {type(event) for event, _ in events} == {Packed, Tick}
+    assert [event.call for event, _ in events if type(event) is Packed] == [
+        call for call in calls for _ in range(3)
+    ]
+    assert list(unpacked(events, calls.__getitem__)) == noted
 
 
 def test_nothing_is_held_of_a_machine_that_has_heard_nothing() -> None:
