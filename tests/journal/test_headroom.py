@@ -214,10 +214,12 @@ def test_a_full_disk_takes_what_lies_in_zeros_that_are_there() -> None:
     out.append(frame(0))
     disk.fill("", 20)
     out.append(frame(1))
-    with pytest.raises(DiskFull):
-        for i in range(2, 99):
-            out.append(frame(i))
+    each = out.bytes_since_base // out.batches
+    for i in range(2, disk.size(live(disk)) // each):
+        out.append(frame(i))
     there = out.batches
+    with pytest.raises(DiskFull):
+        out.append(frame(there))
     disk.empty("")
     out.append(frame(there))
     out.close()
