@@ -49,6 +49,7 @@ def running_spark() -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", os.fspath(ROOT))
+        .config("spark.python.daemon.module", "tests.spark_sources.worker_daemon")
     )
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
