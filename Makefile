@@ -28,8 +28,8 @@ NATIVE := CMakeLists.txt $(shell find kernels -name '*.[ch]pp' -o -name '*.h' -o
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help install test test-cluster coverage tests-of check lint format types layering sanitize
-.PHONY: wheel-smoke wheels bench chaos demo seeds soak fuzz hooks clean
+.PHONY: help install test test-cluster coverage tests-of check beside-the-wheel lint format types
+.PHONY: layering sanitize wheel-smoke wheels bench chaos demo seeds soak fuzz hooks clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -49,10 +49,14 @@ coverage: install ## run the tests and say what no test runs; fails below the fl
 tests-of: install ## after `make coverage`: which tests run FILE=merge/r3.py, or a line, FILE=merge/r3.py:120
 	@$(BIN)/python scripts/tests_of.py $(FILE)
 
-# What fails at once comes first; then three that need one core each, two at a time; then the tests.
+# What fails at once comes first. Then the wheel, whose demonstration mostly waits, beside all else.
 check: install ## all that must hold before a change is merged: the slow tests and all cases, too
 	@$(MAKE) --no-print-directory lint layering
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync wheel-smoke types sanitize
+	@$(MAKE) --no-print-directory --jobs 2 wheel-smoke beside-the-wheel
+
+beside-the-wheel: install
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory sanitize
 	@$(MAKE) --no-print-directory test MARKS="not cluster" PROFILE=gate
 
 lint: install ## look for mistakes, for style, and for words and phrases

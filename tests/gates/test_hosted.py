@@ -82,13 +82,21 @@ def test_what_no_person_runs_is_caught(command: str) -> None:
     assert unknown(commands(workflow), MAKEFILE) == [command]
 
 
+def recipe(target: str) -> str:
+    """The lines that make a target."""
+    found = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
 def test_check_runs_every_target_that_a_change_must_pass() -> None:
-    recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
-    assert recipe is not None
-    called = recipe[1].split()
+    beside = "beside-the-wheel"
+    lines = recipe("check")
+    assert lines.split().count(beside) == 1
+    lines += recipe(beside)
     for target in ("lint", "layering", "types", "sanitize", "wheel-smoke", "test"):
-        assert called.count(target) == 1
-    assert 'MARKS="not cluster" PROFILE=gate' in recipe[1], "the slow tests, and all cases"
+        assert lines.split().count(target) == 1
+    assert 'MARKS="not cluster" PROFILE=gate' in lines, "the slow tests, and all cases"
 
 
 def test_every_supported_python_is_checked_and_gets_a_wheel() -> None:
