@@ -4,14 +4,13 @@
     images                ^ #2048                 ^ #4096                 <- (call, now, place)
                           the first that has all its events is what a record begins with
 
-The last 4,096 events are there at any time, less where they are large, and 2,112 before them
-or, where a pump takes many at once, somewhat more.
-Code and memory that are used once in a while are in no cache, so each step and each object costs a
-wait for memory. Therefore a pump does no more for an event than to append a tuple to a list; all
-else is done once for a block. With each new block the oldest one goes, and an image of the machine
-(image.py) is made every so often, between two events. And a message is held as the bytes of the
-call that it came with: to let go of its dozen objects, or of the hundred of a frame, would take
-longer than all the rest.
+The last 4,096 events are there at any time, less where they are large, and up to 2,112 before them,
+or some more where a pump takes many at once. Code and memory that are used once in a while are in
+no cache, so each step and each object costs a wait for memory. Therefore a pump does no more for an
+event than to append a tuple to a list; all else is done once for a block. With each new block the
+oldest one goes, and an image of the machine (image.py) is made every so often, between two events.
+And a message is held as the bytes of the call that it came with: to let go of its dozen objects, or
+of the hundred of a frame, would take longer than all the rest.
 
 A machine that is new is small, and one that is large has no image: there are events alone, until it
 is small again. The first image is made at once, each later one as the budget says (budget.py):

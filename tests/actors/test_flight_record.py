@@ -86,8 +86,8 @@ def heard(record: JobFlightRecord, *calls: list[Message]) -> list[Message]:
 
 def test_messages_are_held_as_they_came_and_written_as_what_they_are(tmp_path: Path) -> None:
     record = flight_record(LIFE, Machine(), LocalDisk(tmp_path), "test", WIRE)
-    session = Session(LIFE, "m0.1", 1)
-    data = Data(session, 1, Frame.from_columns(SCHEMA, [1], [2], [pa.array([3])]))
+    rows, session = np.arange(3), Session(LIFE, "m0.1", 1)
+    data = Data(session, 1, Frame.from_columns(SCHEMA, rows, rows + 1, [pa.array(rows)]))
     given = heard(record, [Ack(session, 1, 1, 0, 0), data], [Ack(session, 1, 2, 0, 0)])
     taken = record.take()
     assert [type(event) for event, _ in taken.events] == [Packed, Packed, Tick, Packed, Tick]
@@ -97,9 +97,8 @@ def test_messages_are_held_as_they_came_and_written_as_what_they_are(tmp_path: P
 
 def test_of_a_large_call_the_messages_themselves_are_held(tmp_path: Path) -> None:
     record = flight_record(LIFE, Machine(), LocalDisk(tmp_path), "test", WIRE)
-    rows = np.arange(HEARD_BYTES_MAX // 8)
-    assert rows.nbytes * 3 < EVENT_BYTES_MAX
-    session = Session(LIFE, "m0.1", 1)
+    rows, session = np.arange(HEARD_BYTES_MAX // 8), Session(LIFE, "m0.1", 1)
+    assert rows.nbytes * 5 < EVENT_BYTES_MAX
     data = Data(session, 1, Frame.from_columns(SCHEMA, rows, rows + 1, [pa.array(rows)]))
     heard(record, [Ack(session, 1, 1, 0, 0), data])
     assert [type(event) for event, _ in record.take().events] == [Ack, Data, Tick]

@@ -25,7 +25,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch, recorded(patch) as lives:
         simulation = Simulation(SEED)
         simulation.run()
-    taken = [(life.process.name, life.recorder.take()) for life in lives.values()]
+    taken = [(life.process.name, life.taken(simulation)) for life in lives.values()]
     name, longest = max(
         ((name, each) for name, each in taken if each.machine == "Merger"),
         key=lambda named: len(named[1].events),

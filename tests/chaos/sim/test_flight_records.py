@@ -25,6 +25,7 @@ def run(
 ) -> tuple[Simulation, list[Recorded]]:
     patch.setattr(recorders, "IMAGE_EVERY", image_every)
     patch.setattr(recorders, "EVENTS_MAX", 2 * image_every)
+    patch.setattr(recorders, "BLOCK_EVENTS", image_every // 32)
     with recorded(patch) as lives:
         simulation = Simulation(seed)
         simulation.run()

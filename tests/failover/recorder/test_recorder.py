@@ -255,7 +255,8 @@ def test_what_is_held_leaves_nothing_behind_for_collections_of_garbage() -> None
 
 def test_of_a_message_the_call_that_it_came_with_is_held_and_read_back_in_its_place() -> None:
     calls = {bytes([i]): [Appended(i, place) for place in range(3)] for i in range(100)}
-    recorder, noted = Recorder(Machine(), Budget(clock)), []
+    recorder = Recorder(Machine(), Budget(clock))
+    noted: list[tuple[Event, int]] = []
     for now, (call, messages) in enumerate(calls.items()):
         for place, message in enumerate(messages):
             recorder.note(message, now, (message, call, place))
