@@ -9,14 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.actors.flight_record import JobFlightRecord, flight_record
-from gapless.actors.pump import Pump, each_heard
+from gapless.actors.pump import BURST_MAX, Pump, each_heard
 from gapless.actors.wire import Wire
 from gapless.failover.effects import Start, Tick
 from gapless.failover.machines import Effect
 from gapless.failover.merger.effects import Appended
 from gapless.failover.messages import Ack, Data, Life, Message, Session
 from gapless.failover.recorder.record import decode
-from gapless.failover.recorder.recorder import EVENT_BYTES_MAX, HEARD_BYTES_MAX, Packed
+from gapless.failover.recorder.recorder import (
+    BLOCK_EVENTS,
+    EVENT_BYTES_MAX,
+    EVENTS_MAX,
+    HEARD_BYTES_MAX,
+    IMAGE_EVERY,
+    Packed,
+)
 from gapless.journal.disk import LocalDisk
 from gapless.protocol.envelope import Incarnation
 from gapless.protocol.errors import Bug
@@ -69,6 +76,21 @@ def test_an_alarm_is_written_by_a_thread_of_its_own(tmp_path: Path) -> None:
     writer.join(WAIT_S)
     (file,) = written(tmp_path)
     assert decode(file.read_bytes()).reason == "alarm: the disk is full"
+
+
+def test_of_all_that_a_pump_was_given_its_record_holds_the_last_and_little_more(
+    tmp_path: Path,
+) -> None:
+    record = flight_record(LIFE, Machine(), LocalDisk(tmp_path), "test", WIRE)
+    pump = Pump("test", Machine(), {}, record=record)
+    for _ in range(3 * EVENTS_MAX):
+        pump.post(Tick())
+    pump.end("all is done")
+    pump.start()
+    pump.join(WAIT_S)
+    taken = record.take()
+    assert EVENTS_MAX <= len(taken.events) <= EVENTS_MAX + IMAGE_EVERY + BLOCK_EVENTS + BURST_MAX
+    assert len(record.recorder.recent) <= BLOCK_EVENTS + BURST_MAX
 
 
 def heard(record: JobFlightRecord, *calls: list[Message]) -> list[Message]:
