@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from gapless.actors.flight_record import JobFlightRecord, flight_record
 from gapless.actors.pump import BURST_MAX, Pump, each_heard
@@ -15,6 +16,7 @@ from gapless.failover.effects import Start, Tick
 from gapless.failover.machines import Effect
 from gapless.failover.merger.effects import Appended
 from gapless.failover.messages import Ack, Data, Life, Message, Session
+from gapless.failover.recorder.budget import Budget
 from gapless.failover.recorder.record import decode
 from gapless.failover.recorder.recorder import (
     BLOCK_EVENTS,
@@ -79,8 +81,9 @@ def test_an_alarm_is_written_by_a_thread_of_its_own(tmp_path: Path) -> None:
 
 
 def test_of_all_that_a_pump_was_given_its_record_holds_the_last_and_little_more(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Budget, "has_time", True)  # however long an image takes on this machine
     record = flight_record(LIFE, Machine(), LocalDisk(tmp_path), "test", WIRE)
     pump = Pump("test", Machine(), {}, record=record)
     for _ in range(3 * EVENTS_MAX):
