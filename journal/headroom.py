@@ -26,6 +26,9 @@ HEADROOM_BYTES = 1 << 20
 """Written ahead at once: half a minute of most outputs, a few milliseconds of a disk."""
 LEFT = 4
 """More is written ahead once a part in so many is left."""
+APPENDS = 4
+"""So many appends fit at least. Of larger ones each has many new blocks that are noted at once, and
+zeros would double what is written."""
 
 
 class Headroom:
@@ -37,13 +40,15 @@ class Headroom:
         self._bytes = headroom_bytes
         self._first = headroom_bytes - zlib.crc32(token.encode()) % (headroom_bytes // 2 + 1)
         self._most = segment_bytes
+        self._end = 0  # of what was safe before
         self._until = 0  # zeros, or what was appended over them, are there up to this byte
 
     def widen(self, name: str, end: int) -> None:
         """Writes ahead where little is left; all that was appended, up to `end`, is safe. Raises
         `OSError` where the disk has failed. On a disk with little room nothing is written ahead.
         """
-        if self._until - end > self._bytes // LEFT:
+        appended, self._end = end - self._end, end
+        if self._until - end > self._bytes // LEFT or appended * APPENDS > self._bytes:
             return
         until = min(end + (self._bytes if self._until else self._first), self._most)
         if until <= max(self._until, end) or self._disk.free_bytes() < FREE_BYTES_ALARM:
@@ -62,4 +67,4 @@ class Headroom:
         """
         if self._until > end:
             self._disk.truncate(name, end)
-        self._until = 0
+        self._end = self._until = 0

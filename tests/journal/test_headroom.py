@@ -16,6 +16,7 @@ from gapless.journal import disk as local
 from gapless.journal import takeover
 from gapless.journal.commit import Commits, live_segment
 from gapless.journal.disk import Disk, LocalDisk
+from gapless.journal.headroom import APPENDS
 from gapless.journal.layout import Layout
 from gapless.journal.mount import Mount
 from gapless.journal.room import FREE_BYTES_ALARM
@@ -43,7 +44,7 @@ def frame(i: int) -> Frame:
 
 
 def writer(
-    disk: Disk, token: str = "w1", headroom_bytes: int = 4_000, segment_bytes: int = SEGMENT_BYTES
+    disk: Disk, token: str = "w1", headroom_bytes: int = 20_000, segment_bytes: int = SEGMENT_BYTES
 ) -> Writer:
     return Writer(
         disk,
@@ -68,7 +69,7 @@ def check_a_crash_takes_nothing_safe(seed: int) -> None:
     """Appends, some of them synced; a crash of the machine that takes the live end, too."""
     rng = random.Random(seed)
     disk = SimulatedDisk()
-    out, safe, told = writer(disk, headroom_bytes=rng.choice((600, 4_000))), 0, 0
+    out, safe, told = writer(disk, headroom_bytes=rng.choice((6_000, 20_000))), 0, 0
     for i in range(rng.randint(1, 9)):
         out.append(frame(i), synced=False)
         told += 1
@@ -114,9 +115,13 @@ def test_damage_of_what_was_safe_is_told_from_a_torn_end() -> None:
     for i in range(3):
         out.append(frame(i))
     disk.unlink("live/0000000001")
-    disk.flip_bit(live(disk), random.Random(3))
-    at = next(iter(disk._files[live(disk)].flipped))  # where the bit was flipped
-    assert at < 2 * peek_header(disk.read(live(disk), 0, 64)).envelope_bytes, "choose another seed"
+    name = live(disk)
+    each = peek_header(disk.read(name, 0, 64)).envelope_bytes
+    for seed in range(99):
+        mend = disk.flip_bit(name, random.Random(seed))
+        if any(bits for at, bits in disk._files[name].flipped.items() if at < 2 * each):
+            break  # of the records before the last
+        mend()
     with pytest.raises(JournalError, match="verify"):
         writer(disk, "w2")
 
@@ -169,6 +174,18 @@ def test_a_journal_that_is_verified_while_it_is_written_has_zeros_and_no_damage(
     (note,) = Verifier(disk).findings()
     assert note.severity == "note"
     assert note.what.endswith("bytes of zeros, for appends")
+
+
+def test_of_large_appends_none_is_written_ahead() -> None:
+    one = SimulatedDisk()
+    writer(one, headroom_bytes=0).append(frame(0))
+    each = one.size(live(one))
+    for headroom_bytes, is_large in ((APPENDS * each - 1, True), (APPENDS * each, False)):
+        disk = SimulatedDisk()
+        out = writer(disk, headroom_bytes=headroom_bytes)
+        for i in range(3):
+            out.append(frame(i))
+        assert (disk.size(live(disk)) == 3 * each) is is_large
 
 
 def test_it_ends_where_a_segment_is_full() -> None:
