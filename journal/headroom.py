@@ -23,7 +23,7 @@ from gapless.journal.disk import Disk
 from gapless.journal.room import FREE_BYTES_ALARM
 
 HEADROOM_BYTES = 1 << 20
-"""Written ahead at once: half a minute of most outputs, a few milliseconds of a disk."""
+"""Written ahead at once: of many small appends, and little to leave behind where a writer dies."""
 LEFT = 4
 """More is written ahead once a part in so many is left."""
 APPENDS = 4

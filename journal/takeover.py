@@ -71,6 +71,7 @@ def begin(
     def cut(commits: Commits) -> Change | None:
         nonlocal ended
         if commits.head.epoch == epoch:
+            ended = None  # the other process may have found more
             return None
         ended = _ended(commits, accept_loss=accept_loss)
         if durable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from gapless.journal.segment import SEGMENT_BYTES
 from gapless.journal.verify import Verifier
 from gapless.journal.writer import Writer
 from gapless.protocol.envelope import peek_header
-from gapless.protocol.errors import DiskFull, JournalError
+from gapless.protocol.errors import DiskFull, Fenced, JournalError
 from gapless.protocol.frame import Frame
 from tests.journal.journals import SCHEMA, Row, batch, read_all
 
@@ -165,6 +166,38 @@ def test_segments_that_are_sealed_or_taken_over_have_no_zeros() -> None:
     assert read(disk) == rows(0) + rows(1)
     second.close()
     assert list(Verifier(disk).findings()) == []
+
+
+def test_who_was_not_the_one_to_commit_a_cut_cuts_nothing_off() -> None:
+    """Two processes of one writer, which see the end of another writer at different times."""
+
+    class Racing(SimulatedDisk):
+        other: Callable[[], None] | None = None
+
+        def link(self, source: str, name: str) -> None:
+            other, self.other = self.other, None
+            if other is not None:
+                other()
+            super().link(source, name)
+
+    disk = Racing()
+    old = writer(disk)
+    old.append(frame(0))
+    segment = live(disk)
+    epoch = takeover.claim(disk, Commits(disk, LAYOUT).head.epoch, "two", "both", shared=True)
+
+    def begin(token: str) -> None:
+        takeover.begin(Commits(disk, LAYOUT), epoch, token, 7, durable=True)
+
+    def other() -> None:
+        with pytest.raises(Fenced):
+            old.append(frame(1))
+        begin("second")
+
+    disk.other = other
+    begin("first")
+    assert read(disk) == rows(0) + rows(1)
+    assert disk.size(segment) == 2 * peek_header(disk.read(segment, 0, 64)).envelope_bytes
 
 
 def test_a_journal_that_is_verified_while_it_is_written_has_zeros_and_no_damage() -> None:
