@@ -17,6 +17,7 @@ from gapless.journal import disk as local
 from gapless.journal import takeover
 from gapless.journal.commit import Commits, live_segment
 from gapless.journal.disk import Disk, LocalDisk
+from gapless.journal.epoch import claim
 from gapless.journal.headroom import APPENDS
 from gapless.journal.layout import Layout
 from gapless.journal.mount import Mount
@@ -184,7 +185,7 @@ def test_who_was_not_the_one_to_commit_a_cut_cuts_nothing_off() -> None:
     old = writer(disk)
     old.append(frame(0))
     segment = live(disk)
-    epoch = takeover.claim(disk, Commits(disk, LAYOUT).head.epoch, "two", "both", shared=True)
+    epoch = claim(disk, Commits(disk, LAYOUT).head.epoch, "two", "both", shared=True)
 
     def begin(token: str) -> None:
         takeover.begin(Commits(disk, LAYOUT), epoch, token, 7, durable=True)
