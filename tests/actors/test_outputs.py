@@ -23,7 +23,7 @@ from gapless.engine.plan import Plan
 from gapless.failover.effects import Start, Tick
 from gapless.failover.job.desired import Desired
 from gapless.failover.job.directory import Job
-from gapless.failover.job.files import JobRecord, desired_path, encode_desired
+from gapless.failover.job.files import JobRecord, desired_path, encode_desired, write
 from gapless.failover.merger import output_reader as output_module
 from gapless.failover.merger.output_journal import OutputJournal
 from gapless.failover.messages import Delivery, Fetch, Life, Message, Token
@@ -69,7 +69,7 @@ def job(path: Path, *, mergers: int = 2, shards: int = 1, insert_only: bool = Fa
 def stop(path: Path) -> None:
     now = Job(LocalDisk(path), "t").desired()
     stopped = Desired(now.replicas, now.plans, now.mergers, now.shards, "stopped")
-    LocalDisk(path).append(desired_path(1), encode_desired(stopped, 1))
+    write(LocalDisk(path), desired_path(1), encode_desired(stopped, 1), "t")
 
 
 def say(path: Path, said: Sequence[str], slot: str = "m0.0", life: int = 1, **how: Any) -> None:
