@@ -15,7 +15,7 @@ again; `Query.same_as` compares by content. So plans are graphs; `walk` visits e
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -25,13 +25,14 @@ from gapless.engine.fit import (
     check_columns,
     check_condition,
     check_names,
-    check_span,
     check_time,
     computed_field,
     type_of,
 )
 from gapless.engine.lateness import Lateness
 from gapless.engine.names import check_column
+from gapless.engine.node_base import NodeBase
+from gapless.engine.window_nodes import LatestBy, Lifetime, Window
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.hopping_aggregate import answer_schema
 from gapless.operators.join_columns import JoinColumns
@@ -41,44 +42,60 @@ from gapless.protocol.errors import ExpressionError, Misuse
 from gapless.protocol.expr import Expr
 from gapless.protocol.schema import StreamSchema
 
+__all__ = [
+    "INPUTS_MAX",
+    "NODES_MAX",
+    "Aggregate",
+    "Difference",
+    "Distinct",
+    "How",
+    "Join",
+    "LatestBy",
+    "Lifetime",
+    "Node",
+    "Normalise",
+    "Race",
+    "Select",
+    "Source",
+    "TopK",
+    "Union",
+    "Where",
+    "Window",
+    "walk",
+]
+
+__all__ = [
+    "INPUTS_MAX",
+    "NODES_MAX",
+    "Aggregate",
+    "Difference",
+    "Distinct",
+    "How",
+    "Join",
+    "LatestBy",
+    "Lifetime",
+    "Node",
+    "Normalise",
+    "Race",
+    "Select",
+    "Source",
+    "TopK",
+    "Union",
+    "Where",
+    "Window",
+    "walk",
+]
+
 NODES_MAX = 1000
 """Nodes of one plan: more are made by loops, and everything that looks at plans visits all."""
-DEPTH_MAX = 200
-"""Nodes on one path: plans may be walked by recursion."""
 INPUTS_MAX = 256
 """Inputs of one union or race."""
-WINDOWS_PER_ROW_MAX = 100_000
-"""Windows that one row is in: a day that slides by the second has 86,400."""
 
 How = Literal["inner", "left", "right", "full"]
 
 
-class _Node:
-    """What all nodes have, set by `_is`, each constructor's last step."""
-
-    __slots__ = ("depth", "inputs", "schema")
-
-    schema: StreamSchema
-    """Of the output."""
-    inputs: tuple[Node, ...]
-    """The nodes whose output it reads, in order."""
-    depth: int
-    """Nodes on the longest path from here down."""
-
-    def _is(self, schema: StreamSchema, *inputs: Node) -> None:
-        depth = 1 + max((node.depth for node in inputs), default=0)
-        if depth > DEPTH_MAX:
-            raise Misuse(f"a query with more than {DEPTH_MAX} steps one above the other")
-        for name, value in (("schema", schema), ("inputs", inputs), ("depth", depth)):
-            object.__setattr__(self, name, value)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        given = tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]  # each is a dataclass
-        return type(self), given
-
-
 @dataclass(frozen=True, eq=False, slots=True)
-class Source(_Node):
+class Source(NodeBase):
     """Rows from outside, known by name; a row lives `[ts, ts + 1)`."""
 
     name: str
@@ -102,7 +119,7 @@ class Source(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Where(_Node):
+class Where(NodeBase):
     """The events whose payload satisfies a condition."""
 
     input: Node
@@ -114,7 +131,7 @@ class Where(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Select(_Node):
+class Select(NodeBase):
     """Exactly these columns, in this order, computed of those that are there."""
 
     input: Node
@@ -130,68 +147,7 @@ class Select(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Window(_Node):
-    """Lifetimes by windows of `range` (None: all of the past), answered every `slide`.
-
-    `on` is another column to read than `_vs`.
-    """
-
-    input: Node
-    range: int | None
-    slide: int | None
-    on: str | None
-
-    def __post_init__(self) -> None:
-        for what, span in (("range", self.range), ("slide", self.slide)):
-            if span is not None:
-                check_span(f"window {what}", span)
-        if self.range is not None and self.slide is not None:
-            check_span("window range and slide together", self.range + self.slide)
-            if self.range > self.slide * WINDOWS_PER_ROW_MAX:
-                raise Misuse(
-                    f"window range {self.range}, slide {self.slide}: a row would be in "
-                    f"{-(-self.range // self.slide)} windows, {WINDOWS_PER_ROW_MAX} are the most"
-                )
-        if self.on is not None:
-            check_column("window on", self.on, self.input.schema.names)
-        self._is(self.input.schema, self.input)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Lifetime(_Node):
-    """Lifetimes that a row says itself: up to `end`, or for a `duration`; one of the two."""
-
-    input: Node
-    end: Expr | None
-    duration: int | None
-
-    def __post_init__(self) -> None:
-        if (self.end is None) == (self.duration is None):
-            raise Misuse("lifetime: give end= or duration=, one of them")
-        if self.duration is not None:
-            check_span("lifetime duration", self.duration)
-        if self.end is not None:
-            t = type_of("lifetime end", self.end, self.input.schema.payload)
-            check_time(f"lifetime end {self.end}", t, self.input.schema.time_unit)
-        self._is(self.input.schema, self.input)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class LatestBy(_Node):
-    """Each row lives until its key's next row."""
-
-    input: Node
-    key: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        check_columns("latest_by", self.key, self.input.schema.names)
-        if not self.key:
-            raise Misuse("latest_by: name the columns of which each value has one latest row")
-        self._is(self.input.schema, self.input)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Aggregate(_Node):
+class Aggregate(NodeBase):
     """Aggregates of the rows of each group; of each window if the input is windowed with a slide.
 
     `early` is None, or how far provisional answers look ahead: INF is any window.
@@ -221,7 +177,7 @@ class Aggregate(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Join(_Node):
+class Join(NodeBase):
     """Pairs of rows that are alive together, equal in `on`, and for which `where` holds."""
 
     left: Node
@@ -247,7 +203,7 @@ class Join(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Union(_Node):
+class Union(NodeBase):
     """The events of all inputs."""
 
     inputs: tuple[Node, ...]
@@ -257,7 +213,7 @@ class Union(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Difference(_Node):
+class Difference(NodeBase):
     """Each payload as often as it is alive left more than right."""
 
     left: Node
@@ -269,7 +225,7 @@ class Difference(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Distinct(_Node):
+class Distinct(NodeBase):
     """Each payload once where it is alive at all."""
 
     input: Node
@@ -279,7 +235,7 @@ class Distinct(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class TopK(_Node):
+class TopK(NodeBase):
     """Of the rows of each group the k that come first by `by`."""
 
     input: Node
@@ -299,7 +255,7 @@ class TopK(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Race(_Node):
+class Race(NodeBase):
     """Queries with one answer, whichever of them is first."""
 
     inputs: tuple[Node, ...]
@@ -309,7 +265,7 @@ class Race(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Normalise(_Node):
+class Normalise(NodeBase):
     """One table for all tables that say the same at every instant."""
 
     input: Node

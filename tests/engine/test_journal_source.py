@@ -31,6 +31,7 @@ from gapless.engine.lateness import (
     ordered,
     watermarks,
 )
+from gapless.engine.node_base import NodeBase
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, race, source
 from gapless.journal.batch import TaskWriter, commit_batch
@@ -175,9 +176,9 @@ def with_lateness(root: nodes.Node, declared: Callable[[nodes.Source], Lateness]
         changed: dict[str, Any] = {}
         for field in fields(node):
             value = getattr(node, field.name)
-            if isinstance(value, tuple) and any(isinstance(v, nodes._Node) for v in value):
+            if isinstance(value, tuple) and any(isinstance(v, NodeBase) for v in value):
                 changed[field.name] = tuple(made[v] for v in value)
-            elif isinstance(value, nodes._Node):
+            elif isinstance(value, NodeBase):
                 changed[field.name] = made[value]  # type: ignore[index]  # a Node is one of these
         made[node] = replace(node, **changed)
     return made[root]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gapless.engine import nodes
 from gapless.engine.functions import function
+from gapless.engine.node_base import DEPTH_MAX
 from gapless.engine.nodes import INPUTS_MAX, NODES_MAX
 from gapless.engine.query import Query, source
 from gapless.operators.aggregates.calls import count
@@ -187,7 +188,7 @@ def test_what_is_wrong_is_named_with_its_place(case: str) -> None:
 def test_documents_that_nest_or_fork_without_end_are_refused_soon() -> None:
     source_node: Any = A.to_document()
     chain = list(source_node["nodes"])
-    chain += [{"is": "normalise", "inputs": [i]} for i in range(nodes.DEPTH_MAX)]
+    chain += [{"is": "normalise", "inputs": [i]} for i in range(DEPTH_MAX)]
     with pytest.raises(DecodeError, match="steps one above the other"):
         Query.from_document({"version": 1, "on_error": "stop", "nodes": chain})
     forks = list(source_node["nodes"])

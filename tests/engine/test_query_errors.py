@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from gapless.engine.functions import function
-from gapless.engine.nodes import DEPTH_MAX, NODES_MAX
+from gapless.engine.node_base import DEPTH_MAX
+from gapless.engine.nodes import NODES_MAX
 from gapless.engine.query import Query, race, source
 from gapless.operators.aggregates.calls import count, sum_
 from gapless.protocol.errors import ExpressionError, Misuse, SchemaError
