@@ -1,7 +1,8 @@
 """The hosts of a job in its cluster: started, found again, watched and killed, by the root alone.
 
     name        talkers/host/8f3a...       in the namespace "gapless", whatever life it is
-    spare       kept on each node, ready   take(node): a process in no time, and another is made
+    spare       kept on each node, ready   a process in no time, and another is made
+                still booting              the next best: it is ahead of one that starts now
     watch       one call that is answered when the life ends, or fails when its process dies
 
 All of it asks the cluster's directory (its GCS), so it is slow, and waits while that is away; the
@@ -60,6 +61,7 @@ class Hosts:
         self._lock = threading.Lock()
         self._turn = threading.Semaphore(1)  # of the maker of spares
         self._spares: dict[str, list[Any]] = {}
+        self._booting: dict[str, list[Any]] = {}  # spares to be, by node
         self._failed: dict[str, tuple[int, float]] = {}  # by node, how often, and when last
         self._is_over = False
 
@@ -124,12 +126,13 @@ class Hosts:
         return handle, replace(about, book=None)
 
     def _take(self, node: str) -> Any | None:
-        """A spare of a node, if one is alive."""
+        """A spare of a node that is alive, else one that boots: two would boot at half the speed."""
         while True:
             with self._lock:
                 spares = self._spares.get(node)
                 if not spares:
-                    return None
+                    booting = self._booting.get(node)
+                    return booting.pop(0) if booting else None
                 handle = spares.pop()
             if _about(handle.about.remote()) is not None:
                 return handle
@@ -149,13 +152,19 @@ class Hosts:
         """Makes what is missing of spares on a node, one after the other: there is no hurry, and a
         machine may have several nodes. Only for one that hangs nobody waits long.
 
-        Whether all are there now.
+        Where a life needs the one that boots, no more are made: the caller asks again once that
+        life has started. Whether none has failed.
         """
         has_turn = self._turn.acquire(timeout=TURN_S)
         try:
             while self._lacks_spares(node):
-                if not self._may_make_spare(node) or not self._make_spare(node):
+                if not self._may_make_spare(node):
                     return False
+                handle = self._boot_spare(node)
+                if not self._has_booted(node, handle):
+                    return False
+                if not self._keep_booted(node, handle):
+                    break
             return True
         finally:
             if has_turn:
@@ -170,19 +179,40 @@ class Hosts:
         count, at = self._failed.get(node, (0, 0.0))
         return count < SPARES_FAILED_MAX or monotonic() - at >= FORGET_S
 
-    def _make_spare(self, node: str) -> bool:
-        """Whether one could be made."""
+    def _boot_spare(self, node: str) -> Any:
         handle = self._make(node)
+        with self._lock:
+            self._booting.setdefault(node, []).append(handle)
+        return handle
+
+    def _has_booted(self, node: str, handle: Any) -> bool:
+        """Waits until it has. Where it cannot, it is ended."""
         try:
             ray.get(handle.about.remote(), timeout=START_S)
         except RayError as e:
             self._failed[node] = self._failed.get(node, (0, 0.0))[0] + 1, monotonic()
             _log.warning("no spare on node %s: %s", node, e)
-            self.kill(handle)
+            if self._is_ours(node, handle):
+                self.kill(handle)
             return False
         self._failed.pop(node, None)
-        self._keep(About(None, node, 0), handle)
         return True
+
+    def _keep_booted(self, node: str, handle: Any) -> bool:
+        """Whether it is a spare now: no life has taken it while it booted."""
+        is_ours = self._is_ours(node, handle)
+        if is_ours:
+            self._keep(About(None, node, 0), handle)
+        return is_ours
+
+    def _is_ours(self, node: str, handle: Any) -> bool:
+        """Whether it still boots for nobody; no longer counted as that."""
+        with self._lock:
+            booting = self._booting.get(node, [])
+            is_ours = handle in booting
+            if is_ours:
+                booting.remove(handle)
+        return is_ours
 
     # -- ending -------------------------------------------------------------------------------
 

@@ -91,7 +91,8 @@ def test_a_node_that_hangs_keeps_no_other_from_its_spares(
     made = threading.Semaphore(0)
     tries: list[str] = []
 
-    def make(_: Hosts, node: str) -> bool:
+    def has_booted(_: Hosts, node: str, handle: Any) -> bool:
+        del handle
         tries.append(node)
         if node == HUNG:
             again.wait(WAIT_S)
@@ -99,7 +100,8 @@ def test_a_node_that_hangs_keeps_no_other_from_its_spares(
             made.release()
         return tries.count(node) < SPARES_FAILED_MAX
 
-    monkeypatch.setattr(Hosts, "_make_spare", make)
+    monkeypatch.setattr(Hosts, "_make", lambda *_: Anything())
+    monkeypatch.setattr(Hosts, "_has_booted", has_booted)
     monkeypatch.setattr(Hosts, "_lacks_spares", lambda *_: True)
     threads = NodeThreads("spare", 1)
     for node in (HUNG, WELL):
