@@ -32,6 +32,7 @@ from gapless.engine.query import Query
 from gapless.engine.race import Race
 from gapless.engine.steps import Step
 from gapless.engine.words import node_text
+from gapless.operators.aggregates.filtered import Named, conditions_below
 from gapless.operators.aside import Aside
 from gapless.operators.difference import Difference
 from gapless.operators.distinct import Distinct
@@ -52,6 +53,8 @@ from gapless.operators.top_k import TopK
 from gapless.operators.windows import For, Hopping, Landmark, Sliding, Until
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug, Misuse
+from gapless.protocol.expr import col
+from gapless.protocol.schema import StreamSchema
 
 Implementation = Literal["paned", "wid"]
 IMPLEMENTATIONS: tuple[Implementation, ...] = ("paned", "wid")
@@ -171,19 +174,19 @@ class Compiler:
         p = self._known[node.input]
         if p.hop is None:
             below = self._compile(node.input)
-            operator: Operator = FreeAggregate(
-                node.input.schema, node.group_by, node.aggregates, self._aside
-            )
+            below, schema, aggregates = self._with_conditions(node, below)
+            operator: Operator = FreeAggregate(schema, node.group_by, aggregates, self._aside)
             return self._add(operator, node, [below])
         below = self._settled(node.input, self._compile(node.input, bare=True))
+        below, schema, aggregates = self._with_conditions(node, below)
         slides = node.early is None and p.hop.on is None
         grid = (p.hop.window.slide or 1) if slides else 1
         if isinstance(p.hop.window, Landmark):
             operator = HeldAggregate(
-                node.input.schema,
+                schema,
                 p.hop.window,
                 node.group_by,
-                node.aggregates,
+                aggregates,
                 on=p.hop.on,
                 early=node.early,
                 aside=self._aside,
@@ -191,16 +194,29 @@ class Compiler:
             return self._add(operator, node, [below], grid, f"{node_text(node)} (held)")
         implementation = self._chosen.get(node, IMPLEMENTATIONS[0])
         operator = HoppingAggregate(
-            node.input.schema,
+            schema,
             p.hop.window,
             node.group_by,
-            node.aggregates,
+            aggregates,
             implementation,
             on=p.hop.on,
             early=node.early,
             aside=self._aside,
         )
         return self._add(operator, node, [below], grid, f"{node_text(node)} ({implementation})")
+
+    def _with_conditions(
+        self, node: nodes.Aggregate, below: Origin
+    ) -> tuple[Origin, StreamSchema, Named]:
+        """Its rows and aggregates with the conditions of `where=` computed, as `map` would."""
+        schema = node.input.schema
+        aggregates, conditions = conditions_below(node.aggregates, schema.names)
+        if not conditions:
+            return below, schema, aggregates
+        kept = ((name, col(name)) for name in schema.names)
+        operator = Select(schema, (*kept, *conditions), self._aside, "aggregate")
+        title = f"conditions of {node_text(node)}"
+        return self._add(operator, node, [below], THROUGH, title), operator.schema, aggregates
 
     def _settled(self, node: nodes.Node, below: Origin) -> Origin:
         """A node's events, held until they stay where it revises itself."""

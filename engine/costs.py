@@ -99,7 +99,7 @@ def _windows(node: nodes.Aggregate, hop: Hop, implementation: str) -> Iterator[s
 def _custom(node: nodes.Aggregate, hop: Hop | None) -> Iterator[str]:
     when = "at each change" if hop is None else "of each window"
     for name, function in node.aggregates:
-        if isinstance(function, Custom):
+        if isinstance(function.unfiltered, Custom):
             yield (
                 f"{name} calls your function with all values of each group, {when}: count, sum, "
                 "quantile or another of ours costs much less, if it says the same"

@@ -19,6 +19,7 @@ import pyarrow as pa
 from gapless.engine.fit import Computed
 from gapless.engine.functions import UserFunction
 from gapless.operators.aggregates.custom import Custom
+from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.protocol.expr import Call, Expr
 
@@ -50,13 +51,21 @@ def computed_may_differ(where: str, computed: Computed, payload: pa.Schema) -> I
             yield f"{where}: {call.function} {reason}"
 
 
-def aggregate_may_differ(name: str, function: AggregateFunction, payload: pa.Schema) -> str | None:
-    """A sentence for one aggregate over rows of this payload."""
+def aggregate_may_differ(
+    name: str, function: AggregateFunction, payload: pa.Schema
+) -> Iterator[str]:
+    """Sentences for one aggregate over rows of this payload."""
+    where = f"aggregate {name}"
+    if isinstance(function, Filtered):
+        yield from computed_may_differ(where, function.where, payload)
+        function = function.unfiltered
     if isinstance(function, Custom):
-        called = f"aggregate {name}: {function.qualified_name}"
-        return f"{called} is a function of yours; it must decide by the values alone"
+        called = f"{where}: {function.qualified_name}"
+        yield f"{called} is a function of yours; it must decide by the values alone"
+        return
     why = function.accumulator(payload).may_diverge
-    return None if why is None else f"aggregate {name}: {why}"
+    if why is not None:
+        yield f"{where}: {why}"
 
 
 def _calls(expr: Expr) -> Iterator[Call]:

@@ -152,7 +152,7 @@ def user_functions(node: Node) -> list[tuple[str, Callable[..., Any]]]:
         case nodes.Select():
             parts = [computed for _, computed in node.columns]
         case nodes.Aggregate():
-            parts = [function for _, function in node.aggregates]
+            parts = [function.unfiltered for _, function in node.aggregates]
         case _:
             parts = []
     found: list[tuple[str, Callable[..., Any]]] = []

@@ -161,8 +161,8 @@ def _renamed_hop(hop: Hop | None, renamed: Mapping[str, str]) -> Hop | None:
 
 def _aggregate(node: nodes.Aggregate, p: Properties) -> Properties:
     payload = node.input.schema.payload
-    why = (aggregate_may_differ(name, f, payload) for name, f in node.aggregates)
-    differ = tuple(sentence for sentence in why if sentence is not None)
+    named = (aggregate_may_differ(name, f, payload) for name, f in node.aggregates)
+    differ = tuple(sentence for why in named for sentence in why)
     if p.hop is None:
         return _per_instant(p, unique=node.group_by, own_divergence=differ)
     slide = p.hop.window.slide or 1

@@ -35,9 +35,11 @@ class Select(Operator):
         schema: StreamSchema,
         columns: Sequence[tuple[str, Computed]],
         aside: Aside | None = None,
+        what: str = "select",
     ) -> None:
+        """`what`: the step that rows which go aside are said to be of."""
         self._input = schema
-        self._columns = [_Column(schema, name, computed) for name, computed in columns]
+        self._columns = [_Column(schema, name, computed, what) for name, computed in columns]
         self.schema = StreamSchema(pa.schema([c.field for c in self._columns]), schema.time_unit)
         self._aside = aside or Aside()
         self._nothing = Frame.empty(self.schema)
@@ -85,9 +87,9 @@ class Select(Operator):
 class _Column:
     """One output column."""
 
-    def __init__(self, schema: StreamSchema, name: str, computed: Computed) -> None:
+    def __init__(self, schema: StreamSchema, name: str, computed: Computed, what: str) -> None:
         self.computed = computed
-        self.where = f"select {name} = {computed}"
+        self.where = f"{what} {name} = {computed}"
         self.place: int | None = None
         """Where in a frame's batch the values are, if they need not be computed."""
         result = computed.type(schema.payload)

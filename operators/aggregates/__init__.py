@@ -2,19 +2,28 @@
 
 function.py    what each function is, and each state; the interfaces
 calls.py       the functions by name
+filtered.py    where=: a function of some of the rows
 
 counts.py      count; how many values an id has seen
-sums.py        sum, mean, var: moments.py of exact.py's integers, floats.py
-extremes.py    min, max, first, last: of numbers, and picked.py of the rest
+sums.py        sum, mean, var, stddev: moments.py of exact.py's integers, floats.py
+extremes.py    min, max, first, last, bool_and, bool_or: of numbers, and picked.py of the rest
+arg_extremes.py   arg_min, arg_max
 distinct.py    count_distinct: by tally.py, or by hll.py over hashing.py
 quantile.py    quantile: a DDSketch in a tally
+counted.py     quantile(exact=True), mode: of values in a tally
+collected.py   array_agg, string_agg: all values, with their times in a tally
 custom.py      aggregate: a user's function of a tally
 
-parts.py, inputs.py, documents.py     what they share
+parts.py, inputs.py, forwarding.py, documents.py     what they share
 """
 
 from gapless.operators.aggregates.calls import (
     aggregate,
+    arg_max,
+    arg_min,
+    array_agg,
+    bool_and,
+    bool_or,
     count,
     count_distinct,
     first,
@@ -22,13 +31,21 @@ from gapless.operators.aggregates.calls import (
     max_,
     mean,
     min_,
+    mode,
     quantile,
+    stddev,
+    string_agg,
     sum_,
     var,
 )
 
 __all__ = [
     "aggregate",
+    "arg_max",
+    "arg_min",
+    "array_agg",
+    "bool_and",
+    "bool_or",
     "count",
     "count_distinct",
     "first",
@@ -36,7 +53,10 @@ __all__ = [
     "max_",
     "mean",
     "min_",
+    "mode",
     "quantile",
+    "stddev",
+    "string_agg",
     "sum_",
     "var",
 ]

@@ -1,8 +1,10 @@
 """The aggregate functions by their names: what users write, as `gl.count()`, `gl.sum("len")`, ...
 
-    count  sum_  min_  max_  mean  var  first  last  count_distinct  quantile  aggregate
+    count  count_distinct  sum_  mean  var  stddev  quantile  mode
+    min_  max_  arg_min  arg_max  first  last  bool_and  bool_or  array_agg  string_agg  aggregate
 
-Nulls do not count. Three end in an underscore here, for Python has functions of that name.
+Nulls do not count. With `where=` only the rows count for which that expression is true. Three names
+end in an underscore here, for Python has functions of that name.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.operators.aggregates.arg_extremes import ArgMax, ArgMin
+from gapless.operators.aggregates.collected import ArrayAgg, StringAgg
+from gapless.operators.aggregates.counted import ExactQuantile, Mode
 from gapless.operators.aggregates.counts import Count
 from gapless.operators.aggregates.custom import Custom
 from gapless.operators.aggregates.distinct import PRECISION, CountDistinct, Method
-from gapless.operators.aggregates.extremes import First, Last, Max, Min
-from gapless.operators.aggregates.quantile import Quantile
-from gapless.operators.aggregates.sums import Mean, Sum, Var
+from gapless.operators.aggregates.extremes import BoolAnd, BoolOr, First, Last, Max, Min
+from gapless.operators.aggregates.filtered import Filtered
+from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.aggregates.quantile import ACCURACY, Quantile
+from gapless.operators.aggregates.sums import Mean, Stddev, Sum, Var
 from gapless.protocol.column_names import column_name
-from gapless.protocol.errors import SchemaError
+from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.expr import Expr
 from gapless.protocol.type_text import type_of_text
 
@@ -27,70 +34,146 @@ ColumnOf = str | Expr
 """A column: its name, or itself."""
 
 
-def count(column: ColumnOf | None = None) -> Count:
+def count(column: ColumnOf | None = None, *, where: Expr | None = None) -> AggregateFunction:
     """How many rows there are; with a column, how many values in it are not null."""
-    return Count(None if column is None else column_name("count", column))
+    return _of(Count(None if column is None else column_name("count", column)), where)
 
 
-def sum_(column: ColumnOf, scale: int | None = None) -> Sum:
+def sum_(
+    column: ColumnOf, scale: int | None = None, *, where: Expr | None = None
+) -> AggregateFunction:
     """The sum: of integers exact and int64, and aside where int64 does not hold it.
 
     Of floats it depends on the order of rows in its last bits, and replicas may differ, unless
     `scale` says how many parts of 1 matter (100: hundredths): then each value is rounded to a whole
     number of them, half to even, and those are added exactly.
     """
-    return Sum(column_name("sum", column), scale)
+    return _of(Sum(column_name("sum", column), scale), where)
 
 
-def mean(column: ColumnOf, scale: int | None = None) -> Mean:
+def mean(
+    column: ColumnOf, scale: int | None = None, *, where: Expr | None = None
+) -> AggregateFunction:
     """The mean as a float64; for floats see `sum_`."""
-    return Mean(column_name("mean", column), scale)
+    return _of(Mean(column_name("mean", column), scale), where)
 
 
-def var(column: ColumnOf, scale: int | None = None) -> Var:
-    """The population's variance as a float64; for floats see `sum_`."""
-    return Var(column_name("var", column), scale)
+def var(
+    column: ColumnOf, scale: int | None = None, ddof: int = 0, *, where: Expr | None = None
+) -> AggregateFunction:
+    """The variance as a float64: the population's, with `ddof=1` the sample's; for floats see
+    `sum_`.
+    """
+    return _of(Var(column_name("var", column), scale, ddof), where)
 
 
-def min_(column: ColumnOf) -> Min:
+def stddev(
+    column: ColumnOf, scale: int | None = None, ddof: int = 0, *, where: Expr | None = None
+) -> AggregateFunction:
+    """The standard deviation, the root of `var`."""
+    return _of(Stddev(column_name("stddev", column), scale, ddof), where)
+
+
+def min_(column: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
     """The smallest value, of the column's type: any that a payload may have."""
-    return Min(column_name("min", column))
+    return _of(Min(column_name("min", column)), where)
 
 
-def max_(column: ColumnOf) -> Max:
+def max_(column: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
     """The largest value, of the column's type; of floats NaN is the largest."""
-    return Max(column_name("max", column))
+    return _of(Max(column_name("max", column)), where)
 
 
-def first(column: ColumnOf) -> First:
+def arg_min(column: ColumnOf, by: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
+    """The value of the row with the smallest `by`, of several the smallest."""
+    return _of(ArgMin(column_name("arg_min", column), column_name("arg_min by", by)), where)
+
+
+def arg_max(column: ColumnOf, by: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
+    """The value of the row with the largest `by`, of several the largest."""
+    return _of(ArgMax(column_name("arg_max", column), column_name("arg_max by", by)), where)
+
+
+def bool_and(column: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
+    """Whether all values of a column of bools are true."""
+    return _of(BoolAnd(column_name("bool_and", column)), where)
+
+
+def bool_or(column: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
+    """Whether any value of a column of bools is true."""
+    return _of(BoolOr(column_name("bool_or", column)), where)
+
+
+def first(column: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
     """The value at the earliest time; of several then, the smallest."""
-    return First(column_name("first", column))
+    return _of(First(column_name("first", column)), where)
 
 
-def last(column: ColumnOf) -> Last:
+def last(column: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
     """The value at the latest time; of several then, the largest."""
-    return Last(column_name("last", column))
+    return _of(Last(column_name("last", column)), where)
+
+
+def array_agg(column: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
+    """All values as a list, in order of time; those of one time in their own order."""
+    return _of(ArrayAgg(column_name("array_agg", column)), where)
+
+
+def string_agg(
+    column: ColumnOf, separator: str = ",", *, where: Expr | None = None
+) -> AggregateFunction:
+    """All texts, with a separator between them, in the order of `array_agg`."""
+    return _of(StringAgg(column_name("string_agg", column), separator), where)
 
 
 def count_distinct(
-    column: ColumnOf, method: Method = "exact", precision: int = PRECISION
-) -> CountDistinct:
+    column: ColumnOf,
+    method: Method = "exact",
+    precision: int = PRECISION,
+    *,
+    where: Expr | None = None,
+) -> AggregateFunction:
     """How many different values there are.
 
     `method="hll"` estimates it from 2^precision bytes a group: 1.04 / sqrt(2^precision) off as a
     rule, which is 1.6 % at 12.
     """
-    return CountDistinct(column_name("count_distinct", column), method, precision)
+    return _of(CountDistinct(column_name("count_distinct", column), method, precision), where)
 
 
-def quantile(column: ColumnOf, q: float, accuracy: float = 0.01) -> Quantile:
-    """The value of rank floor(q * (n - 1)) of n, from 0, or one that is off by `accuracy` of it."""
-    return Quantile(column_name("quantile", column), q, accuracy)
+def mode(column: ColumnOf, *, where: Expr | None = None) -> AggregateFunction:
+    """The value that is there most often; of several the smallest."""
+    return _of(Mode(column_name("mode", column)), where)
+
+
+def quantile(
+    column: ColumnOf,
+    q: float,
+    accuracy: float | None = None,
+    *,
+    exact: bool = False,
+    where: Expr | None = None,
+) -> AggregateFunction:
+    """The value of rank floor(q * (n - 1)) of n, from 0, or one that is off by `accuracy` of it.
+
+    `accuracy` is 0.01 unless you say otherwise: some counts a group. `exact=True` keeps every
+    value with its count, and takes values of any type.
+    """
+    name = column_name("quantile", column)
+    if not exact:
+        return _of(Quantile(name, q, ACCURACY if accuracy is None else accuracy), where)
+    if accuracy is not None:
+        raise Misuse("quantile: an exact one is off by nothing: leave accuracy= out, or exact=")
+    return _of(ExactQuantile(name, q), where)
 
 
 def aggregate(
-    column: ColumnOf, fn: Callable[[pa.Array], Any], returns: pa.DataType | str
-) -> Custom:
+    column: ColumnOf,
+    fn: Callable[[pa.Array], Any],
+    returns: pa.DataType | str,
+    *,
+    where: Expr | None = None,
+) -> AggregateFunction:
     """What `fn` makes of a group's values: an Arrow array, ascending and without nulls.
 
     It gives a Python value or an Arrow scalar that fits `returns`; where it does not, or raises,
@@ -101,4 +184,9 @@ def aggregate(
             returns = type_of_text(returns)
         except SchemaError as e:
             raise SchemaError(f"aggregate: {e}") from None
-    return Custom(column_name("aggregate", column), fn, returns)
+    return _of(Custom(column_name("aggregate", column), fn, returns), where)
+
+
+def _of(function: AggregateFunction, where: Expr | None) -> AggregateFunction:
+    """The function, of all rows or of some."""
+    return function if where is None else Filtered(function, where)

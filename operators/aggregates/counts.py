@@ -225,9 +225,9 @@ class Present(Part):
         rows, nulls = self._rows.of(ids), self._nulls.of(ids)
         return rows if nulls is None else rows - nulls
 
-    def missing(self, ids: Ids) -> Mask | None:
-        """Which of these ids have seen none; None where all have."""
-        missing: Mask = self.of(ids) == 0
+    def missing(self, ids: Ids, least: int = 1) -> Mask | None:
+        """Which of these ids have seen fewer than `least`; None where none has."""
+        missing: Mask = self.of(ids) < least
         return missing if np.count_nonzero(missing) else None
 
     def take(self, ids: Ids) -> list[pa.Array]:

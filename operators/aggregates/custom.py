@@ -29,11 +29,10 @@ from gapless.operators.aggregates.function import (
     Unanswerable,
     place_of,
 )
-from gapless.operators.aggregates.inputs import valid_rows
+from gapless.operators.aggregates.inputs import present_rows
 from gapless.operators.aggregates.parts import OfParts
 from gapless.operators.aggregates.plain import plain_type, plain_values, restored
 from gapless.operators.aggregates.tally import Tally
-from gapless.operators.order import by_time_and_payload
 from gapless.protocol.columns import take
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import Misuse
@@ -121,10 +120,7 @@ class _Values(OfParts):
     def add(self, ids: Ids, rows: pa.RecordBatch, times: Times) -> None:
         """Counts each value."""
         self._asked = None
-        column = rows.column(self._place)
-        valid = valid_rows(column)
-        if valid is not None:
-            ids, column = ids[valid], take(column, pa.array(valid))
+        ids, column = present_rows(ids, rows.column(self._place))
         self._tally.add(ids, plain_values(column))
 
     def merge(self, ids: Ids, partial: pa.RecordBatch) -> None:
@@ -158,10 +154,8 @@ class _Values(OfParts):
 
     def _called(self, ids: Ids) -> tuple[pa.Array, Unanswerable | None]:
         """Calls the function once for each id that has values."""
-        positions, values, counts = self._tally.entries(ids)
-        batch = pa.RecordBatch.from_arrays([values], ["value"])
-        order = by_time_and_payload(positions, np.zeros(len(positions), np.int64), batch)
-        repeated = np.repeat(order.astype(np.int64), counts[order])
+        positions, values, counts = self._tally.in_order(ids)
+        repeated = np.repeat(np.arange(len(counts)), counts)
         column = restored(take(values, pa.array(repeated)), self._type)
         ends = np.searchsorted(positions[repeated], np.arange(len(ids)), side="right")
         answers: list[pa.Scalar] = []

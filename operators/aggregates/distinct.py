@@ -14,11 +14,10 @@ import pyarrow as pa
 from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction, place_of
 from gapless.operators.aggregates.hll import PRECISION_MAX, PRECISION_MIN, Registers
-from gapless.operators.aggregates.inputs import valid_rows
+from gapless.operators.aggregates.inputs import present_rows
 from gapless.operators.aggregates.parts import OfParts
 from gapless.operators.aggregates.plain import plain_type, plain_values
 from gapless.operators.aggregates.tally import Tally
-from gapless.protocol.columns import take
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Times
@@ -102,12 +101,6 @@ class CountDistinct(AggregateFunction):
         return f"count_distinct({self.column}{method})"
 
 
-def _present(ids: Ids, column: pa.Array) -> tuple[Ids, pa.Array]:
-    """The rows that have a value."""
-    valid = valid_rows(column)
-    return (ids, column) if valid is None else (ids[valid], take(column, pa.array(valid)))
-
-
 class _Exact(OfParts):
     """Every value, with its count."""
 
@@ -120,7 +113,7 @@ class _Exact(OfParts):
 
     def add(self, ids: Ids, rows: pa.RecordBatch, times: Times) -> None:
         """Counts each value."""
-        ids, column = _present(ids, rows.column(self._place))
+        ids, column = present_rows(ids, rows.column(self._place))
         self._tally.add(ids, plain_values(column))
 
     def results(self, ids: Ids) -> pa.Array:
@@ -140,7 +133,7 @@ class _Sketched(OfParts):
 
     def add(self, ids: Ids, rows: pa.RecordBatch, times: Times) -> None:
         """Hashes each value into its register."""
-        self._registers.add(*_present(ids, rows.column(self._place)))
+        self._registers.add(*present_rows(ids, rows.column(self._place)))
 
     def results(self, ids: Ids) -> pa.Array:
         """The estimates."""

@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from gapless.operators.aggregates.arg_extremes import ArgMax, ArgMin
+from gapless.operators.aggregates.collected import ArrayAgg, StringAgg
+from gapless.operators.aggregates.counted import ExactQuantile, Mode
 from gapless.operators.aggregates.counts import Count
 from gapless.operators.aggregates.custom import Custom
 from gapless.operators.aggregates.distinct import METHODS, CountDistinct
-from gapless.operators.aggregates.extremes import First, Last, Max, Min
+from gapless.operators.aggregates.extremes import BoolAnd, BoolOr, First, Last, Max, Min
+from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction, UserFunctions
 from gapless.operators.aggregates.hll import PRECISION_MAX, PRECISION_MIN
 from gapless.operators.aggregates.quantile import Quantile
-from gapless.operators.aggregates.sums import SCALE_MAX, Mean, Sum, Var
+from gapless.operators.aggregates.sums import SCALE_MAX, Mean, Stddev, Sum, Var
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.errors import DecodeError, Misuse
+from gapless.protocol.expr import Expr
 from gapless.protocol.plain import type_from_plain
 
 WHAT = "aggregate"
@@ -28,6 +33,7 @@ WHAT = "aggregate"
 def decode(document: Document, functions: UserFunctions) -> AggregateFunction:
     """The function that a document says; raises `DecodeError` where it says none."""
     plain = dict(document) if isinstance(document, dict) else document
+    where = plain.pop("where", None) if isinstance(plain, dict) else None
     returns = plain.pop("returns", None) if isinstance(plain, dict) else None
     fields = Fields(plain, WHAT)
     name = fields.take("function", str)
@@ -43,24 +49,40 @@ def decode(document: Document, functions: UserFunctions) -> AggregateFunction:
     else:
         raise DecodeError(f"{WHAT}.function", repr(name[:50]), f"one of {', '.join(_READERS)}")
     fields.done()
-    return function
+    return function if where is None else Filtered(function, Expr.from_document(where))
 
 
 def _count(fields: Fields) -> Count:
     return Count(fields.take("column", str, None))
 
 
-def _arithmetic(kind: type[Sum | Mean | Var]) -> Callable[[Fields], AggregateFunction]:
+def _arithmetic(kind: type[Sum | Mean]) -> Callable[[Fields], AggregateFunction]:
     def read(fields: Fields) -> AggregateFunction:
         return kind(fields.take("column", str), fields.take_int("scale", 1, SCALE_MAX, None))
 
     return read
 
 
-def _extreme(
-    kind: type[Min | Max | First | Last],
+def _spread(kind: type[Var | Stddev]) -> Callable[[Fields], AggregateFunction]:
+    def read(fields: Fields) -> AggregateFunction:
+        scale = fields.take_int("scale", 1, SCALE_MAX, None)
+        return kind(fields.take("column", str), scale, fields.take_int("ddof", 0, 1, 0))
+
+    return read
+
+
+def _of_column(
+    kind: type[Min | Max | First | Last | BoolAnd | BoolOr | Mode | ArrayAgg],
 ) -> Callable[[Fields], AggregateFunction]:
     return lambda fields: kind(fields.take("column", str))
+
+
+def _arg(kind: type[ArgMin | ArgMax]) -> Callable[[Fields], AggregateFunction]:
+    return lambda fields: kind(fields.take("column", str), fields.take("by", str))
+
+
+def _string_agg(fields: Fields) -> StringAgg:
+    return StringAgg(fields.take("column", str), fields.take("separator", str))
 
 
 def _distinct(fields: Fields) -> CountDistinct:
@@ -72,10 +94,11 @@ def _distinct(fields: Fields) -> CountDistinct:
     return CountDistinct(column, known, precision)
 
 
-def _quantile(fields: Fields) -> Quantile:
-    return Quantile(
-        fields.take("column", str), fields.take("q", float), fields.take("accuracy", float)
-    )
+def _quantile(fields: Fields) -> Quantile | ExactQuantile:
+    column, q = fields.take("column", str), fields.take("q", float)
+    if fields.take("exact", bool, False):
+        return ExactQuantile(column, q)
+    return Quantile(column, q, fields.take("accuracy", float))
 
 
 def _custom(fields: Fields, returns: Document, functions: UserFunctions) -> Custom:
@@ -93,11 +116,15 @@ _READERS: Mapping[str, Callable[[Fields], AggregateFunction]] = {
     Count.name: _count,
     "sum": _arithmetic(Sum),
     "mean": _arithmetic(Mean),
-    "var": _arithmetic(Var),
-    Min.name: _extreme(Min),
-    Max.name: _extreme(Max),
-    First.name: _extreme(First),
-    Last.name: _extreme(Last),
+    "var": _spread(Var),
+    "stddev": _spread(Stddev),
+    **{
+        kind.name: _of_column(kind)
+        for kind in (Min, Max, First, Last, BoolAnd, BoolOr, Mode, ArrayAgg)
+    },
+    ArgMin.name: _arg(ArgMin),
+    ArgMax.name: _arg(ArgMax),
+    StringAgg.name: _string_agg,
     CountDistinct.name: _distinct,
     Quantile.name: _quantile,
 }

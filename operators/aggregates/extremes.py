@@ -1,10 +1,10 @@
-"""min, max, first and last: one value of the rows that an id has seen.
+"""min, max, first, last, bool_and, bool_or: one value of the rows that an id has seen.
 
     ts    len            first(len) 7      the earliest time; of its values the smallest
     10    7              last(len)  9      the latest time; of its values the largest
     10    8              min(len)   2      by value: numbers, times, false before true, bytes;
     20    9              max(len)   9      NaN above all
-    20    2
+    20    2              bool_and is the min of bools, bool_or their max
 
 Ties are broken by value, in the order of `operators/order.py`, so that arrival never shows. What an
 id holds once it has seen nothing is not the smallest that was there before the smallest one went:
@@ -40,12 +40,13 @@ from gapless.operators.aggregates.inputs import NumberColumn, Numbers, has_numbe
 from gapless.operators.aggregates.parts import OfParts, Part
 from gapless.operators.aggregates.picked import PickedValues
 from gapless.protocol.documents import Document
+from gapless.protocol.errors import SchemaError
 from gapless.protocol.frame import Mask, Times
 
 
 @dataclass(frozen=True, slots=True)
 class _Extreme(AggregateFunction):
-    """What the four have in common."""
+    """What they have in common."""
 
     column: str
 
@@ -121,6 +122,43 @@ class Last(_Extreme):
     timed = True
     sub = "latest time, and the largest value then"
     super_ = "the value of the latest, the largest of several"
+
+
+@dataclass(frozen=True, slots=True)
+class _OfBools(_Extreme):
+    """What bool_and and bool_or have in common."""
+
+    timed = False
+
+    def result(self, schema: pa.Schema) -> pa.DataType:
+        """bool; raises where the column is of another type."""
+        t: pa.DataType = schema.field(place_of(self, schema, self.column)).type
+        if not pa.types.is_boolean(t):
+            raise SchemaError(
+                f"{self}: column {self.column!r} is {t}; make a bool of it first, as in "
+                f".map(ok=gl.col({self.column!r}) != 0)"
+            )
+        return t
+
+
+@dataclass(frozen=True, slots=True)
+class BoolAnd(_OfBools):
+    """Whether all values are true; null if there are none."""
+
+    name = "bool_and"
+    largest = False
+    sub = "and"
+    super_ = "and of the ands"
+
+
+@dataclass(frozen=True, slots=True)
+class BoolOr(_OfBools):
+    """Whether any value is true; null if there are none."""
+
+    name = "bool_or"
+    largest = True
+    sub = "or"
+    super_ = "or of the ors"
 
 
 class _Best(Part):
@@ -245,7 +283,7 @@ def _where_valid(ids: Ids, columns: Sequence[pa.Array]) -> tuple[Ids, list[Ids]]
 
 
 class _OfNumbers(OfParts):
-    """One of the four, of a column of numbers."""
+    """One of them, of a column of numbers."""
 
     differential = False
 

@@ -97,12 +97,17 @@ class FloatSums(OfParts):
 
 
 class FloatVariance(OfParts):
-    """The population's variance of floats."""
+    """The variance of floats, or its root."""
 
     differential = False
 
-    def __init__(self, column: NumberColumn, may_diverge: str | None) -> None:
+    def __init__(
+        self, column: NumberColumn, may_diverge: str | None, ddof: int, root: bool
+    ) -> None:
+        """`ddof`: so many values less divide it than there are."""
         self.may_diverge = may_diverge
+        self._ddof = ddof
+        self._root = root
         self._column = column
         self._moments = _Deviations()
         super().__init__(self._moments)
@@ -125,8 +130,9 @@ class FloatVariance(OfParts):
     def results(self, ids: Ids) -> pa.Array:
         """The deviations by the number of values."""
         counts, _, squares = self._moments.of(ids)
-        missing = counts == 0
-        return pa.array(squares / np.maximum(counts, 1), mask=missing)
+        by = counts - self._ddof
+        variances = squares / np.maximum(by, 1)
+        return pa.array(np.sqrt(variances) if self._root else variances, mask=by <= 0)
 
 
 class _Deviations(Part):

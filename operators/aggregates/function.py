@@ -107,6 +107,11 @@ class AggregateFunction(ABC):
         """Why replicas might differ in the last bits, if for some column types they might."""
         return None
 
+    @property
+    def unfiltered(self) -> AggregateFunction:
+        """The function without a `where=`: itself, if it has none."""
+        return self
+
     @abstractmethod
     def result(self, schema: pa.Schema) -> pa.DataType:
         """The type of its answers over rows of `schema`.

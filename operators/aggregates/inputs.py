@@ -34,6 +34,12 @@ def valid_rows(column: pa.Array) -> Ids | None:
     return valid
 
 
+def present_rows(ids: Ids, column: pa.Array) -> tuple[Ids, pa.Array]:
+    """The rows that hold a value."""
+    valid = valid_rows(column)
+    return (ids, column) if valid is None else (ids[valid], take(column, pa.array(valid)))
+
+
 class NumberColumn:
     """Reads one column of rows of a schema as numbers."""
 

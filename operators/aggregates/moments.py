@@ -5,7 +5,7 @@
     of floats, scaled    q = x * k rounded to the nearest integer, half to even
 
     sum   sum(q) / k             mean   sum(q) / (n k)
-    var   (n sum(q^2) - sum(q)^2) / (n k)^2       the population's
+    var   (n sum(q^2) - sum(q)^2) / (n (n - ddof) k^2)        stddev   its root
 
 Every quotient is rounded once, from exact numbers. What has no q (NaN, an infinity, beyond int64)
 is counted; an id that holds any has no answer.
@@ -26,7 +26,7 @@ from gapless.operators.aggregates.inputs import NumberColumn, Numbers
 from gapless.operators.aggregates.parts import OfParts
 from gapless.protocol.frame import Times
 
-Moment = Literal["sum", "mean", "var"]
+Moment = Literal["sum", "mean", "var", "stddev"]
 
 _INT64_END = 2.0**63
 """The first float that is no int64."""
@@ -40,16 +40,23 @@ class ExactMoments(OfParts):
     uses_rows = True
 
     def __init__(
-        self, moment: Moment, column: NumberColumn, scale: int | None, rows: Accumulator | None
+        self,
+        moment: Moment,
+        column: NumberColumn,
+        scale: int | None,
+        rows: Accumulator | None,
+        ddof: int = 0,
     ) -> None:
+        """`ddof`: so many values less divide a variance than there are."""
         self._moment = moment
         self._column = column
+        self._ddof = ddof
         quantises = scale is not None and pa.types.is_floating(column.type)
         self._divisor = scale if scale is not None and quantises else 1
         self._as_float = moment != "sum" or scale is not None
         self._present = Present(rows)
         self._total = ExactSums("total")
-        self._squares = ExactSums("squares") if moment == "var" else None
+        self._squares = ExactSums("squares") if moment in ("var", "stddev") else None
         self._unfit = Rare("unfit") if quantises else None
         super().__init__(self._present, self._total, self._squares, self._unfit)
 
@@ -74,7 +81,7 @@ class ExactMoments(OfParts):
 
     def results(self, ids: Ids) -> pa.Array:
         """The moment; null where there is no value, or no answer."""
-        missing = self._present.missing(ids)
+        missing = self._present.missing(ids, self._ddof + 1)
         unanswerable = self.unanswerable(ids)
         if unanswerable is not None:
             missing = unanswerable.mask if missing is None else missing | unanswerable.mask
@@ -90,7 +97,9 @@ class ExactMoments(OfParts):
         if self._squares is None:
             return ratio(totals, divisors)
         numerators = spread(counts, totals, self._squares.exact(ids))
-        return ratio(numerators, product(divisors, divisors))
+        others = product(np.maximum(counts - self._ddof, 1), self._divisor)
+        variances = ratio(numerators, product(divisors, others))
+        return np.sqrt(variances) if self._moment == "stddev" else variances
 
     def unanswerable(self, ids: Ids) -> Unanswerable | None:
         """Integer sums beyond int64, and floats that have no integer."""

@@ -1,8 +1,10 @@
-"""sum, mean and var of a column of numbers.
+"""sum, mean, var and stddev of a column of numbers.
 
     sum(len)                 integers: exact, int64; one that int64 does not hold has no answer
     sum(price, scale=100)    floats, each rounded to a whole number of hundredths: exact, float64
     sum(price)               floats as they are: float64; the order of rows decides the last bits
+    var(len)                 of n values the squares of their deviations from the mean, by n
+    var(len, ddof=1)         by n - 1: the sample's, an estimate of what the values are drawn from
 
 The first two are differential, and the same on every replica. The third is neither.
 """
@@ -27,7 +29,7 @@ SCALE_MAX = 10**15
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic(AggregateFunction):
-    """What the three have in common."""
+    """What they have in common."""
 
     column: str
     scale: int | None = None
@@ -65,22 +67,18 @@ class _Arithmetic(AggregateFunction):
         return pa.int64() if exact else pa.float64()
 
     def accumulator(self, schema: pa.Schema, rows: Accumulator | None = None) -> Accumulator:
-        """Of integers eight bytes a sum and id, and a variance has two sums."""
+        """Of integers eight bytes an id."""
         column = arithmetic_column(self, schema)
         if self.scale is not None or pa.types.is_integer(column.type):
             return ExactMoments(self.moment, column, self.scale, rows)
-        if self.moment == "var":
-            return FloatVariance(column, self.may_diverge)
         return FloatSums(column, rows, self.may_diverge, mean=self.moment == "mean")
 
     def to_document(self) -> Document:
         """The function as plain data."""
-        scale: dict[str, Document] = {} if self.scale is None else {"scale": self.scale}
-        return {"function": self.name, "column": self.column, **scale}
+        return {"function": self.name, "column": self.column, **_scale_document(self)}
 
     def __str__(self) -> str:
-        scale = "" if self.scale is None else f", scale={self.scale}"
-        return f"{self.name}({self.column}{scale})"
+        return f"{self.name}({self.column}{_scale_text(self)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +100,57 @@ class Mean(_Arithmetic):
 
 
 @dataclass(frozen=True, slots=True)
-class Var(_Arithmetic):
-    """The population's variance; null if there are no values."""
+class _Spread(_Arithmetic):
+    """What variance and standard deviation have in common."""
+
+    ddof: int = 0
+
+    sub = "count, sum and sum of squares"
+
+    def __post_init__(self) -> None:
+        _Arithmetic.__post_init__(self)
+        if type(self.ddof) is not int or self.ddof not in (0, 1):
+            raise Misuse(
+                f"{self.name}: ddof={self.ddof!r}: 0 for the population's, 1 for the sample's"
+            )
+
+    def accumulator(self, schema: pa.Schema, rows: Accumulator | None = None) -> Accumulator:
+        """Of integers two sums an id."""
+        column = arithmetic_column(self, schema)
+        if self.scale is not None or pa.types.is_integer(column.type):
+            return ExactMoments(self.moment, column, self.scale, rows, self.ddof)
+        root = self.moment == "stddev"
+        return FloatVariance(column, self.may_diverge, self.ddof, root)
+
+    def to_document(self) -> Document:
+        """The function as plain data."""
+        ddof: dict[str, Document] = {"ddof": self.ddof} if self.ddof else {}
+        return {"function": self.name, "column": self.column, **_scale_document(self), **ddof}
+
+    def __str__(self) -> str:
+        ddof = f", ddof={self.ddof}" if self.ddof else ""
+        return f"{self.name}({self.column}{_scale_text(self)}{ddof})"
+
+
+@dataclass(frozen=True, slots=True)
+class Var(_Spread):
+    """The variance; null where there are no more values than `ddof`."""
 
     moment = "var"
-    sub = "count, sum and sum of squares"
     super_ = "mean of the squares less square of the mean, of their sums"
+
+
+@dataclass(frozen=True, slots=True)
+class Stddev(_Spread):
+    """The standard deviation, the root of the variance; null where that is."""
+
+    moment = "stddev"
+    super_ = "root of the variance, of their sums"
+
+
+def _scale_document(function: _Arithmetic) -> dict[str, Document]:
+    return {} if function.scale is None else {"scale": function.scale}
+
+
+def _scale_text(function: _Arithmetic) -> str:
+    return "" if function.scale is None else f", scale={function.scale}"

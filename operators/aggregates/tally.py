@@ -23,6 +23,8 @@ from gapless.kernels.keys import Ids
 from gapless.kernels.scatter import add_at, count_at
 from gapless.operators.aggregates.parts import Part
 from gapless.operators.aggregates.plain import plain_type
+from gapless.operators.order import by_time_and_payload
+from gapless.protocol.columns import take
 from gapless.protocol.errors import Bug, Misuse
 
 
@@ -68,6 +70,13 @@ class Tally(Part):
         """All that these ids have seen: positions in `ids`, ascending, values, and counts."""
         positions, entries = self._of_id.probe(ids)
         return positions, self._table.rows(entries).column(1), self._counts.values[entries]
+
+    def in_order(self, ids: Ids) -> tuple[Ids, pa.Array, Ids]:
+        """The same, of each position the values in ascending order (`operators/order.py`)."""
+        positions, values, counts = self.entries(ids)
+        batch = pa.RecordBatch.from_arrays([values], ["value"])
+        order = by_time_and_payload(positions, np.zeros(len(positions), np.int64), batch)
+        return positions[order], take(values, pa.array(order)), counts[order]
 
     def sizes(self, ids: Ids) -> Ids:
         """How many different values these ids have seen."""
@@ -134,3 +143,21 @@ class Tally(Part):
                 f"{live} entries counted, {len(self._table)} in the table, {len(self._of_id)} in "
                 f"chains, {int(sizes.sum())} by id"
             )
+
+
+def at_rank(sizes: Ids, counts: Ids, q: float) -> Ids:
+    """Where, of each id that has values, the one of rank floor(q (n - 1)) of its n stands.
+
+    Entries are in order: of the first id that has any its `sizes[0]` values, ascending, each there
+    so often as `counts` says; then those of the next.
+    """
+    sizes = sizes[sizes > 0]
+    if not len(sizes):
+        return sizes
+    begins, ends = np.cumsum(sizes) - sizes, np.cumsum(counts)
+    before = np.repeat((ends - counts)[begins], sizes)
+    rows = np.add.reduceat(counts, begins)
+    ranks = np.floor(q * (rows - 1).astype(np.float64)).astype(np.int64)
+    below = ends - before <= np.repeat(ranks, sizes)
+    places: Ids = begins + np.add.reduceat(below, begins, dtype=np.int64)
+    return places

@@ -14,7 +14,8 @@ from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.execute import Execution, by_source
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, source
-from gapless.operators.aggregates import count
+from gapless.operators.aggregates import count, min_
+from gapless.operators.aggregates.filtered import conditions_below
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse, RowError, SchemaError, StreamViolation
 from gapless.protocol.expr import col
@@ -187,6 +188,28 @@ def test_a_bad_row_stops_the_query_or_stays_aside_as_it_says() -> None:
     assert execution.aside.count == 3
     assert {kept.where for kept in execution.aside.take()} == {"source a", "where ((ts // k) > 0)"}
     assert execution.late == {"a": 1}
+
+
+def test_a_row_that_a_condition_of_an_aggregate_fails_for_counts_nowhere() -> None:
+    inputs = [rows((10, 1), (12, 0), (13, 2), (14, -3))]
+    query = a.window(5, slide=5).aggregate(n=count(), large=count(where=col("ts") // col("k") > 9))
+    with pytest.raises(RowError, match=r"aggregate where = \(\(ts // k\) > 9\): divide by zero"):
+        list(run(query, inputs))
+    execution = run(query.on_error("aside"), inputs)
+    assert fold(execution, query.schema).events == [((3, 1), 15, 20)]
+    assert execution.aside.count == 1
+
+
+def test_conditions_of_aggregates_are_computed_once_and_may_be_columns() -> None:
+    big = col("k") > 1
+    query = a.map(where=col("k") == 1).window(5, slide=5)
+    query = query.aggregate(
+        n=count(where=big), least=min_("k", where=big), one=count(where=col("where"))
+    )
+    columns = conditions_below(query.root.aggregates, ["where"])[1]
+    assert [name for name, _ in columns] == ["where_"]
+    table = fold(run(query, [rows((10, 1), (12, 3), (13, 2))]), query.schema)
+    assert table.events == [((2, 2, 1), 15, 20)]
 
 
 def test_closing_lets_go_of_the_inputs() -> None:

@@ -194,6 +194,16 @@ CASES: dict[str, tuple[Callable[[], Any], type[Misuse], str]] = {
         SchemaError,
         "aggregate x: no column 'lne'.*did you mean 'len'",
     ),
+    "a condition of the unknown": (
+        lambda: HOP.aggregate(x=count(where=col("lne") > 1)),
+        SchemaError,
+        "aggregate x: no column 'lne'.*did you mean 'len'",
+    ),
+    "a condition that gives a number": (
+        lambda: HOP.aggregate(x=count(where=col("len") + 1)),
+        ExpressionError,
+        r"count\(where=\(len \+ 1\)\): where= gives int64, a condition gives bool",
+    ),
     "a sum of names": (lambda: HOP.aggregate(x=sum_("name")), SchemaError, "string"),
     "an expression as an aggregate": (
         lambda: ANY.aggregate(x=col("len")),

@@ -8,16 +8,21 @@ quantile, hll                      the exact answer: `fit` says how far another 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 
+from gapless.operators.aggregates.arg_extremes import ArgMax, ArgMin
+from gapless.operators.aggregates.counted import ExactQuantile
+from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.protocol.expr import Expr
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event
-from gapless.protocol.values import canonical_float
+from gapless.protocol.values import canonical_float, payload_columns
 from tests.engine.oracles.fixed_order import place
 
 INT64 = range(-(2**63), 2**63)
@@ -29,8 +34,13 @@ class NoAnswer(Exception):  # an answer that cannot be given is none of ours
 
 def aggregate(function: AggregateFunction, schema: StreamSchema, members: Sequence[Event]) -> Any:
     """The answer for rows with their times in `vs`; raises `NoAnswer`."""
+    if isinstance(function, Filtered):
+        kept = [e for e in members if holds(function.where, schema, e.payload)]
+        return aggregate(function.unfiltered, schema, kept)
     if not function.columns:
         return len(members)
+    if isinstance(function, ArgMin | ArgMax):
+        return _of_extreme(function, schema, members)
     at = schema.names.index(function.columns[0])
     timed = [(e.vs, e.payload[at]) for e in members if e.payload[at] is not None]
     values = [value for _, value in timed]
@@ -42,6 +52,8 @@ def aggregate(function: AggregateFunction, schema: StreamSchema, members: Sequen
         return None
     if function.name in ("first", "last"):
         return _at_end(function.name, timed)
+    if function.name in ("array_agg", "string_agg"):
+        return _collected(function, timed)
     return _ANSWERS[function.name](function, values)
 
 
@@ -49,6 +61,32 @@ def _at_end(name: str, timed: Sequence[tuple[int, Any]]) -> Any:
     """Ties of time are broken by the value, in the fixed order."""
     end = min if name == "first" else max
     return end(timed, key=lambda t: (t[0], place((t[1],))))[1]
+
+
+def holds(where: Expr, schema: StreamSchema, payload: tuple[Any, ...]) -> bool:
+    """Whether a condition is true of a row."""
+    columns = payload_columns([payload], schema.payload)
+    row = pa.RecordBatch.from_arrays(columns, schema=schema.payload)
+    return where.evaluate(row)[0].as_py() is True
+
+
+def _of_extreme(function: ArgMin | ArgMax, schema: StreamSchema, members: Sequence[Event]) -> Any:
+    """The value beside the smallest or largest; of several the smallest or largest, too."""
+    at = [schema.names.index(name) for name in (function.by, function.column)]
+    pairs = [(e.payload[at[0]], e.payload[at[1]]) for e in members]
+    pairs = [pair for pair in pairs if None not in pair]
+    end = min if function.name == "arg_min" else max
+    return end(pairs, key=place)[1] if pairs else None
+
+
+def _collected(function: Any, timed: Sequence[tuple[int, Any]]) -> Any:
+    values = [v for _, v in sorted(timed, key=lambda t: (t[0], place((t[1],))))]
+    return tuple(values) if function.name == "array_agg" else function.separator.join(values)
+
+
+def _mode(values: Sequence[Any]) -> Any:
+    often = Counter(values)
+    return min(often, key=lambda v: (-often[v], place((v,))))
 
 
 def _sum(function: Any, values: Sequence[Any]) -> Any:
@@ -74,13 +112,16 @@ def _unscaled(function: Any, values: Sequence[Any]) -> bool:
     return function.scale is None and isinstance(values[0], float)
 
 
-def _var(function: Any, values: Sequence[Any]) -> float:
+def _var(function: Any, values: Sequence[Any]) -> float | None:
     if _unscaled(function, values) and not all(map(math.isfinite, values)):
         return math.nan
     parts = _parts(function, values)
     mean = sum(parts, Fraction(0)) / len(parts)
-    squares = sum(((q - mean) ** 2 for q in parts), Fraction(0)) / len(parts)
-    return _float(squares / _divisor(function, values) ** 2)
+    if len(parts) <= function.ddof:
+        return None
+    squares = sum(((q - mean) ** 2 for q in parts), Fraction(0)) / (len(parts) - function.ddof)
+    variance = _float(squares / _divisor(function, values) ** 2)
+    return variance if function.name == "var" else math.sqrt(variance)
 
 
 def _divisor(function: Any, values: Sequence[Any]) -> int:
@@ -108,7 +149,8 @@ def _float(exact: Fraction) -> float:
 
 def _quantile(function: Any, values: Sequence[Any]) -> Any:
     ordered = sorted(values, key=lambda v: place((v,)))
-    return float(ordered[math.floor(Fraction(function.q) * (len(values) - 1))])
+    answer = ordered[math.floor(Fraction(function.q) * (len(values) - 1))]
+    return answer if isinstance(function, ExactQuantile) else float(answer)
 
 
 def _users(function: Any, values: Sequence[Any]) -> Any:
@@ -130,6 +172,10 @@ _ANSWERS: Mapping[str, Callable[[Any, Sequence[Any]], Any]] = {
     "sum": _sum,
     "mean": _mean,
     "var": _var,
+    "stddev": _var,
+    "mode": lambda _, values: _mode(values),
+    "bool_and": lambda _, values: all(values),
+    "bool_or": lambda _, values: any(values),
     "quantile": _quantile,
     "aggregate": _users,
     "min": lambda _, values: min(values, key=lambda v: place((v,))),

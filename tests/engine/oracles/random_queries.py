@@ -22,6 +22,7 @@ from gapless.engine.lateness import KLate, Lateness, TimeLate, Watermarks
 from gapless.engine.nodes import How, Node
 from gapless.engine.query import Query
 from gapless.operators.aggregates import calls
+from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
@@ -312,7 +313,35 @@ class Drawing:
             made += [calls.var(number), calls.aggregate(number, spread, "int64")]
         if floats:
             made.append(calls.sum_(self.rng.choice(floats), scale=4))
+        function = self.rng.choice((self.rng.choice(made), self._newer(schema)))
+        if self.rng.random() < 0.2:
+            return Filtered(function, self._condition(schema))
+        return function
+
+    def _newer(self, schema: StreamSchema) -> AggregateFunction:
+        """One of the functions that keep more than a value."""
+        anything, other = self.rng.choice(schema.names), self.rng.choice(schema.names)
+        made: list[AggregateFunction] = [calls.mode(anything), calls.array_agg(anything)]
+        made += [calls.quantile(anything, q, exact=True) for q in (0.0, 0.5, 0.75)]
+        made += [calls.arg_min(anything, other), calls.arg_max(anything, other)]
+        whole, bools = self._named(schema, "int32", "int64"), self._named(schema, "bool")
+        texts = self._named(schema, "string", "large_string", "string_view")
+        if whole:
+            number, ddof = self.rng.choice(whole), self.rng.choice((0, 1))
+            made += [calls.var(number, ddof=ddof), calls.stddev(number, ddof=ddof)]
+        if bools:
+            made += [calls.bool_and(self.rng.choice(bools)), calls.bool_or(self.rng.choice(bools))]
+        if texts:
+            made.append(calls.string_agg(self.rng.choice(texts), self.rng.choice((",", ""))))
         return self.rng.choice(made)
+
+    def _condition(self, schema: StreamSchema) -> Expr:
+        """Of some rows; now and then one that some rows fail for."""
+        whole = self._named(schema, "int32", "int64")
+        if self.taste.odd and whole and self.rng.random() < 0.3:
+            a, b = (col(self.rng.choice(whole)) for _ in range(2))
+            return a // b > 0
+        return self.predicate(schema, 1)
 
 
 def parity(values: pa.Array) -> pa.Array:

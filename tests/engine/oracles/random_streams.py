@@ -152,7 +152,7 @@ order."""
 def values_of(t: pa.DataType) -> tuple[Any, ...] | None:
     """Values to compare with, of types that have any."""
     name = str(t.value_type if pa.types.is_dictionary(t) else t)
-    return VALUES.get("string" if "string" in name and "struct" not in name else name)
+    return VALUES.get("string" if "string" in name and "<" not in name else name)
 
 
 # -- orders -----------------------------------------------------------------------------------

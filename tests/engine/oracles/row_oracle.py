@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.engine import nodes
+from gapless.operators.aggregates.filtered import Filtered
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.schema import StreamSchema
@@ -225,6 +226,9 @@ def _answered_at(window: nodes.Window, times: list[int]) -> list[int]:
 
 def _answers_of_groups(node: nodes.Aggregate, events: Table) -> list[Payload]:
     schema = node.input.schema
+    conditions = [f.where for _, f in node.aggregates if isinstance(f, Filtered)]
+    if conditions:  # a row for which one has no answer goes aside
+        events = [e for e in events if _answers(conditions, schema, e.payload) is not None]
     out = []
     for group, members in _grouped(events, schema, node.group_by).items():
         try:

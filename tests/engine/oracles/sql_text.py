@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.operators.aggregates.counted import ExactQuantile
+from gapless.operators.aggregates.filtered import Filtered
 from gapless.protocol.expr import Call, Column, Expr, Literal
 from gapless.protocol.schema import StreamSchema
 from tests.engine.oracles.random_queries import spread
@@ -126,22 +128,62 @@ def type_text(t: pa.DataType) -> str:
 
 def aggregate_text(function: Any, schema: StreamSchema, times: str | None) -> str:
     """An aggregate; `times` is the column of the rows' times, None where they have none."""
+    test = ""
+    if isinstance(function, Filtered):
+        test = f"case when {expression_text(function.where, schema)} then "
+        function = function.unfiltered
     if not function.columns:
-        return "count(*)"
+        return f"count({test}1 end)" if test else "count(*)"
     name = name_text(function.columns[0])
+    if test:
+        name = f"({test}{name} end)"
     is_float = pa.types.is_floating(schema.payload.field(function.columns[0]).type)
+    exact = not is_float and getattr(function, "scale", None) is None
     match function.name:
-        case "count" | "min" | "max":
+        case "count" | "min" | "max" | "bool_and" | "bool_or":
             return f"{function.name}({name})"
         case "count_distinct":
             return f"count(distinct {name})"
-        case "sum" if not is_float and function.scale is None:
+        case "sum" if exact:
             return f"sum({name})::bigint"
-        case "mean" if not is_float and function.scale is None:
+        case "mean" if exact:
             return f"avg({name})"
+        case "var" | "stddev" if exact:
+            return _spread_text(function, name)
         case "aggregate" if function.function is spread:
             return f"max({name}) - min({name})"
+    return _chosen_text(function, name, times)
+
+
+def _chosen_text(function: Any, name: str, times: str | None) -> str:
+    """Of those that give one of the values, or all."""
+    there = f"filter ({name} is not null)"
+    way = "asc" if function.name in ("first", "arg_min") else "desc"
+    match function.name:
+        case "mode":
+            often = f"histogram({name})"
+            most = f"lambda e: e.value = list_max(map_values({often}))"
+            entries = f"list_filter(map_entries({often}), {most})"
+            return f"list_min(list_transform({entries}, lambda e: e.key))"
+        case "arg_min" | "arg_max":
+            by = name_text(function.by)
+            there = f"filter ({name} is not null and {by} is not null)"
+            return f"first({name} order by {by} {way}, {name} {way}) {there}"
+        case "quantile" if isinstance(function, ExactQuantile):
+            ordered = f"list({name} order by {name}) {there}"
+            return f"({ordered})[floor({function.q} * (count({name}) - 1))::bigint + 1]"
+        case "array_agg" if times is not None:
+            return f"list({name} order by {times}, {name}) {there}"
+        case "string_agg" if times is not None:
+            return f"string_agg({name}, '{function.separator}' order by {times}, {name})"
         case "first" | "last" if times is not None:
-            way = "asc" if function.name == "first" else "desc"
-            return f"first({name} order by {times} {way}, {name} {way}) filter ({name} is not null)"
+            return f"first({name} order by {times} {way}, {name} {way}) {there}"
     raise CannotSay(str(function))
+
+
+def _spread_text(function: Any, name: str) -> str:
+    """Of exact sums, as DuckDB's own functions round on the way."""
+    n, square = f"count({name})", f"sum({name}::hugeint * {name})"
+    numerator = f"{n} * {square} - sum({name}::hugeint) * sum({name}::hugeint)"
+    variance = f"({numerator})::double / nullif({n} * ({n} - {function.ddof}), 0)::double"
+    return f"sqrt({variance})" if function.name == "stddev" else variance

@@ -32,6 +32,12 @@ class Told:
     times: Sequence[int]
     values: Sequence[Any]
 
+    @property
+    def others(self) -> list[int | None]:
+        """What stands beside each value, in column `other`."""
+        beside = [hash((i, t)) % 4 for i, t in enumerate(self.times)]
+        return [None if x == 3 else x for x in beside]
+
     def of(self, group: int) -> list[tuple[int, Any]]:
         """Times and values of a group; None is a null."""
         rows = zip(self.groups, self.times, self.values, strict=True)
@@ -44,7 +50,8 @@ class Told:
     def rows(self, which: Sequence[int]) -> tuple[Any, pa.RecordBatch, Any]:
         """Groups, rows and times at some places."""
         column = from_values([self.values[i] for i in which], self.type)
-        other = pa.nulls(len(which), pa.int8())
+        beside = self.others
+        other = pa.array([beside[i] for i in which], pa.int8())
         batch = pa.RecordBatch.from_arrays([other, column], schema=self.schema)
         groups, times = ([xs[i] for i in which] for xs in (self.groups, self.times))
         return np.array(groups, np.int64), batch, np.array(times, np.int64)

@@ -12,6 +12,11 @@ import pytest
 
 from gapless.operators.aggregates import (
     aggregate,
+    arg_max,
+    arg_min,
+    array_agg,
+    bool_and,
+    bool_or,
     count,
     count_distinct,
     first,
@@ -19,13 +24,17 @@ from gapless.operators.aggregates import (
     max_,
     mean,
     min_,
+    mode,
     quantile,
+    stddev,
+    string_agg,
     sum_,
     var,
 )
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.protocol.documents import pack, unpack
-from gapless.protocol.errors import DecodeError, Misuse, SchemaError
+from gapless.protocol.errors import DecodeError, ExpressionError, Misuse, SchemaError
+from gapless.protocol.expr import col
 
 
 def width(values: pa.Array) -> int:
@@ -49,22 +58,41 @@ PLAIN = {
     'count_distinct(len, method="hll", precision=10)': count_distinct("len", "hll", 10),
     "quantile(len, 0.99, accuracy=0.01)": quantile("len", 0.99),
     "quantile(len, 1.0, accuracy=0.05)": quantile("len", 1, 0.05),
+    "quantile(len, 0.5, exact=True)": quantile("len", 0.5, exact=True),
+    "mode(len)": mode("len"),
+    "var(len, ddof=1)": var("len", ddof=1),
+    "stddev(len)": stddev("len"),
+    "stddev(len, scale=10, ddof=1)": stddev("len", 10, 1),
+    "arg_min(len, src)": arg_min("len", "src"),
+    "arg_max(src, len)": arg_max("src", "len"),
+    "array_agg(len)": array_agg("len"),
+    "count(where=(len > 5))": count(where=col("len") > 5),
+    "sum(len, scale=100, where=ok)": sum_("len", 100, where=col("ok")),
+    "sum(len, where=ok)": sum_("len", where=col("ok")),
+}
+OF_OTHERS = {
+    "bool_and(ok)": bool_and("ok"),
+    "bool_or(ok)": bool_or("ok"),
+    "string_agg(src, ', ')": string_agg("src", ", "),
+    "string_agg(src, ',', where=ok)": string_agg("src", where=col("ok")),
 }
 CUSTOM = aggregate("len", width, returns="int64")
 NAME = f"{__name__}:width"
 ALL = [*PLAIN.values(), CUSTOM]
 
-SCHEMA = pa.schema([("src", pa.string()), ("len", pa.int32()), ("price", pa.float64())])
+SCHEMA = pa.schema(
+    [("src", pa.string()), ("len", pa.int32()), ("price", pa.float64()), ("ok", pa.bool_())]
+)
 
 
-@pytest.mark.parametrize("text", PLAIN)
+@pytest.mark.parametrize("text", PLAIN | OF_OTHERS)
 def test_a_function_prints_as_it_is_written_and_travels_as_data(text: str) -> None:
-    function = PLAIN[text]
+    function = (PLAIN | OF_OTHERS)[text]
     assert str(function) == text
     again = AggregateFunction.from_document(unpack(pack(function.to_document())))
     assert again == function
     assert hash(again) == hash(function)
-    assert [f for f in ALL if f == function] == [function]
+    assert [f for f in (*ALL, *OF_OTHERS.values()) if f == function] == [function]
 
 
 def test_a_users_function_travels_by_name() -> None:
@@ -93,6 +121,12 @@ def test_a_users_function_travels_by_name() -> None:
         {"function": "quantile", "column": "len", "q": 1.5, "accuracy": 0.01},
         {"function": "quantile", "column": "len", "q": float("nan"), "accuracy": 0.01},
         {"function": "quantile", "column": "len", "q": 0.5, "accuracy": 0.0},
+        {"function": "quantile", "column": "len", "q": 2.0, "exact": True},
+        {"function": "quantile", "column": "len", "q": 0.5, "exact": True, "accuracy": 0.1},
+        {"function": "var", "column": "len", "ddof": 2},
+        {"function": "arg_min", "column": "len"},
+        {"function": "string_agg", "column": "len"},
+        {"function": "mode", "column": "len", "where": 7},
         {"function": "aggregate", "column": "len", "call": NAME},
         {"function": "aggregate", "column": "len", "call": NAME, "returns": "list<int8>"},
         {"function": "aggregate", "column": "len", "call": NAME, "returns": b"nonsense"},
@@ -107,23 +141,23 @@ def test_declarations_are_the_thesis_s() -> None:
     def named(what: str) -> set[str]:
         return {f.name for f in ALL if getattr(f, what)}
 
-    assert named("bounded") == {f.name for f in ALL} - {"aggregate"}
+    assert named("bounded") == {f.name for f in ALL} - {"aggregate", "array_agg", "mode"}
     assert not count_distinct("len").bounded
     assert count_distinct("len", "hll").bounded
     assert {f.name for f in ALL if not f.differential} == {
-        "min", "max", "first", "last", "count_distinct",
+        "min", "max", "first", "last", "count_distinct", "arg_min", "arg_max",
     }  # fmt: skip
     assert count_distinct("len").differential
     assert not count_distinct("len", "hll").differential
-    assert named("may_diverge") == {"sum", "mean", "var"}
+    assert named("may_diverge") == {"sum", "mean", "var", "stddev"}
     for function in ALL:
         assert function.sub
         assert function.super_
-        assert function.columns in ((), ("len",))
+        assert {*function.columns} <= {"len", "src", "ok"}
 
 
 def test_only_sums_of_unscaled_floats_may_diverge() -> None:
-    for function in (sum_, mean, var):
+    for function in (sum_, mean, var, stddev):
         assert function("len").accumulator(SCHEMA).may_diverge is None
         assert function("price", scale=100).accumulator(SCHEMA).may_diverge is None
         reason = function("price").accumulator(SCHEMA).may_diverge
@@ -142,7 +176,8 @@ def test_results_are_of_the_type_that_is_declared_before_and_after_rows(
     for t in (pa.int32(), pa.float64(), pa.uint64()):
         schema = SCHEMA.set(1, pa.field("len", t))
         state = function.accumulator(schema)
-        batch = pa.RecordBatch.from_pylist([{"src": "a", "len": 3, "price": 1.0}], schema=schema)
+        row = {"src": "a", "len": 3, "price": 1.0, "ok": True}
+        batch = pa.RecordBatch.from_pylist([row], schema=schema)
         assert state.results(np.empty(0, np.int64)).type == function.result(schema)
         assert state.take(np.empty(0, np.int64)).num_rows == 0
         for _ in range(2):
@@ -153,17 +188,21 @@ def test_results_are_of_the_type_that_is_declared_before_and_after_rows(
 def test_results_say_of_what_type_they_are() -> None:
     wanted = {"min": "int32", "max": "int32", "first": "int32", "last": "int32"}
     wanted |= {"count": "int64", "count_distinct": "int64", "sum": "int64", "aggregate": "int64"}
-    wanted |= {"mean": "double", "var": "double", "quantile": "double"}
+    wanted |= {"mean": "double", "var": "double", "stddev": "double", "quantile": "double"}
+    wanted |= {"mode": "int32", "arg_min": "int32", "arg_max": "string"}
+    wanted |= {"array_agg": "list<item: int32>"}
     for function in ALL:
-        t = "double" if str(function) == "sum(len, scale=100)" else wanted[function.name]
+        t = "double" if "sum(len, scale=100" in str(function) else wanted[function.name]
+        if "exact=True" in str(function):
+            t = "int32"
         assert str(function.result(SCHEMA)) == t
 
 
-@pytest.mark.parametrize("function", [f for f in ALL if f.columns], ids=str)
+@pytest.mark.parametrize("function", [f for f in ALL if "len" in f.columns], ids=str)
 def test_a_column_that_is_not_there_is_named(function: AggregateFunction) -> None:
-    other = pa.schema([("src", pa.string()), ("bytes", pa.int32())])
+    other = pa.schema([("src", pa.string()), ("bytes", pa.int32()), ("ok", pa.bool_())])
     for ask in (function.result, function.accumulator):
-        with pytest.raises(SchemaError, match="no column 'len' among src, bytes"):
+        with pytest.raises(SchemaError, match="no column 'len' among src, bytes, ok"):
             ask(other)
 
 
@@ -197,6 +236,14 @@ WRONG: dict[str, Callable[[], Any]] = {
     "scale beyond float64": lambda: sum_("len", scale=10**16),
     "scale a bool": lambda: mean("len", scale=True),
     "scale a float": lambda: var("len", scale=0.5),  # type: ignore[arg-type]  # it is refused
+    "scale of a deviation": lambda: stddev("len", scale=-1),
+    "ddof 2": lambda: var("len", ddof=2),
+    "ddof a bool": lambda: stddev("len", ddof=True),
+    "an exact one with an accuracy": lambda: quantile("len", 0.5, 0.1, exact=True),
+    "an exact one of q beyond 1": lambda: quantile("len", 1.5, exact=True),
+    "a separator that is no text": lambda: string_agg("src", 7),  # type: ignore[arg-type]  # it is refused
+    "where a name": lambda: count(where="ok"),  # type: ignore[arg-type]  # it is refused
+    "where a function": lambda: count(where=len),  # type: ignore[arg-type]  # it is refused
     "q below 0": lambda: quantile("len", -0.1),
     "q NaN": lambda: quantile("len", float("nan")),
     "accuracy 0": lambda: quantile("len", 0.5, accuracy=0),
@@ -215,6 +262,19 @@ WRONG: dict[str, Callable[[], Any]] = {
 def test_an_argument_that_means_nothing_is_refused(name: str) -> None:
     with pytest.raises(Misuse):
         WRONG[name]()
+
+
+def test_a_column_of_another_type_is_refused_with_what_to_do() -> None:
+    for function, remedy in (
+        (bool_and("len"), "bool_and(len): column 'len' is int32; make a bool of it first"),
+        (bool_or("src"), "bool_or(src): column 'src' is string; make a bool of it first"),
+        (string_agg("len"), "column 'len' is int32; it joins texts: make one of it first"),
+        (count(where=col("len")), "count(where=len): where= gives int32, a condition gives bool"),
+    ):
+        for ask in (function.result, function.accumulator):
+            with pytest.raises((SchemaError, ExpressionError)) as e:
+                ask(SCHEMA)
+            assert remedy in str(e.value)
 
 
 # -- users' functions -----------------------------------------------------------------------------

@@ -19,6 +19,11 @@ from hypothesis import strategies as st
 from gapless.kernels.scatter import HIGHEST, LOWEST
 from gapless.operators.aggregates import (
     aggregate,
+    arg_max,
+    arg_min,
+    array_agg,
+    bool_and,
+    bool_or,
     count,
     count_distinct,
     first,
@@ -26,13 +31,19 @@ from gapless.operators.aggregates import (
     max_,
     mean,
     min_,
+    mode,
     quantile,
+    stddev,
+    string_agg,
     sum_,
     var,
 )
 from gapless.operators.aggregates.counts import CountAccumulator
 from gapless.operators.aggregates.exact import ExactSums
+from gapless.operators.aggregates.filtered import _OfSome
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.aggregates.tally import Tally
+from gapless.protocol.expr import col
 from gapless.protocol.values import to_values
 from tests.operators.aggregates.telling import COLUMN, GROUPS, Told, ask
 from tests.protocol.strategies import payload_types, values
@@ -78,7 +89,16 @@ def moment(name: str, xs: Sequence[int], k: int = 1) -> float:
         return total / k
     if name == "mean":
         return total / (n * k)
-    return (n * sum(x * x for x in xs) - total * total) / (n * k) ** 2
+    variance = (n * sum(x * x for x in xs) - total * total) / (n * k) ** 2
+    return math.sqrt(variance) if name == "stddev" else variance
+
+
+def sample(name: str, xs: Sequence[int]) -> float | None:
+    n, total = len(xs), sum(xs)
+    if n < 2:
+        return None
+    variance = (n * sum(x * x for x in xs) - total * total) / (n * (n - 1))
+    return math.sqrt(variance) if name == "stddev" else variance
 
 
 def ranked(rows: Rows, t: pa.DataType) -> list[Any]:
@@ -87,6 +107,12 @@ def ranked(rows: Rows, t: pa.DataType) -> list[Any]:
     if pa.types.is_floating(t):
         return sorted(xs, key=lambda x: (math.isnan(x), 0 if math.isnan(x) else x))
     return sorted(xs)
+
+
+def collected(rows: Rows, t: pa.DataType) -> list[Any]:
+    """The values in order of time, those of one time in their own."""
+    times = sorted({time for time, _ in rows})
+    return [v for time in times for v in ranked([r for r in rows if r[0] == time], t)]
 
 
 def in_time(rows: Rows, t: pa.DataType, latest: bool) -> Any:
@@ -145,6 +171,9 @@ def test_oracle_integer_sums(told: Told, seed: int) -> None:
     check(sum_(COLUMN), told, seed, oracle_sum)
     check(mean(COLUMN), told, seed, oracle_moment("mean"))
     check(var(COLUMN), told, seed, oracle_moment("var"))
+    check(stddev(COLUMN), told, seed, oracle_moment("stddev"))
+    check(var(COLUMN, ddof=1), told, seed, lambda rows, t: sample("var", some(rows)))
+    check(stddev(COLUMN, ddof=1), told, seed, lambda rows, t: sample("stddev", some(rows)))
 
 
 @given(told=tellings(st.sampled_from(FLOATS)), seed=SEEDS, k=st.sampled_from([1, 100, 10**15]))
@@ -160,18 +189,25 @@ def test_oracle_float_sums(seed: int) -> None:
     n = int(rng.integers(0, 40))
     numbers = [None if rng.random() < 0.2 else float(x) for x in rng.normal(100, 5, n)]
     told = Told(pa.float64(), rng.integers(0, GROUPS, n).tolist(), [0] * n, numbers)
-    for g, (total, average, variance) in enumerate(
-        zip(*(ask(f(COLUMN), told, seed) for f in (sum_, mean, var)), strict=True)
+    functions = (*(f(COLUMN) for f in (sum_, mean, var, stddev)), stddev(COLUMN, ddof=1))
+    for g, (total, average, variance, deviation, estimate) in enumerate(
+        zip(*(ask(f, told, seed) for f in functions), strict=True)
     ):
         xs = some(told.of(g))
         if not xs:
-            assert (total, average, variance) == (None, None, None)
+            assert (total, average, variance, deviation, estimate) == (None,) * 5
             continue
         middle = math.fsum(xs) / len(xs)
         assert total == pytest.approx(math.fsum(xs), rel=1e-12)
         assert average == pytest.approx(middle, rel=1e-12)
         off = math.fsum((x - middle) ** 2 for x in xs) / len(xs)
         assert variance == pytest.approx(off, rel=1e-9, abs=1e-12)
+        assert deviation == pytest.approx(math.sqrt(off), rel=1e-9, abs=1e-6)
+        if len(xs) == 1:
+            assert estimate is None
+        else:
+            by = len(xs) - 1
+            assert estimate == pytest.approx(math.sqrt(off * len(xs) / by), rel=1e-9, abs=1e-6)
 
 
 NUMBERS = [*INTEGERS, *FLOATS, pa.bool_(), pa.timestamp("ns"), pa.date32(), pa.decimal64(12, 2)]
@@ -183,6 +219,88 @@ OTHERS += [pa.dictionary(pa.int32(), pa.int16()), pa.dictionary(pa.int64(), pa.l
 def test_oracle_extremes(told: Told, seed: int) -> None:
     for function in (min_, max_, first, last):
         check(function(COLUMN), told, seed, oracle_extreme(function(COLUMN).name))
+
+
+@given(
+    told=tellings(st.sampled_from([*NUMBERS, *OTHERS])),
+    seed=SEEDS,
+    q=st.sampled_from([0.0, 0.25, 0.5, 0.99, 1.0]),
+)
+def test_oracle_exact_quantiles_and_modes(told: Told, seed: int, q: float) -> None:
+    def of_rank(rows: Rows, t: pa.DataType) -> Any:
+        ascending = ranked(rows, t)
+        return ascending[math.floor(q * (len(ascending) - 1))] if ascending else None
+
+    def most_often(rows: Rows, t: pa.DataType) -> Any:
+        ascending = ranked(rows, t)
+        return max(ascending, key=ascending.count) if ascending else None  # the first of several
+
+    check(quantile(COLUMN, q, exact=True), told, seed, of_rank)
+    check(mode(COLUMN), told, seed, most_often)
+
+
+@given(told=tellings(st.just(pa.bool_())), seed=SEEDS)
+def test_oracle_bools(told: Told, seed: int) -> None:
+    check(bool_and(COLUMN), told, seed, lambda rows, t: all(some(rows)) if some(rows) else None)
+    check(bool_or(COLUMN), told, seed, lambda rows, t: any(some(rows)) if some(rows) else None)
+
+
+@given(told=tellings(st.sampled_from([*NUMBERS, *OTHERS])), seed=SEEDS)
+def test_oracle_collections(told: Told, seed: int) -> None:
+    check(array_agg(COLUMN), told, seed, lambda rows, t: tuple(collected(rows, t)) or None)
+
+
+@given(
+    told=tellings(st.sampled_from([pa.string(), pa.string_view(), pa.large_string()])), seed=SEEDS
+)
+def test_oracle_joined_texts(told: Told, seed: int) -> None:
+    def joined(rows: Rows, t: pa.DataType) -> Any:
+        texts = collected(rows, t)
+        return "; ".join(texts) if texts else None
+
+    check(string_agg(COLUMN, "; "), told, seed, joined)
+
+
+@given(told=tellings(st.sampled_from([*NUMBERS, *OTHERS])), seed=SEEDS)
+def test_oracle_values_at_an_extreme(told: Told, seed: int) -> None:
+    for function, end in ((arg_min(COLUMN, "other"), 0), (arg_max(COLUMN, "other"), -1)):
+        wanted = []
+        for g in range(GROUPS):
+            pairs = [
+                (by, v)
+                for group, by, v in zip(told.groups, told.others, told.values, strict=True)
+                if group == g and by is not None and v is not None
+            ]
+            best = sorted({by for by, _ in pairs})
+            there = ranked([pair for pair in pairs if pair[0] == best[end]], told.type)
+            wanted.append(there[end] if there else None)
+        assert ask(function, told, seed) == wanted
+
+
+@given(told=tellings(st.sampled_from(INTEGERS)), seed=SEEDS)
+def test_oracle_of_some_rows(told: Told, seed: int) -> None:
+    kept = [i for i, x in enumerate(told.others) if x is not None and x > 0]
+    columns = (told.groups, told.times, told.values)
+    some_rows = Told(told.type, *([xs[i] for i in kept] for xs in columns))
+    holds = col("other") > 0
+    for function, where in (
+        (count(), count(where=holds)),
+        (count(COLUMN), count(COLUMN, where=holds)),
+        (mean(COLUMN), mean(COLUMN, where=holds)),
+        (last(COLUMN), last(COLUMN, where=holds)),
+        (array_agg(COLUMN), array_agg(COLUMN, where=holds)),
+    ):
+        assert ask(where, told, seed) == ask(function, some_rows, seed + 1)
+
+
+@given(told=tellings(payload_types()), seeds=st.tuples(SEEDS, SEEDS))
+def test_a_value_of_any_type_is_chosen_or_collected_the_same_in_any_order(
+    told: Told, seeds: tuple[int, int]
+) -> None:
+    functions = (mode(COLUMN), quantile(COLUMN, 0.5, exact=True), array_agg(COLUMN))
+    for function in (*functions, arg_min("other", COLUMN), arg_max(COLUMN, "other")):
+        one, other = (ask(function, told, seed) for seed in seeds)
+        assert one == other
 
 
 @given(told=tellings(payload_types()), seeds=st.tuples(SEEDS, SEEDS))
@@ -259,7 +377,21 @@ def _nothing(*args: Any) -> None:
     pass
 
 
+def _ignored(self: _OfSome, ids: Any, rows: pa.RecordBatch, times: Any) -> None:
+    self.inner.add(ids, rows, times)
+
+
 BREAKS = {
+    "conditions do not count": Break(
+        count(where=col("other") > 9), lambda rows, t: 0, _OfSome, "add", _ignored
+    ),
+    "times do not count": Break(
+        array_agg(COLUMN),
+        lambda rows, t: tuple(collected(rows, t)) or None,
+        Tally,
+        "in_order",
+        Tally.entries,
+    ),
     "sums wrap": Break(sum_(COLUMN), oracle_sum, ExactSums, "beyond", _nothing),
     "merging forgets": Break(sum_(COLUMN), oracle_sum, ExactSums, "merge", _nothing),
     "clearing forgets": Break(sum_(COLUMN), oracle_sum, ExactSums, "clear", _nothing),
