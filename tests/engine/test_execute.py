@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.engine import nodes
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.execute import Execution, by_source
 from gapless.engine.plan import Plan
@@ -206,6 +207,7 @@ def test_conditions_of_aggregates_are_computed_once_and_may_be_columns() -> None
     query = query.aggregate(
         n=count(where=big), least=min_("k", where=big), one=count(where=col("where"))
     )
+    assert isinstance(query.root, nodes.Aggregate)
     columns = conditions_below(query.root.aggregates, ["where"])[1]
     assert [name for name, _ in columns] == ["where_"]
     table = fold(run(query, [rows((10, 1), (12, 3), (13, 2))]), query.schema)
