@@ -126,7 +126,7 @@ class Hosts:
         return handle, replace(about, book=None)
 
     def _take(self, node: str) -> Any | None:
-        """A spare of a node that is alive, else one that boots: two would boot at half the speed."""
+        """A spare of a node that is alive, else one that boots: two at once take twice as long."""
         while True:
             with self._lock:
                 spares = self._spares.get(node)
