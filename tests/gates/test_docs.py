@@ -16,6 +16,8 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 WORDS_MAX = 28_000
 """Of README and manual, decisions apart, by `cat README.md docs/*.md | wc -w`: what is new is said
 in place of something."""
+PAGE_WORDS_MAX = {"windows.md": 2_000, "sql.md": 2_000, "functions.md": 4_000}
+"""Of the pages that a language needs of its own, for those who write in it: each has its bound."""
 ENTRIES_MAX = 100
 """Of the glossary: a newcomer reads it whole."""
 
@@ -60,7 +62,9 @@ def words(page: Path) -> int:
 
 def test_the_manual_is_not_longer_than_people_read() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    assert sum(map(words, pages)) <= WORDS_MAX
+    assert sum(words(page) for page in pages if page.name not in PAGE_WORDS_MAX) <= WORDS_MAX
+    for page in pages:
+        assert words(page) <= PAGE_WORDS_MAX.get(page.name, WORDS_MAX), page.name
 
 
 def test_every_word_is_counted(tmp_path: Path) -> None:
