@@ -108,6 +108,8 @@ class _Walk:
                 return self._within(node, what, node.group_by, "group by")
             case nodes.TopK():
                 self._within(node, f"top_k {node.k}", node.within, "put within=")
+            case nodes.Session():
+                self._within(node, "a session", node.partition_by, "put partition_by=")
             case nodes.LatestBy():
                 self._within(node, f"latest_by {_listed(node.key)}", node.key, "name")
             case nodes.Distinct():

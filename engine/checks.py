@@ -3,6 +3,8 @@
 window over a window                   the first one's lifetimes would be lost
 window(on="x")                         x must progress, or no window is ever complete
 aggregate(early=...) without a slide   there is no answer to give early
+a step other than aggregate above a    which session a row is in depends on all rows: choose them
+session window                         below it
 a join with a landmark window          its rows never end, so none is ever let go
 """
 
@@ -18,8 +20,10 @@ from gapless.protocol.errors import Misuse
 
 def check(node: Node, below: Sequence[Properties]) -> None:
     """Raises `Misuse` where a node has no meaning above inputs with these properties."""
+    if not isinstance(node, nodes.Aggregate):
+        _check_no_session(node)
     match node:
-        case nodes.Window():
+        case nodes.Window() | nodes.Session():
             _check_window(node, below[0])
         case nodes.Aggregate():
             _check_aggregate(node, below[0])
@@ -27,7 +31,16 @@ def check(node: Node, below: Sequence[Properties]) -> None:
             _check_join(below)
 
 
-def _check_window(node: nodes.Window, p: Properties) -> None:
+def _check_no_session(node: Node) -> None:
+    if any(isinstance(below, nodes.Session) for below in node.inputs):
+        raise Misuse(
+            "a session window is answered by the aggregate directly above it, as in "
+            "window(session='30s').aggregate(n=gl.count()): put where, select and the like below "
+            "the window"
+        )
+
+
+def _check_window(node: nodes.Window | nodes.Session, p: Properties) -> None:
     if p.window is not None:
         raise Misuse(
             f"window: its input is in a window already, {p.window}, whose lifetimes would be lost: "
@@ -46,10 +59,13 @@ def _check_window(node: nodes.Window, p: Properties) -> None:
 def _check_aggregate(node: nodes.Aggregate, p: Properties) -> None:
     if p.hop is not None and p.hop.problem is not None:
         raise Misuse(f"aggregate: {p.hop.problem}")
+    if isinstance(node.input, nodes.Session):
+        return
     if node.early is not None and p.hop is None:
         raise Misuse(
-            "aggregate early=: only windows with a slide are answered early; without one every "
-            "answer is given as soon as it is known: say window(range=, slide=), or leave early out"
+            "aggregate early=: only windows with a slide are answered early, and sessions; else "
+            "every answer is given as soon as it is known: say window(range=, slide=), or leave "
+            "early out"
         )
 
 

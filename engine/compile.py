@@ -48,6 +48,7 @@ from gapless.operators.meld import Meld
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Operator
 from gapless.operators.select import Select
+from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.settle import Settle
 from gapless.operators.top_k import TopK
 from gapless.operators.windows import For, Hopping, Landmark, Sliding, Until
@@ -58,6 +59,10 @@ from gapless.protocol.schema import StreamSchema
 
 Implementation = Literal["paned", "wid"]
 IMPLEMENTATIONS: tuple[Implementation, ...] = ("paned", "wid")
+NO_ANSWER = (
+    "a session window has no answer of its own: aggregate its sessions, as in "
+    "window(session='30s').aggregate(n=gl.count())"
+)
 THROUGH = 0
 """The grid of a step that gives its input's stables on as they are."""
 Origin = str | int
@@ -123,6 +128,8 @@ class Compiler:
             case nodes.Window():
                 below = self._compile(node.input)
                 return below if bare else self._window(node, below)
+            case nodes.Session():
+                raise Misuse(NO_ANSWER)
             case nodes.LatestBy():
                 below = self._settled(node.input, self._compile(node.input))
                 return self._add(LatestBy(node.schema, node.key), node, [below])
@@ -172,6 +179,8 @@ class Compiler:
 
     def _aggregate(self, node: nodes.Aggregate) -> Origin:
         p = self._known[node.input]
+        if isinstance(node.input, nodes.Session):
+            return self._session_aggregate(node, node.input)
         if p.hop is None:
             below = self._compile(node.input)
             below, schema, aggregates = self._with_conditions(node, below)
@@ -217,6 +226,21 @@ class Compiler:
         operator = Select(schema, (*kept, *conditions), self._aside, "aggregate")
         title = f"conditions of {node_text(node)}"
         return self._add(operator, node, [below], THROUGH, title), operator.schema, aggregates
+
+    def _session_aggregate(self, node: nodes.Aggregate, session: nodes.Session) -> Origin:
+        below = self._settled(session.input, self._compile(session.input))
+        below, schema, aggregates = self._with_conditions(node, below)
+        operator = SessionAggregate(
+            schema,
+            session.gap,
+            session.partition_by,
+            node.group_by,
+            aggregates,
+            on=session.on if _reads_a_column(session, self._known) else None,
+            early=node.early,
+            aside=self._aside,
+        )
+        return self._add(operator, node, [below], title=f"{node_text(node)} (sessions)")
 
     def _settled(self, node: nodes.Node, below: Origin) -> Origin:
         """A node's events, held until they stay where it revises itself."""
@@ -292,7 +316,7 @@ def _lifetime(node: nodes.Lifetime) -> Until | For:
 def _reads_a_column(node: nodes.Node, known: Mapping[nodes.Node, Properties]) -> bool:
     """Whether it is a window over another column than one that equals `_vs`."""
     return (
-        isinstance(node, nodes.Window)
+        isinstance(node, nodes.Window | nodes.Session)
         and node.on is not None
         and node.on not in known[node.input].starts
     )

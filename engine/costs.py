@@ -97,7 +97,8 @@ def _windows(node: nodes.Aggregate, hop: Hop, implementation: str) -> Iterator[s
 
 
 def _custom(node: nodes.Aggregate, hop: Hop | None) -> Iterator[str]:
-    when = "at each change" if hop is None else "of each window"
+    is_session = isinstance(node.input, nodes.Session)
+    when = "at each change" if hop is None and not is_session else "of each window"
     for name, function in node.aggregates:
         if isinstance(function.unfiltered, Custom):
             yield (

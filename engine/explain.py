@@ -94,7 +94,9 @@ def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[
         yield f"LMerge {': '.join(choose([known[n].merge for n in node.inputs]))}"
     if isinstance(node, nodes.Aggregate):
         hop = known[node.input].hop
-        if hop is None:
+        if isinstance(node.input, nodes.Session):
+            yield "sessions, merged"
+        elif hop is None:
             yield "at every instant"
         else:
             yield "held" if isinstance(hop.window, Landmark) else _chosen(node, implementation)

@@ -32,6 +32,7 @@ from gapless.engine.fit import (
 from gapless.engine.lateness import Lateness
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
+from gapless.engine.session_node import Session
 from gapless.engine.window_nodes import LatestBy, Lifetime, Window
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.hopping_aggregate import answer_schema
@@ -56,28 +57,7 @@ __all__ = [
     "Normalise",
     "Race",
     "Select",
-    "Source",
-    "TopK",
-    "Union",
-    "Where",
-    "Window",
-    "walk",
-]
-
-__all__ = [
-    "INPUTS_MAX",
-    "NODES_MAX",
-    "Aggregate",
-    "Difference",
-    "Distinct",
-    "How",
-    "Join",
-    "LatestBy",
-    "Lifetime",
-    "Node",
-    "Normalise",
-    "Race",
-    "Select",
+    "Session",
     "Source",
     "TopK",
     "Union",
@@ -279,6 +259,7 @@ Node = (
     | Where
     | Select
     | Window
+    | Session
     | Lifetime
     | LatestBy
     | Aggregate

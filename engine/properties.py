@@ -19,6 +19,8 @@ of arrival and any cut into frames. What is not known is not claimed.
                                     group is all
     landmark           no           no                   yes                       no
       aggregate
+    session aggregate  no if early  no if early          if partitions are told    yes
+                                                         apart by their groups
     free aggregate,    no           no                   if no two events that     no
       distinct, top_k,                                   live together share a
       difference,                                        payload
@@ -54,6 +56,7 @@ from gapless.engine.known import Hop, Properties
 from gapless.engine.lateness import Watermarks, is_ordered
 from gapless.engine.lifetime_rules import latest, windowed, with_lifetime
 from gapless.engine.nodes import Node
+from gapless.engine.session_node import answered, in_session
 from gapless.merge.choose import choose
 from gapless.operators.join_columns import JoinColumns
 from gapless.operators.windows import Landmark
@@ -163,6 +166,8 @@ def _aggregate(node: nodes.Aggregate, p: Properties) -> Properties:
     payload = node.input.schema.payload
     named = (aggregate_may_differ(name, f, payload) for name, f in node.aggregates)
     differ = tuple(sentence for why in named for sentence in why)
+    if isinstance(node.input, nodes.Session):
+        return answered(node.input, node.group_by, node.early, differ)
     if p.hop is None:
         return _per_instant(p, unique=node.group_by, own_divergence=differ)
     slide = p.hop.window.slide or 1
@@ -331,6 +336,7 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.Where: _where,
     nodes.Select: _select,
     nodes.Window: windowed,
+    nodes.Session: in_session,
     nodes.Lifetime: with_lifetime,
     nodes.LatestBy: latest,
     nodes.Aggregate: _aggregate,

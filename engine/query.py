@@ -15,7 +15,6 @@ this join read one `where`, which is computed once:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ import pyarrow as pa
 
 from gapless.engine import nodes
 from gapless.engine.checks import check
-from gapless.engine.durations import Duration, text, ticks
+from gapless.engine.durations import Duration, ticks
 from gapless.engine.fit import Computed, check_columns
 from gapless.engine.known import Properties
 from gapless.engine.lateness import Lateness, lateness_of
@@ -31,8 +30,9 @@ from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.on import On, pairs_of
 from gapless.engine.properties import of_node
+from gapless.engine.windowing import Columns, window_node
 from gapless.operators.aside import OnError
-from gapless.protocol.column_names import column_name, column_names
+from gapless.protocol.column_names import column_names
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError, Misuse
 from gapless.protocol.expr import Column, Expr, col
@@ -107,32 +107,24 @@ class Query:
 
     def window(
         self,
-        range: Duration,  # noqa: A002  # the paper's word
+        range: Duration | None = None,  # noqa: A002  # the paper's word
         slide: Duration | None = None,
         on: str | Expr | None = None,
+        *,
+        session: Duration | None = None,
+        partition_by: Columns = (),
     ) -> Query:
         """Each answer covers the rows of the `range` before it, or "all" rows before it.
 
         With `slide`, aggregates are answered at its multiples, else at every instant. A slide
         longer than the range skips rows, and warns. `on` names a progressing column to use instead
-        of the source's time.
+        of the source's time. With `session` the aggregate above answers each session: rows, of
+        equal `partition_by`, whose neighbours are at most that far apart.
         """
-        unit = self.schema.time_unit
-        covers = None if range == "all" else ticks(range, unit, "window range", least=1)
-        every = None if slide is None else ticks(slide, unit, "window slide", least=1)
-        if every is not None and covers is not None and every > covers:
-            warnings.warn(
-                f"window: the slide, {text(every, unit)}, is longer than the range, "
-                f"{text(covers, unit)}: rows between two windows are skipped; to count every "
-                f"row once use range={text(every, unit)!r}",
-                UserWarning,
-                stacklevel=2,
-            )
-        if on is not None:
-            on = column_name("window on", on)
-        if on in self.properties.starts:
-            on = None
-        return self._then(nodes.Window(self.root, covers, every, on))
+        node = window_node(
+            self.root, self.properties, range, slide, on, session=session, partition_by=partition_by
+        )
+        return self._then(node)
 
     def lifetime(self, end: str | Expr | None = None, duration: Duration | None = None) -> Query:
         """Each row lives until its own `end` (null: forever), or for a `duration`."""

@@ -175,6 +175,12 @@ def _read_window(given: _Given, inputs: list[Node], _: Functions) -> Node:
     return nodes.Window(inputs[0], covers, slide, given.maybe_text("on"))
 
 
+def _read_session(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    gap = given.take_int("gap", 1, INF - 1)
+    partition_by = tuple(given.take_list("partition_by", str, FIELDS_MAX))
+    return nodes.Session(inputs[0], gap, partition_by, given.maybe_text("on"))
+
+
 def _read_lifetime(given: _Given, inputs: list[Node], _: Functions) -> Node:
     end = given.any("end")
     duration = given.maybe_int("duration", 1, INF - 1)
@@ -220,6 +226,7 @@ _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "where": _read_where,
     "select": _read_select,
     "window": _read_window,
+    "session": _read_session,
     "lifetime": _read_lifetime,
     "latest_by": _read_latest_by,
     "aggregate": _read_aggregate,

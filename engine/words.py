@@ -69,6 +69,12 @@ def _window(node: nodes.Window) -> str:
     return f"window range {covers}{slide}{on}"
 
 
+def _session(node: nodes.Session) -> str:
+    by = f" by {', '.join(node.partition_by)}" if node.partition_by else ""
+    on = "" if node.on is None else f", on {node.on}"
+    return f"window session {text(node.gap, node.schema.time_unit)}{by}{on}"
+
+
 def _lifetime(node: nodes.Lifetime) -> str:
     if node.duration is None:
         return f"lifetime until {node.end}"
@@ -107,6 +113,7 @@ _TEXTS: Mapping[type, Callable[..., str]] = {
     nodes.Where: _where,
     nodes.Select: _select,
     nodes.Window: _window,
+    nodes.Session: _session,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: _latest_by,
     nodes.Aggregate: _aggregate,

@@ -78,7 +78,9 @@ class Grouping:
         group_by: Sequence[str],
         functions: Sequence[AggregateFunction],
         aside: Aside,
+        beside: Sequence[AggregateFunction] = (),
     ) -> None:
+        """`beside`: what an operator keeps for itself; its states come last."""
         self.rows = rows
         self.group_by = tuple(group_by)
         self.aside = aside
@@ -91,6 +93,7 @@ class Grouping:
         if not counts:
             self._functions.append(Count())
         self._count = counts[0] if counts else len(functions)
+        self._functions += beside
 
     def states(self) -> tuple[list[Accumulator], CountAccumulator]:
         """New state, for ids of any kind; and which of it counts the rows."""

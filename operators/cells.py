@@ -14,15 +14,13 @@ Rows are counted by cell whatever the aggregates are: a cell is there if it has 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels import KeyTable
-from gapless.kernels.columns import ROOM_MIN, SPARE_SHARE, Column
+from gapless.kernels.columns import ROOM_MIN, SPARE_SHARE
 from gapless.kernels.keys import Ids
 from gapless.operators.answers import Grouping
+from gapless.operators.sparse_cells import Found, SparseCells
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Times
@@ -38,16 +36,6 @@ PLACES_AHEAD = 64
 ROWS_A_PLACE = 8
 """Rows a place, on average, that make a frame long."""
 
-_KEYS = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("place", "group")])
-
-
-class Found(NamedTuple):
-    """Cells in the order of their places."""
-
-    places: Times
-    groups: Ids
-    ids: Ids
-
 
 _NO_IDS = np.empty(0, np.int64)
 _NONE = Found(_NO_IDS, _NO_IDS, _NO_IDS)
@@ -58,7 +46,7 @@ class Cells:
 
     def __init__(self, grouping: Grouping) -> None:
         self.states, self._counter = grouping.states()
-        self._index: _Dense | _Sparse = _Dense()
+        self._index: _Dense | SparseCells = _Dense()
         self._fitted = -1  # the capacity that the states have room for
 
     @property
@@ -111,7 +99,7 @@ class Cells:
         index = _Dense.laid_out(np.concatenate((held.places, places)), capacity)
         cells = 0 if index is None else index.capacity
         most = max(DENSE_CELLS_MIN, DENSE_SHARE * (len(held.ids) + len(places)))
-        self._index = _Sparse() if index is None or cells > most else index
+        self._index = SparseCells() if index is None or cells > most else index
         ids = self._index.ids(held.places, held.groups, capacity)
         if ids is None:
             raise Bug("cells have no room for what they were laid out for")
@@ -130,6 +118,14 @@ class Cells:
     def between(self, first: int, end: int) -> Found:
         """The cells at places from `first` to below `end`."""
         return self._index.between(max(BEGIN, first), min(end, INF), self._counter.counts.values)
+
+    def at(self, place: int, groups: Ids) -> Found:
+        """The cells of some groups at one place."""
+        ids = self._index.find(place, groups)
+        there = ids >= 0
+        there[there] = self._counter.counts.of(ids[there]) > 0
+        groups = groups[there]
+        return Found(np.full(len(groups), place, np.int64), groups, ids[there])
 
     def take(self, found: Found) -> list[pa.RecordBatch]:
         """Their sub-aggregates, one batch a state."""
@@ -290,6 +286,14 @@ class _Dense:
         groups = flat - at * room
         return Found(places[at], groups, slots[at] * room + groups)
 
+    def find(self, place: int, groups: Ids) -> Ids:
+        """Where the cells of groups at a place would be; -1 where there is no room for one."""
+        at = place - self._first
+        slot = int(self._slots[at]) if 0 <= at < len(self._slots) else -1
+        if slot < 0:
+            return np.full(len(groups), -1, np.int64)
+        return np.where(groups < self._room, slot * self._room + groups, -1)
+
     def _by_slot(self, counts: Ids) -> Ids:
         return counts[: self.capacity].reshape(len(self._places), self._room)
 
@@ -325,60 +329,3 @@ class _Dense:
             raise Bug("a place has a slot that is not its own")
         if np.count_nonzero(counts[self.capacity :]):
             raise Bug("rows are counted beyond the last slot")
-
-
-class _Sparse:
-    """Ids looked up."""
-
-    def __init__(self) -> None:
-        self._table = KeyTable(_KEYS)
-        self._places = Column(INF)  # by id; INF where it is free
-        self._groups = Column(-1)
-
-    @property
-    def capacity(self) -> int:
-        """One above the largest id."""
-        return self._table.capacity
-
-    def ids(
-        self, places: Times, groups: Ids, capacity: int, within: tuple[int, int] | None = None
-    ) -> Ids | None:
-        """The cell of each row; there is room for all."""
-        keys = pa.RecordBatch.from_arrays([pa.array(places), pa.array(groups)], schema=_KEYS)
-        ids, first_seen = self._table.intern(keys)
-        new = first_seen.nonzero()[0]
-        if len(new):
-            self._places.fit(self._table.capacity)[ids[new]] = places[new]
-            self._groups.fit(self._table.capacity)[ids[new]] = groups[new]
-        return ids
-
-    def between(self, first: int, end: int, counts: Ids) -> Found:
-        """The cells at places from `first` to below `end`, in their order."""
-        places = self._places.values
-        ids = ((places >= first) & (places < end)).nonzero()[0]
-        ids = ids[np.argsort(places[ids], kind="stable")]
-        return Found(places[ids], self._groups.values[ids], ids)
-
-    def free(self, found: Found) -> bool:
-        """Frees cells. False once none is left: a new layout may do better."""
-        self._table.release(found.ids)
-        for column, free in ((self._places, INF), (self._groups, -1)):
-            column.values[found.ids] = free
-            column.fit(self._table.capacity)
-        return len(self._table) > 0
-
-    def has(self, groups: Ids, counts: Ids) -> np.typing.NDArray[np.bool_]:
-        """Which groups have a cell."""
-        return np.isin(groups, self._groups.values)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the table."""
-        return int(self._table.nbytes) + self._places.nbytes + self._groups.nbytes
-
-    def validate(self, counts: Ids) -> None:
-        """Raises `Bug` where an invariant is broken."""
-        self._table.validate()
-        live = int(np.count_nonzero(self._places.values < INF))
-        if not live == len(self._table) == int(np.count_nonzero(counts)):
-            raise Bug(f"{live} cells with a place, {len(self._table)} live keys")

@@ -31,12 +31,13 @@ import pyarrow as pa
 from gapless.kernels.keys import Ids, Mask
 from gapless.operators.ahead import Ahead, slices, within
 from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed, results
-from gapless.operators.cells import DENSE_CELLS_MIN, Cells, Found, distinct
+from gapless.operators.cells import DENSE_CELLS_MIN, Cells, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.present_window import Arriving, PaneCells, PresentWindow
 from gapless.operators.ranges import over_ranges
+from gapless.operators.sparse_cells import Found
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping
 from gapless.protocol.columns import take_rows

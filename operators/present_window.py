@@ -20,9 +20,9 @@ import pyarrow as pa
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids, Mask
 from gapless.operators.answers import Answers, Grouping, results
-from gapless.operators.cells import Found
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
+from gapless.operators.sparse_cells import Found
 from gapless.operators.two_stacks import Pane, TwoStacks
 from gapless.protocol.columns import take
 from gapless.protocol.elements import INF

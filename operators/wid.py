@@ -20,11 +20,12 @@ import pyarrow as pa
 from gapless.kernels.keys import Mask
 from gapless.operators.ahead import Ahead
 from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed, results
-from gapless.operators.cells import Cells, Found, distinct
+from gapless.operators.cells import Cells, distinct
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.pick import Picks
+from gapless.operators.sparse_cells import Found
 from gapless.operators.state import State
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import BEGIN, INF

@@ -240,6 +240,15 @@ def test_a_key_of_two_columns_has_to_be_there_whole() -> None:
     check_shards(Plan(windowed().group_by("dst", "src").aggregate(n=gl.count())), layouts, 2)
 
 
+def test_a_session_is_of_the_key() -> None:
+    def sessions(*partition_by: str) -> Query:
+        window = source().window(session=5, partition_by=partition_by)
+        return window.group_by("src").aggregate(n=gl.count())
+
+    check_shards(Plan(sessions("src", "dst")), LAYOUTS, 2)
+    assert "put partition_by= src as well" in refused(sessions("dst"))
+
+
 def test_a_join_pairs_the_keys_of_both_sides_under_whatever_names() -> None:
     layouts = {"flows": layout(("src",)), "others": layout(("dst",))}
     query = windowed().join(windowed("others"), on=[("src", "dst")])

@@ -118,6 +118,7 @@ _STEPS: list[Callable[[random.Random, Query, Query, bool], Query]] = [
     lambda r, q, o, f: q.window(6, r.choice((None, 3)), on=_named(r, q, pa.int64())),
     lambda r, q, o, f: _aggregate(r, q.window(r.choice((4, 10, "all")), r.choice((2, 5))), o, f),
     lambda r, q, o, f: _aggregate(r, q.window(r.choice((4, 10)), r.choice((2, 5))), o, f),
+    lambda r, q, o, f: _aggregate(r, q.window(session=3, partition_by=_some(r, q, 0)), o, f),
     lambda r, q, o, f: q.lifetime(duration=r.choice((2, 7))),
     lambda r, q, o, f: q.lifetime(end=_number(r, q) + 20),
     lambda r, q, o, f: q.latest_by(*_some(r, q)),

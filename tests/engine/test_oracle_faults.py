@@ -23,6 +23,7 @@ from gapless.operators import (
     meld,
     normalise,
     per_snapshot,
+    session_state,
     settle,
     top_k,
     windows,
@@ -114,6 +115,24 @@ def answers_are_promised_one_slide_too_soon(patch: Patch) -> None:
         windows.Hopping,
         "stable",
         lambda old, w, t: min(old(w, t) + w.slide, old(w, 2**63 - 1)),
+    )
+
+
+@caught_by(check_table)
+def a_row_that_comes_exactly_the_gap_after_another_begins_a_session(patch: Patch) -> None:
+    def shorter(old: Any, partitions: Any, earliest: Any, latest: Any, gap: int) -> Any:
+        found = old(partitions, earliest, latest, gap - 1)
+        return found._replace(ends=found.ends + 1)
+
+    wrap(patch, session_state, "sessions_of", shorter)
+
+
+@caught_by(check_table)
+def a_session_ends_although_the_open_pane_goes_on_with_it(patch: Patch) -> None:
+    patch.setattr(
+        session_state.SessionState,
+        "_goes_on",
+        lambda _self, sessions, t, _pane: sessions.is_last & (sessions.ends >= t),
     )
 
 

@@ -35,6 +35,7 @@ CLEAN: dict[str, Query] = {
     "above an aggregate": counts.aggregate(most=gl.max("packets"), hosts=gl.count()),
     "top": counts.top_k(1, by="bytes"),
     "latest": flows.latest_by("src"),
+    "sessions": flows.window(session="1s", partition_by="src").aggregate(n=gl.count()),
     "lifetimes": flows.lifetime(duration="3s").select("src").distinct(),
     "union": flows.select("src").union(flows.where(gl.col("len") > 700).select("src")),
     "difference": flows.select("src", "len").difference(

@@ -114,7 +114,7 @@ def events(node: nodes.Node) -> str:
     raise CannotSay(f"lifetimes of {type(node).__name__}")
 
 
-def _timed(node: nodes.Window) -> str:
+def _timed(node: nodes.Window | nodes.Session) -> str:
     """The events below a window, with the time that it reads as their start."""
     below = events(node.input)
     if node.on is None:
@@ -155,6 +155,8 @@ def _descending(node: nodes.Node) -> str:
 
 def _answer_events(node: nodes.Aggregate) -> str:
     """The answers of a window at each of its ends."""
+    if isinstance(node.input, nodes.Session):
+        return _session_events(node, node.input)
     window = _hopping_below(node.input)
     if window is None or window.slide is None:
         raise CannotSay("lifetimes of an aggregate over free lifetimes")
@@ -167,6 +169,22 @@ def _answer_events(node: nodes.Aggregate) -> str:
     groups = [name_text(g) for g in node.group_by]
     columns = [*groups, *_answers(node, VS), f"_e as {VS}", f"_e + {step} as {VE}"]
     return f"select {', '.join(columns)} from ({within}) group by {', '.join([*groups, '_e'])}"
+
+
+def _session_events(node: nodes.Aggregate, window: nodes.Session) -> str:
+    """The answers of sessions: rows numbered by how many pauses came before them."""
+    named = [name_text(n) for n in window.partition_by]
+    of = f"partition by {', '.join(named)} " if named else ""
+    pause = f"{VS} - lag({VS}) over ({of}order by {VS}) <= {window.gap}"
+    rows = f"select *, case when {pause} then 0 else 1 end as _cut from ({_timed(window)})"
+    number = f"sum(_cut) over ({of}order by {VS})"
+    rows = f"select *, {number} as _number from ({rows})"
+    within = f"partition by {', '.join([*named, '_number'])}"
+    rows = f"select *, max({VS}) over ({within}) + {window.gap} as _e from ({rows})"
+    groups = [name_text(g) for g in node.group_by]
+    columns = [*groups, *_answers(node, VS), f"_e as {VS}", f"_e + 1 as {VE}"]
+    keys = ", ".join(dict.fromkeys([*groups, *named, "_number", "_e"]))
+    return f"select {', '.join(columns)} from ({rows}) group by {keys}"
 
 
 def _windowed(node: nodes.Node, start: int | None, end: int | None) -> str:
@@ -247,6 +265,8 @@ def _latest_by(node: nodes.LatestBy, at: int) -> str:
 
 
 def _aggregate(node: nodes.Aggregate, at: int) -> str:
+    if isinstance(node.input, nodes.Session):
+        return f"select {_names(node)} from ({events(node)}) where {VS} = {at}"
     window = _hopping_below(node.input)
     if window is not None and window.slide is not None:
         end = at - at % window.slide

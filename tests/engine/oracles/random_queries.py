@@ -105,6 +105,7 @@ class Drawing:
         if not self.taste.finite_reach:
             steps += [self._distinct, self._difference, self._top_k, self._latest_by]
             steps += [self._landmark, self._normalise, self._outer_join]
+            steps += [self._session] * 3
         if self.taste.races:
             steps.append(self._race)
         return steps
@@ -176,6 +177,16 @@ class Drawing:
             if self.rng.random() < 0.3:
                 q = self.rng.choice((self._where, self._select))(q, 0)
         return self._grouped(q, self.functions(q.schema))
+
+    def _session(self, q: Node, _depth: int) -> Node:
+        partition = self.rng.choice(((), ("k",), self._some(q.schema, 0, 2)))
+        if not set(partition) <= set(q.schema.names):
+            partition = ()
+        window = nodes.Session(q, self.rng.choice((1, 2, 3, 8)), partition, self._on(q))
+        functions = self.functions(window.schema)
+        groups = partition if self.rng.random() < 0.6 else self._some(q.schema, 0, 2)
+        early = self.rng.choice((None, None, None, 0, 5, INF))
+        return nodes.Aggregate(window, groups, functions, early)
 
     def _grouped(self, q: Node, functions: Functions) -> Node:
         groups = self._some(q.schema, 0, 2)

@@ -110,7 +110,7 @@ def _window(node: nodes.Window, o: RowOracle) -> Table:
     return out
 
 
-def _timed(node: nodes.Window, events: Table) -> Iterator[tuple[Event, int]]:
+def _timed(node: nodes.Window | nodes.Session, events: Table) -> Iterator[tuple[Event, int]]:
     """Each event with the time that the window reads of it."""
     at = None if node.on is None else node.input.schema.names.index(node.on)
     for e in events:
@@ -159,6 +159,8 @@ def _latest_by(node: nodes.LatestBy, o: RowOracle) -> Table:
 
 
 def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
+    if isinstance(node.input, nodes.Session):
+        return list(_sessions(node, node.input, o))
     hopping = _hopping(node.input, o)
     if hopping is None:
         return at_each_instant(
@@ -182,6 +184,18 @@ def _held(node: nodes.Aggregate, slide: int, timed: Table) -> Iterator[Event]:
         for e, until in pairwise([*ends, INF]):
             for payload in _answers_of_groups(node, [t for t in members if t.vs < e]):
                 yield Event(payload, e, until)
+
+
+def _sessions(node: nodes.Aggregate, window: nodes.Session, o: RowOracle) -> Iterator[Event]:
+    """Row by row: one that comes more than the gap after the one before it begins a session."""
+    timed = [Event(e.payload, ts, INF) for e, ts in _timed(window, o.table(window.input))]
+    for rows in _grouped(timed, window.schema, window.partition_by).values():
+        rows.sort(key=lambda e: e.vs)
+        cuts = [i for i in range(1, len(rows)) if rows[i].vs - rows[i - 1].vs > window.gap]
+        for a, b in pairwise([0, *cuts, len(rows)]):
+            end = rows[b - 1].vs + window.gap
+            for payload in _answers_of_groups(node, rows[a:b]):
+                yield Event(payload, end, end + 1)
 
 
 def _hopping(node: nodes.Node, o: RowOracle) -> tuple[nodes.Window, Table] | None:
