@@ -9,6 +9,7 @@ below it for each answer:
         FrameError         rows that break a frame's rules (vs < ve, no nulls, ...)
         ParseError         text notation that does not parse
         ExpressionError    an expression that is malformed or does not fit its input
+        SqlError           SQL that cannot be a query: names the line and the column, and shows it
         TokenError         an invalid subscriber's token: start anew, or pass it back unchanged
         NotEquivalent      a plan that cannot replace another: says what differs
       BadData          a peer, a file, a stream: drop it, detach it, repair it
@@ -64,6 +65,18 @@ class ParseError(Misuse):
 
 class ExpressionError(Misuse):
     """An expression that is malformed or does not fit its rows."""
+
+
+class SqlError(Misuse):
+    """SQL that cannot be a query. `line` and `column`, from 1, say where in the text."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+    def __reduce__(self) -> tuple[type[SqlError], tuple[str, int, int]]:
+        return type(self), (str(self), self.line, self.column)
 
 
 class TokenError(Misuse):

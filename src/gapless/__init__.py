@@ -29,6 +29,7 @@ _HOMES = {
     "CheckpointError": "gapless.protocol.errors",
     "DecodeError": "gapless.protocol.errors",
     "ExpressionError": "gapless.protocol.errors",
+    "SqlError": "gapless.protocol.errors",
     "FrameError": "gapless.protocol.errors",
     "ParseError": "gapless.protocol.errors",
     "SchemaError": "gapless.protocol.errors",
@@ -82,6 +83,7 @@ _HOMES = {
     "Query": "gapless.engine.query",
     "source": "gapless.engine.query",
     "race": "gapless.engine.query",
+    "sql": "gapless.sql_queries.script",
     "function": "gapless.engine.functions",
     "ordered": "gapless.engine.lateness",
     "k_late": "gapless.engine.lateness",
@@ -167,6 +169,7 @@ if TYPE_CHECKING:
         ParseError,
         RowError,
         SchemaError,
+        SqlError,
         StreamViolation,
         TokenError,
         Trimmed,
@@ -177,6 +180,7 @@ if TYPE_CHECKING:
     from gapless.protocol.schema import StreamSchema
     from gapless.protocol.tdb import Event, Tdb
     from gapless.protocol.text import format, parse
+    from gapless.sql_queries.script import sql
 
 __all__ = [
     "BEGIN",
@@ -215,6 +219,7 @@ __all__ = [
     "Query",
     "RowError",
     "SchemaError",
+    "SqlError",
     "Stable",
     "StreamProperties",
     "StreamSchema",
@@ -257,6 +262,7 @@ __all__ = [
     "race",
     "resume",
     "source",
+    "sql",
     "stddev",
     "string_agg",
     "sum",

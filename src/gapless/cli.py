@@ -32,6 +32,7 @@ from gapless.commands.prepare import prepare
 from gapless.commands.push import push
 from gapless.commands.run import run
 from gapless.commands.sidecar import sidecar
+from gapless.commands.sql import sql
 from gapless.commands.status import status
 from gapless.commands.stop import stop
 from gapless.commands.tail import tail
@@ -52,6 +53,7 @@ app.command()(merge)
 app.command()(ingest)
 app.command()(prepare)
 app.command()(run)
+app.command()(sql)
 app.command()(status)
 app.command()(stop)
 app.command()(cutover)

@@ -31,15 +31,18 @@ STANDS_ON: Mapping[str, tuple[str, ...]] = {
     "operators": ("protocol", "kernels"),
     "queues": ("protocol", "kernels"),
     "engine": ("operators", "queues", "merge"),
+    "sql_queries": ("engine",),
     "spark_sources": ("journal",),
     "failover": ("engine", "merge", "journal"),
     "actors": ("failover",),
     "sidecar": ("failover",),
-    "chaos": ("actors", "sidecar", "spark_sources"),
+    "chaos": ("actors", "sidecar", "spark_sources", "sql_queries"),
     "bench": ("chaos",),
 }
 
-PURE = frozenset({"protocol", "merge", "operators", "queues", "engine", "failover", "journal"})
+PURE = frozenset(
+    {"protocol", "merge", "operators", "queues", "engine", "sql_queries", "failover", "journal"}
+)
 TOUCHES_THE_DISK = "journal/disk.py"
 PARSES_CSV = "protocol/lines/csv_lines.py"
 """Arrow's CSV reader takes files as well as bytes in memory; here it is given bytes."""

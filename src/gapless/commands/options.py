@@ -57,7 +57,8 @@ class DurabilityChoice(StrEnum):
 # -- of a job that runs ---------------------------------------------------------------------------
 
 QueryPath = Annotated[
-    Path, typer.Argument(metavar="QUERY.py", help="A Python file that defines `query`.")
+    Path,
+    typer.Argument(metavar="QUERY", help="A Python file that defines `query`, or a SQL file."),
 ]
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
 Address = Annotated[

@@ -1,4 +1,4 @@
-"""Query files: Python files that define what `gapless run` and `gapless cutover` run.
+"""Query files: Python or SQL files that say what `gapless run` and `gapless cutover` run.
 
     talkers.py      query = flows.window(...).group_by("src").aggregate(...)
                     plans = [query, gl.Plan(query, ...)]        optional: replicas take them in turn
@@ -6,6 +6,8 @@
 The file is imported under its own name, as `import talkers` would, so that its functions have names
 that other processes can import: "talkers:rate". The job ships the file to them. Its folder is on
 Python's path, as with `python talkers.py`; other files in the folder are not shipped.
+
+    talkers.sql     SELECT ... FROM flows ...       its tables: CREATE TABLE, or the journals
 
 Errors name the file and the line.
 """
@@ -15,13 +17,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gapless.protocol.errors import GaplessError, Misuse
+from gapless.protocol.errors import GaplessError, Misuse, SqlError
 
 if TYPE_CHECKING:
     from gapless.actors.plans import Plans
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 QUERY, PLANS = "query", "plans"
 """What a query file defines."""
+SQL = ".sql"
+"""How the name of a SQL file ends."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class QueryFile:
         return self.path.stem
 
     @property
+    def code(self) -> Path | None:
+        """The file that functions of the query may be in: SQL has none."""
+        return None if self.path.suffix == SQL else self.path
+
+    @property
     def needs_code(self) -> bool:
         """Whether a plan names a function of this file, so that running it needs the file."""
         from gapless.actors.plans import named_plans
@@ -54,11 +63,16 @@ class QueryFile:
         return any(text.startswith(f"{self.module}:") for text in _texts(documents))
 
 
-def read(path: Path) -> QueryFile:
-    """Runs the file. Raises `Misuse`, with the line, where it does not define a query."""
+def read(path: Path, journals: Mapping[str, str] | None = None) -> QueryFile:
+    """Runs the file. Raises `Misuse`, with the line, where it does not define a query.
+
+    `journals`: by their names, those that a SQL file may read without CREATE TABLE.
+    """
     from gapless.engine.plan import Plan
     from gapless.engine.query import Query
 
+    if path.suffix == SQL:
+        return QueryFile(path.resolve(), _queried(path, journals or {}), None)
     module = _imported(path)
     query = getattr(module, QUERY, None)
     if query is None:
@@ -75,6 +89,34 @@ def read(path: Path) -> QueryFile:
         kind = type(plans).__name__
         raise Misuse(f"{path}: {PLANS!r} is a {kind}: it has to be a list, or a mapping of names")
     return QueryFile(path.resolve(), query, plans)
+
+
+def read_sql(path: Path) -> str:
+    """The text of a SQL file."""
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise Misuse(f"{path}: a SQL file is text in UTF-8") from None
+    except OSError as e:
+        raise Misuse(f"{path}: it cannot be read: {e.strerror}") from None
+
+
+def _queried(path: Path, journals: Mapping[str, str]) -> Query:
+    """The query of a SQL file."""
+    from gapless.io.sql_sources import source_of
+    from gapless.sql_queries.script import Script
+
+    script = Script(offered=dict.fromkeys(journals, lambda name: source_of(name, journals[name])))
+    try:
+        answers = script.run(read_sql(path))
+    except SqlError as e:
+        raise Misuse(f"{path}, {e}") from None
+    if len(answers) != 1 or answers[0].is_explained:
+        raise Misuse(
+            f"{path}: it has {len(answers)} queries: write one SELECT, and CREATE VIEW for what "
+            "it reads"
+        )
+    return answers[0].query
 
 
 def _imported(path: Path) -> ModuleType:

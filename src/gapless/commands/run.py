@@ -99,14 +99,14 @@ def _launched(new: NewJob, settings: JobSettings) -> Job:
 
     query, journals, directory = new.whole()
     options = settings.for_launch()
-    file = read(query)
+    file = read(query, journals if isinstance(journals, dict) else None)
     with _new_directory(directory), spinner(f"starting {file.module}"), _interruptible():
         return launch(
             file.query,
             plans=file.plans,
             journal=journals,
             dir=directory,
-            code=file.path,
+            code=file.code,
             **options,
         )
 

@@ -27,7 +27,7 @@ class NewJob:
 
     query: Annotated[
         Path | None,
-        typer.Argument(metavar="QUERY.py", help="A python file that defines `query`."),
+        typer.Argument(metavar="QUERY", help="A Python file that defines `query`, or a SQL file."),
     ] = None
     journal: Annotated[
         list[str] | None,

@@ -1,0 +1,330 @@
+"""Expressions of the text as those of `gl.col`.
+
+    len * 8 > 1000 AND src IN (1, 2)        (((len * 8) > 1000) & is_in(src, [1, 2]))
+
+SQL's null rules are ours. One differs: `gl.col("x").is_in(...)` is never null. A condition of WHERE
+cannot tell; elsewhere IN gives null for null. `/` divides in float64, as DuckDB does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from gapless.engine.functions import UserFunction
+from gapless.engine.functions import function as user_function
+from gapless.protocol.errors import ExpressionError, SchemaError
+from gapless.protocol.expr import Expr, call, col, if_else, lit
+from gapless.sql_queries import functions as table
+from gapless.sql_queries import intervals
+from gapless.sql_queries.aggregates import AGGREGATES
+from gapless.sql_queries.casts import arrow_type
+from gapless.sql_queries.clause import Direct
+from gapless.sql_queries.near import nearest
+from gapless.sql_queries.places import Text
+from gapless.sql_queries.relation import Relation, resolve
+
+UserFunctions = dict[str, tuple[Callable[..., Any], Any]]
+"""Functions of the user by name: what is called, and the type that it gives."""
+
+_BINARY: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
+    exp.Add: lambda a, b: a + b,
+    exp.Sub: lambda a, b: a - b,
+    exp.Mul: lambda a, b: a * b,
+    exp.Div: lambda a, b: a / b,
+    exp.Mod: lambda a, b: a % b,
+    exp.Pow: lambda a, b: call("power", a, b),
+    exp.DPipe: table.joined,
+    exp.And: lambda a, b: a & b,
+    exp.Or: lambda a, b: a | b,
+}
+_COMPARED: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
+    exp.EQ: lambda a, b: a == b,
+    exp.NEQ: lambda a, b: a != b,
+    exp.LT: lambda a, b: a < b,
+    exp.LTE: lambda a, b: a <= b,
+    exp.GT: lambda a, b: a > b,
+    exp.GTE: lambda a, b: a >= b,
+}
+_ELSEWHERE: dict[type[exp.Expr], str] = {
+    exp.Subquery: "a subquery stands in FROM: join it, or give it a name with WITH",
+    exp.Select: "a subquery stands in FROM: join it, or give it a name with WITH",
+    exp.Exists: "EXISTS is not supported: join the table, and select DISTINCT",
+    exp.Window: "OVER stands alone in a select list: compute with it in a query around this one",
+    exp.Filter: "FILTER belongs to an aggregate",
+    exp.CurrentTimestamp: "a query has no clock, for replicas would read different times: "
+    "compare with a column",
+    exp.Placeholder: "there are no parameters: write the value",
+    exp.Star: "* stands alone in a select list, or in count(*)",
+}
+
+
+class Expressions:
+    """Translates the expressions over one relation."""
+
+    def __init__(
+        self,
+        relation: Relation,
+        text: Text,
+        functions: UserFunctions,
+        instead: Callable[[exp.Expr], Expr | None] | None = None,
+    ) -> None:
+        """`instead` is asked first at every node: of grouped rows, aggregates are columns."""
+        self.relation = relation
+        self.text = text
+        self._functions = functions
+        self._instead = instead
+
+    def computed(self, node: exp.Expr) -> Expr | UserFunction:
+        """What may stand in a select list or in WHERE: also a function of the user."""
+        name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        if name in self._functions:
+            return self._users(node, name)
+        return self.of(node)
+
+    def condition(self, node: exp.Expr) -> Expr | UserFunction:
+        """A condition that rows have to satisfy: null is as good as false."""
+        if isinstance(node, exp.In) and not node.args.get("query"):
+            return self._listed(node)
+        return self.computed(node)
+
+    def of(self, node: exp.Expr) -> Expr:
+        """The expression at a node."""
+        if self._instead is not None:
+            found = self._instead(node)
+            if found is not None:
+                return found
+        try:
+            return self._of(node)
+        except table.BadArgument as e:
+            raise self.text.error(str(e), node) from None
+        except (ExpressionError, SchemaError) as e:
+            raise self.text.error(str(e), node) from None
+
+    def _of(self, node: exp.Expr) -> Expr:
+        kind = type(node)
+        if kind in _BINARY:
+            return _BINARY[kind](self.of(node.this), self.of(node.expression))
+        translate = _KINDS.get(kind)
+        if translate is None:
+            advice = _ELSEWHERE.get(kind)
+            raise self.text.error(advice or f"{node.key.upper()} is not supported", node)
+        return translate(self, node)
+
+    # -- kinds --------------------------------------------------------------------------------
+
+    def column(self, node: exp.Expr) -> Expr:
+        """A column, as the text names it or as a star stands for it."""
+        if isinstance(node, Direct):
+            return col(str(node.this))
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            raise self.text.error(_ELSEWHERE[exp.Star], node)
+        return col(resolve(node, self.relation, self.text).column)
+
+    def negative(self, node: exp.Neg) -> Expr:
+        """-x; of a number a constant."""
+        if isinstance(node.this, exp.Literal):
+            return self.literal(node.this, negative=True)
+        return -self.of(node.this)
+
+    def interval(self, node: exp.Interval) -> Expr:
+        """A length of time."""
+        return intervals.literal(intervals.nanoseconds(node, self.text))
+
+    def between(self, node: exp.Between) -> Expr:
+        """Value BETWEEN low AND high."""
+        low, high = self.of(node.args["low"]), self.of(node.args["high"])
+        return self.of(node.this).between(low, high)
+
+    def is_in(self, node: exp.In) -> Expr:
+        """Value IN (..), null for null."""
+        value = self.of(node.this)
+        return if_else(value.is_null(), lit(None, "bool"), self._listed(node))
+
+    def substring(self, node: exp.Substring) -> Expr:
+        """SUBSTRING(value FROM start FOR length)."""
+        ends = [node.args.get(k) for k in ("start", "length")]
+        return table.substring(self.of(node.this), *(self.of(e) for e in ends if e is not None))
+
+    def literal(self, node: exp.Literal, negative: bool = False) -> Expr:
+        """A number or a text."""
+        if node.is_string:
+            return lit(node.name)
+        number = f"-{node.name}" if negative else node.name
+        try:
+            return lit(int(number))
+        except ValueError:
+            return lit(float(number))
+
+    def compared(self, node: exp.Expr) -> Expr:
+        """A comparison."""
+        sides = (node.this, node.expression)
+        if any(isinstance(side, exp.Null) for side in sides):
+            raise self.text.error("comparing with NULL is never true: write IS NULL", node)
+        return _COMPARED[type(node)](*(self.of(side) for side in sides))
+
+    def is_(self, node: exp.Is) -> Expr:
+        """Value IS NULL, TRUE or FALSE."""
+        value, what = self.of(node.this), node.expression
+        if isinstance(what, exp.Null):
+            return value.is_null()
+        if isinstance(what, exp.Boolean):
+            return call("coalesce", value if what.this else ~value, False)
+        raise self.text.error("IS takes NULL, TRUE or FALSE", node)
+
+    def same(self, node: exp.Expr) -> Expr:
+        """Equal, or both null."""
+        left, right = self.of(node.this), self.of(node.expression)
+        return call("coalesce", left == right, left.is_null() & right.is_null())
+
+    def _listed(self, node: exp.In) -> Expr:
+        if node.args.get("query") or node.args.get("unnest"):
+            raise self.text.error("IN takes a list of values; join a table instead", node)
+        values = [table.constant(self.of(each), "each value of IN") for each in node.expressions]
+        if None in values:
+            raise self.text.error("NULL in a list makes IN null: leave it out", node)
+        return self.of(node.this).is_in(values)
+
+    def like(self, node: exp.Expr) -> Expr:
+        """Value LIKE pattern."""
+        pattern = table.constant(self.of(node.expression), "a pattern")
+        ignores = isinstance(node, exp.ILike)
+        found = call("match_like", self.of(node.this), pattern=pattern, ignore_case=ignores)
+        return ~found if node.args.get("negate") else found
+
+    def cast(self, node: exp.Cast) -> Expr:
+        """CAST(value AS type); of a text that is written out a constant."""
+        to = arrow_type(node.args["to"], self.text)
+        if isinstance(node.this, exp.Literal) and node.this.is_string:
+            try:
+                return lit(pa.scalar(node.this.name).cast(to))
+            except (pa.ArrowException, ValueError) as e:
+                raise self.text.error(f"{node.this.name!r} is no {to}: {e}", node) from None
+        return self.of(node.this).cast(to)
+
+    def try_cast(self, node: exp.TryCast) -> Expr:
+        """TRY_CAST."""
+        raise self.text.error("TRY_CAST is not supported yet: CAST, and on_error('aside')", node)
+
+    def case(self, node: exp.Case) -> Expr:
+        """CASE, with or without a subject."""
+        subject = node.this
+        conditions, values = [], []
+        for branch in node.args["ifs"]:
+            condition = self.of(branch.this)
+            if subject is not None:
+                condition = self.of(subject) == condition
+            conditions.append(condition)
+            values.append(self.of(branch.args["true"]))
+        default = node.args.get("default")
+        if default is not None:
+            values.append(self.of(default))
+        names = [str(i) for i in range(len(conditions))]
+        return call("case_when", call("make_struct", *conditions, field_names=names), *values)
+
+    def trim(self, node: exp.Trim) -> Expr:
+        """TRIM(BOTH characters FROM value)."""
+        side = str(node.args.get("position") or "BOTH").upper()
+        name = {"LEADING": "utf8_ltrim", "TRAILING": "utf8_rtrim"}.get(side, "utf8_trim")
+        characters = node.expression
+        given = [self.of(characters)] if characters else []
+        return table.trim(name)(self.of(node.this), *given)
+
+    # -- functions ----------------------------------------------------------------------------
+
+    def called(self, node: exp.Anonymous) -> Expr:
+        """A function by its name."""
+        name = node.name.lower()
+        if name in self._functions:
+            raise self.text.error(
+                f"{name}() is a function of yours: it stands alone in a select list or in WHERE; "
+                "compute with it in a query around this one",
+                node,
+            )
+        if name in AGGREGATES:
+            raise self.text.error(
+                f"{name}() is an aggregate: it stands in a select list or in HAVING; filter rows "
+                "by it in HAVING, or in a query around this one",
+                node,
+            )
+        build = table.FUNCTIONS.get(name)
+        if build is None:
+            known = [*table.FUNCTIONS, *AGGREGATES, *self._functions]
+            raise self.text.error(f"no function {name!r}{nearest(name, known)}", node)
+        arguments = [self.of(each) for each in node.expressions]
+        try:
+            return build(*arguments)
+        except TypeError:
+            raise self.text.error(
+                f"{name}() does not take {len(arguments)} arguments", node
+            ) from None
+
+    def _users(self, node: exp.Expr, name: str) -> UserFunction:
+        call_, returns = self._functions[name]
+        columns = []
+        for each in node.expressions:
+            if not isinstance(each, exp.Column):
+                raise self.text.error(
+                    f"{name}() takes columns: compute this one in a subquery first", each
+                )
+            columns.append(resolve(each, self.relation, self.text).column)
+        with self.text.at(node):
+            return user_function(call_, *columns, returns=returns)
+
+
+_KINDS: dict[type[exp.Expr], Callable[[Expressions, Any], Expr]] = {
+    **dict.fromkeys(_COMPARED, Expressions.compared),
+    exp.Column: Expressions.column,
+    Direct: Expressions.column,
+    exp.Paren: lambda self, node: self.of(node.this),
+    exp.Literal: Expressions.literal,
+    exp.Boolean: lambda _, node: lit(bool(node.this)),
+    exp.Null: lambda _self, _node: lit(None),
+    exp.Neg: Expressions.negative,
+    exp.Not: lambda self, node: ~self.of(node.this),
+    exp.Interval: Expressions.interval,
+    exp.Anonymous: Expressions.called,
+    exp.Is: Expressions.is_,
+    exp.Between: Expressions.between,
+    exp.In: Expressions.is_in,
+    exp.Like: Expressions.like,
+    exp.ILike: Expressions.like,
+    exp.TryCast: Expressions.try_cast,
+    exp.Cast: Expressions.cast,
+    exp.Case: Expressions.case,
+    exp.NullSafeEQ: Expressions.same,
+    exp.NullSafeNEQ: lambda self, node: ~self.same(node),
+    exp.Extract: lambda self, node: table.part_of(node.name, self.of(node.expression)),
+    exp.Substring: Expressions.substring,
+    exp.StrPosition: lambda self, node: table.position(
+        self.of(node.this), self.of(node.args["substr"])
+    ),
+    exp.Trim: Expressions.trim,
+}
+"""How each kind of node is translated, other than operators of two sides."""
+
+
+def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    """The conditions that AND combines."""
+    found: list[exp.Expr] = []
+    waiting = [node] if node is not None else []
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, exp.Paren) and isinstance(each.this, exp.And | exp.Paren):
+            waiting.append(each.this)
+        elif isinstance(each, exp.And):
+            waiting += [each.expression, each.this]
+        else:
+            found.append(each)
+    return found
+
+
+def combined(conditions: list[Expr]) -> Expr | None:
+    """All of them at once."""
+    whole: Expr | None = None
+    for each in conditions:
+        whole = each if whole is None else whole & each
+    return whole

@@ -1,0 +1,126 @@
+"""What FROM gives a SELECT: a query, and what its columns are called in the text.
+
+A relation's rows are one of three, which decides what GROUP BY, DISTINCT and joins mean over it:
+
+    rows      as a source gives them: each lives for the instant of its time
+    windowed  in a window, behind a clause or a table function: they live as it says
+    table     an answer: aggregates, joins, differences, the latest row of a key
+
+`window_start`, `window_end` and `window_time` are no columns but facts of a windowed relation: they
+become aggregates where rows are grouped, and mean "in one window" where two relations are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sqlglot import exp
+
+from gapless.engine.query import Query
+from gapless.sql_queries.near import nearest
+from gapless.sql_queries.places import Text
+
+Kind = Literal["rows", "windowed", "table"]
+
+WINDOW_FIELDS = ("window_start", "window_end", "window_time")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column as the text may name it: `table.name`, or `name`."""
+
+    table: str
+    name: str
+    column: str
+    """What the query calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A query and its names."""
+
+    query: Query
+    fields: tuple[Field, ...]
+    kind: Kind
+    window: tuple[object, ...] | None = None
+    """What tells its window from others; None where it has none."""
+    tables: tuple[str, ...] = ()
+    """The names of the tables that it is made of."""
+    is_function: bool = False
+    """Whether a table function made the window, so that GROUP BY names it."""
+
+    @staticmethod
+    def of(query: Query, table: str, kind: Kind) -> Relation:
+        """All columns of a query, under their own names."""
+        fields = tuple(Field(table, name, name) for name in query.schema.names)
+        return Relation(query, fields, kind, None, (table,))
+
+    def then(self, query: Query) -> Relation:
+        """The same names over a query with the same columns."""
+        return replace(self, query=query)
+
+    def named(self, table: str, columns: Sequence[str] = ()) -> Relation:
+        """Under another name, as behind AS."""
+        names = [*columns, *(f.name for f in self.fields[len(columns) :])]
+        fields = tuple(Field(table, n, f.column) for n, f in zip(names, self.fields, strict=True))
+        return replace(self, fields=fields, tables=(table,))
+
+    @property
+    def times(self) -> frozenset[str]:
+        """The columns that hold the time of their row."""
+        return self.query.properties.starts
+
+    def has_table(self, name: str) -> bool:
+        """Whether a table of this name is in it."""
+        return any(t.lower() == name.lower() for t in self.tables)
+
+    def find(self, column: exp.Column) -> list[Field]:
+        """The fields that a name in the text may mean."""
+        table, name = column.table, column.name
+        quoted = bool(column.this.args.get("quoted"))
+        found = [
+            f
+            for f in self.fields
+            if (not table or f.table.lower() == table.lower())
+            and (f.name == name or (not quoted and f.name.lower() == name.lower()))
+        ]
+        exact = [f for f in found if f.name == name]
+        return exact or found
+
+    def is_window_field(self, column: exp.Column) -> bool:
+        """Whether a name means a fact of the window."""
+        name = column.name.lower()
+        if name not in WINDOW_FIELDS or self.window is None or self.find(column):
+            return False
+        return not column.table or self.has_table(column.table)
+
+
+def resolve(column: exp.Column, relation: Relation, text: Text) -> Field:
+    """The one field that is meant. Raises `SqlError` where there is none, or more."""
+    found = relation.find(column)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        choices = " or ".join(f"{f.table}.{f.name}" for f in found)
+        raise text.error(f"{column.name!r} is ambiguous: say {choices}", column)
+    if column.table and not relation.has_table(column.table):
+        raise text.error(
+            f"no table {column.table!r} here{_list(relation.tables)}; a subquery sees only the "
+            "tables of its own FROM: join it instead",
+            column,
+        )
+    if column.name.lower() in WINDOW_FIELDS:
+        raise text.error(
+            f"{column.name} is of a window, and there is none here: FROM TUMBLE(...) gives one",
+            column,
+        )
+    names = [f.name for f in relation.fields if not column.table or f.table == column.table]
+    advice = "; a text stands in single quotes" if column.this.args.get("quoted") else ""
+    raise text.error(f"no column {column.name!r}{nearest(column.name, names)}{advice}", column)
+
+
+def _list(names: Iterable[str]) -> str:
+    there = ", ".join(n for n in names if n)
+    return f" (there is {there})" if there else ""

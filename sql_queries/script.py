@@ -1,0 +1,191 @@
+"""Scripts: statements one after the other, and the queries that they give.
+
+CREATE TABLE flows (ts TIMESTAMP(3), src INT, len INT,
+WATERMARK FOR ts AS ts - INTERVAL '5' SECOND);      gl.source("flows", ..)
+CREATE VIEW big AS SELECT * FROM flows WHERE len > 1000;                a name for a query
+SELECT src, count(*) AS n FROM big [RANGE 10 s, SLIDE 1 s] GROUP BY src;
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from gapless.engine.query import Query, source
+from gapless.protocol.errors import Misuse
+from gapless.sql_queries.casts import arrow_type
+from gapless.sql_queries.dialect import parse
+from gapless.sql_queries.expressions import UserFunctions
+from gapless.sql_queries.intervals import duration, nanoseconds
+from gapless.sql_queries.places import Text
+from gapless.sql_queries.relation import Relation
+from gapless.sql_queries.select import Queries
+
+STATEMENTS_MAX = 1000
+"""Statements of one script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A query of a script, and whether it is to be explained only."""
+
+    query: Query
+    is_explained: bool = False
+
+
+@dataclass
+class Script:
+    """What the statements so far have defined."""
+
+    tables: dict[str, Relation] = field(default_factory=dict)
+    functions: UserFunctions = field(default_factory=dict)
+    offered: dict[str, Callable[[str], Query]] = field(default_factory=dict)
+    """Tables that are made when a text names them, unless it creates them itself."""
+
+    def add_source(self, name: str, query: Query) -> None:
+        """A query under a name: a source's, or any."""
+        if not isinstance(query, Query):
+            raise Misuse(f"sources: {name!r} is a {type(query).__name__}, not a query")
+        self.tables[name] = Relation.of(query, name, kind_of(query))
+
+    def run(self, text: str) -> list[Answer]:
+        """Reads statements; the queries that they give. Raises `SqlError`."""
+        statements, at = parse(text)
+        if len(statements) > STATEMENTS_MAX:
+            raise at.error(
+                f"{len(statements)} statements, {STATEMENTS_MAX} are the most",
+                statements[STATEMENTS_MAX],
+            )
+        self._take_offers(statements)
+        queries = Queries(at, self.functions)
+        found = []
+        for statement in statements:
+            match statement:
+                case exp.Create(kind="TABLE"):
+                    self._create_table(statement, at)
+                case exp.Create():
+                    name = statement.this.this.name
+                    self._check_new(name, statement, at)
+                    made = queries.query(statement.expression, self.tables)
+                    columns = [c.name for c in statement.this.expressions]
+                    self.tables[name] = made.named(name, columns)
+                case exp.Describe():
+                    found.append(Answer(queries.query(statement.this, self.tables).query, True))
+                case _:
+                    found.append(Answer(queries.query(statement, self.tables).query))
+        return found
+
+    def _take_offers(self, statements: list[exp.Expr]) -> None:
+        created = {_created(s).lower() for s in statements if isinstance(s, exp.Create)}
+        named = {n.name.lower() for s in statements for n in s.find_all(exp.Identifier)}
+        for name, made in self.offered.items():
+            if name not in self.tables and name.lower() in named - created:
+                self.add_source(name, made(name))
+
+    def _check_new(self, name: str, node: exp.Expr, at: Text) -> None:
+        if name in self.tables:
+            raise at.error(f"there is a table {name!r} already", node)
+
+    def _create_table(self, node: exp.Create, at: Text) -> None:
+        schema = node.this
+        if not isinstance(schema, exp.Schema):
+            raise at.error("a table has columns, as in CREATE TABLE t (ts TIMESTAMP(3), ..)", node)
+        name = schema.this.name
+        self._check_new(name, node, at)
+        fields: list[pa.Field] = []
+        watermark: exp.WatermarkColumnConstraint | None = None
+        for each in schema.expressions:
+            if isinstance(each, exp.ColumnDef):
+                fields.append(_field(each, at))
+            elif isinstance(each, exp.WatermarkColumnConstraint) and watermark is None:
+                watermark = each
+            else:
+                raise at.error("a table has columns and one WATERMARK", each)
+        if watermark is None:
+            raise at.error(
+                f"table {name} has no WATERMARK: which column is the time, and how late may rows "
+                "be? As in WATERMARK FOR ts AS ts - INTERVAL '5' SECOND",
+                node,
+            )
+        time = watermark.this.name
+        named = next((f.name for f in fields if f.name.lower() == time.lower()), time)
+        with at.at(watermark):
+            query = source(name, pa.schema(fields), time=named, lateness=_lateness(watermark, at))
+        self.add_source(name, query)
+
+
+def _created(node: exp.Create) -> str:
+    """The name that a CREATE gives."""
+    schema = node.this
+    return str(schema.this.name if isinstance(schema, exp.Schema) else schema.name)
+
+
+def _field(node: exp.ColumnDef, at: Text) -> pa.Field:
+    kind = node.args.get("kind")
+    if kind is None:
+        raise at.error("a column has a type, as in len INT", node)
+    nullable = True
+    for constraint in node.args.get("constraints") or []:
+        if not isinstance(constraint.kind, exp.NotNullColumnConstraint):
+            raise at.error("of a column one may say NOT NULL, and nothing else", constraint)
+        nullable = bool(constraint.kind.args.get("allow_null"))
+    return pa.field(node.name, arrow_type(kind, at), nullable)
+
+
+def _lateness(node: exp.WatermarkColumnConstraint, at: Text) -> Any:
+    """AS ts - INTERVAL: how late rows may be; AS ts: not at all; without AS the input says it."""
+    rule = node.expression
+    if not rule:
+        return None
+    column = rule.this if isinstance(rule, exp.Sub) else rule
+    if not isinstance(column, exp.Column) or column.name != node.this.name:
+        raise at.error("write AS ts - INTERVAL '5' SECOND, of the column itself", node)
+    return duration(nanoseconds(rule.expression, at)) if isinstance(rule, exp.Sub) else 0
+
+
+def kind_of(query: Query) -> Any:
+    """How long the rows of a query live, seen from outside."""
+    properties = query.properties
+    if properties.window is not None:
+        return "windowed"
+    return "rows" if properties.lasts == 1 and properties.starts else "table"
+
+
+def sql(
+    text: str,
+    sources: Mapping[str, Query] | None = None,
+    functions: Mapping[str, Any] | None = None,
+) -> Query:
+    """The query that a text in SQL describes: the last statement, a SELECT.
+
+    `sources`: queries by the names that FROM says; CREATE TABLE makes others. `functions`: yours by
+    name, each with the type that it gives, {"rate": (rate, "float64")}; they are called as with
+    `gl.function`. What cannot be a query is refused with a `SqlError`, which shows the place.
+    """
+    script = Script(functions=functions_of(functions or {}))
+    for name, query in (sources or {}).items():
+        script.add_source(name, query)
+    answers = script.run(text)
+    if len(answers) != 1:
+        raise Misuse(
+            f"sql: the text has {len(answers)} queries; write one SELECT, and CREATE VIEW for "
+            "what it reads"
+        )
+    return answers[0].query
+
+
+def functions_of(functions: Mapping[str, Any]) -> UserFunctions:
+    """Functions of the user by their names in small letters."""
+    found: UserFunctions = {}
+    for name, given in functions.items():
+        if not isinstance(given, tuple | list) or len(given) != 2 or not callable(given[0]):
+            raise Misuse(
+                f"sql: function {name!r}: give it with the type that it returns, as in "
+                f'functions={{"{name}": ({name}, "float64")}}'
+            )
+        found[name.lower()] = (given[0], given[1])
+    return found

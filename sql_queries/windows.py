@@ -1,0 +1,186 @@
+"""Windows of the text as `query.window(...)`: the thesis's clause, and table functions.
+
+[RANGE 10 minutes, SLIDE 1 minute, WA ts]      window(range="10m", slide="1m")
+[RANGE TUMBLING 5 minutes]                     window(range="5m", slide="5m")
+[RANGE ALL, SLIDE 1 minute]                    window(range="all", slide="1m")
+TUMBLE(flows, ts, INTERVAL '5' MINUTE)         window(range="5m", slide="5m")
+HOP(flows, ts, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)    slide, then range
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from gapless.sql_queries.clause import (
+    ROW_NUMBER,
+    Attribute,
+    Clause,
+    Descriptor,
+    Span,
+    TableFunction,
+)
+from gapless.sql_queries.intervals import ROW_UNITS, duration, nanoseconds, span_ns
+from gapless.sql_queries.places import Text
+from gapless.sql_queries.relation import Relation, resolve
+
+_ORDER = {
+    "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
+    "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),
+    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),
+    "SESSION": ("DATA", "TIMECOL", "GAP"),
+}
+"""The arguments of each table function, in order, by Flink's names."""
+
+
+def in_window(relation: Relation, options: dict[str, Any], text: Text, at: exp.Expr) -> Relation:
+    """A relation in a window; what the step raises is told at the place."""
+    if relation.window is not None or relation.query.properties.window is not None:
+        raise text.error(
+            "this is in a window already, and a row has one: leave one of the two out, or "
+            "aggregate first in a subquery",
+            at,
+        )
+    with text.at(at):
+        query = relation.query.window(**options)
+    return replace(relation, query=query, kind="windowed", window=_identity(options))
+
+
+def _identity(options: dict[str, Any]) -> tuple[object, ...]:
+    """What tells windows apart, whichever column has the time."""
+    return tuple(sorted((name, value) for name, value in options.items() if name != "on"))
+
+
+# -- the clause -----------------------------------------------------------------------------------
+
+
+def with_clause(relation: Relation, clause: Clause, text: Text, is_join: bool) -> Relation:
+    """What a clause says of a relation."""
+    parts = clause.args
+    if parts.get("pa") and is_join:
+        raise text.error(
+            "PA divides the rows of one table, and this is a join: put the window behind a "
+            "table, or GROUP BY the column",
+            clause,
+        )
+    covers = parts.get("range")
+    if covers is None:
+        raise text.error("a window has a RANGE, as in [RANGE 5 minutes, SLIDE 1 minute]", clause)
+    slide = _slide(covers, parts.get("slide"), text)
+    on = _attribute(relation, parts, text)
+    for name, span in (("PA", parts.get("pa")), ("rows", _rows(covers) or _rows(slide))):
+        if span:
+            raise text.error(f"a window by {name} is not supported yet", clause)
+    options: dict[str, Any] = {
+        "range": "all" if _is_all(covers) else duration(span_ns(covers, text))
+    }
+    if slide is not None:
+        options["slide"] = duration(span_ns(slide, text))
+    if on is not None:
+        options["on"] = on
+    return in_window(relation, options, text, clause)
+
+
+def _slide(covers: Span, slide: Span | None, text: Text) -> Span | None:
+    if not covers.args.get("tumbling"):
+        return slide
+    if slide is not None:
+        raise text.error("a TUMBLING window slides by its range: leave SLIDE out", slide)
+    return covers
+
+
+def _is_all(span: Span) -> bool:
+    return str(span.args["unit"]) == "ALL"
+
+
+def _rows(span: Span | None) -> bool:
+    return span is not None and str(span.args["unit"]) in ROW_UNITS
+
+
+def _attribute(relation: Relation, parts: dict[str, Any], text: Text) -> str | None:
+    """The column that RANGE and SLIDE of time are about; None: the time of the rows."""
+    both, ranged, slid = (parts.get(name) for name in ("wa", "rattr", "sattr"))
+    if both is not None and (ranged is not None or slid is not None):
+        raise text.error("WA is for RANGE and SLIDE both: leave out RATTR and SATTR, or WA", both)
+    for word, span, attribute in (
+        ("RANGE", parts.get("range"), both or ranged),
+        ("SLIDE", parts.get("slide"), both or slid),
+    ):
+        _check_attribute(word, span, attribute, text)
+    found = {
+        _column(relation, each, text): each
+        for each in (both, ranged, slid)
+        if each is not None and each.this != ROW_NUMBER
+    }
+    if len(found) > 1:
+        ranked = slid if slid is not None and slid.args.get("rank") else None
+        raise text.error(
+            "rank() orders rows by the column of RATTR: write the same column in both"
+            if ranked is not None
+            else "RANGE and SLIDE are of one column: write the same one in RATTR and SATTR",
+            ranked or slid or ranged or next(iter(found.values())),
+        )
+    return next(iter(found), None)
+
+
+def _check_attribute(word: str, span: Span | None, attribute: Attribute | None, text: Text) -> None:
+    if span is None or attribute is None or _is_all(span):
+        return
+    counts = attribute.this == ROW_NUMBER or bool(attribute.args.get("rank"))
+    if _rows(span) and not counts:
+        raise text.error(f"{word} counts rows, so its attribute is row-num", attribute)
+    if not _rows(span) and counts:
+        raise text.error(f"{word} is a time, so its attribute is a column of time", attribute)
+
+
+def _column(relation: Relation, attribute: Attribute, text: Text) -> str:
+    return resolve(attribute.this, relation, text).column
+
+
+# -- table functions ------------------------------------------------------------------------------
+
+
+def arguments_of(function: TableFunction, text: Text) -> dict[str, Any]:
+    """The arguments by Flink's names."""
+    name = function.name
+    order = _ORDER[name]
+    found: dict[str, Any] = {}
+    for i, argument in enumerate(function.expressions):
+        called = argument.args.get("name") or (order[i] if i < len(order) else "")
+        if called not in order or called in found:
+            raise text.error(f"{name} takes {', '.join(order)}", argument)
+        found[called] = argument
+    missing = [a for a in order if a not in found and a != "OFFSET"]
+    if missing:
+        raise text.error(
+            f"{name} needs {', '.join(missing)}; it takes {', '.join(order)}", function
+        )
+    return found
+
+
+def with_table_function(
+    relation: Relation, function: TableFunction, arguments: dict[str, Any], text: Text
+) -> Relation:
+    """What a table function says of the relation that is its DATA."""
+    name = function.name
+    time = arguments["TIMECOL"].this
+    column = time.this if isinstance(time, Descriptor) else time
+    if not isinstance(column, exp.Column):
+        raise text.error("the column of time is wanted here, as in DESCRIPTOR(ts)", column)
+    on = resolve(column, relation, text).column
+    spans = {
+        each: nanoseconds(arguments[each].this, text)
+        for each in ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
+        if each in arguments
+    }
+    if name in ("SESSION", "CUMULATE"):
+        if name == "CUMULATE" and spans["SIZE"] % spans["STEP"]:
+            raise text.error("the size of CUMULATE is a multiple of its step", arguments["SIZE"])
+        raise text.error(f"{name} is not supported yet", function)
+    slide = spans.get("SLIDE", spans["SIZE"])
+    if spans.get("OFFSET", 0) % slide:
+        raise text.error("an offset is not supported yet", arguments["OFFSET"])
+    options = {"range": duration(spans["SIZE"]), "slide": duration(slide), "on": on}
+    return replace(in_window(relation, options, text, function), is_function=True)

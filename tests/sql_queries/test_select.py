@@ -1,0 +1,186 @@
+"""What a SELECT becomes: the query that one would write by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import gapless as gl
+from gapless.engine.query import Query
+
+FLOWS = gl.source(
+    "flows", {"ts": "timestamp[ms]", "src": "int32", "len": "int32", "proto": "string"}, time="ts"
+)
+HOSTS = gl.source("hosts", {"at": "timestamp[ms]", "id": "int32", "name": "string"}, time="at")
+SOURCES = {"flows": FLOWS, "hosts": HOSTS}
+LEN, SRC = gl.col("len"), gl.col("src")
+BIG = FLOWS.window(range="10s", slide="1s").group_by("src").aggregate(n=gl.count())
+
+
+def made(text: str) -> Query:
+    return gl.sql(text, SOURCES)
+
+
+SAME: dict[str, Callable[[], Query]] = {
+    "SELECT * FROM flows": lambda: FLOWS,
+    "select SRC, Len from FLOWS": lambda: FLOWS.select("src", "len"),
+    "SELECT f.src AS s, len * 8 AS bits FROM flows f WHERE len > 3 AND src IN (1, 2)": lambda: (
+        FLOWS.where((LEN > 3) & SRC.is_in([1, 2])).select(s=SRC, bits=LEN * 8)
+    ),
+    "SELECT src FROM (SELECT src, len FROM flows) AS f WHERE f.len > 3": lambda: (
+        FLOWS.select("src", "len").where(LEN > 3).select("src")
+    ),
+    "WITH f AS (SELECT src AS s FROM flows) SELECT s + 1 AS t FROM f": lambda: FLOWS.select(
+        s=SRC
+    ).select(t=gl.col("s") + 1),
+    "CREATE VIEW f(s) AS SELECT src FROM flows; SELECT s FROM f": lambda: FLOWS.select(
+        "src"
+    ).select(s=SRC),
+    "SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src": lambda: BIG,
+    "SELECT src, count(*) AS n FROM TABLE(HOP(TABLE flows, DESCRIPTOR(ts),"
+    " INTERVAL '1' SECOND, INTERVAL '10' SECONDS)) GROUP BY window_start, window_end, src": (
+        lambda: BIG
+    ),
+    "SELECT src, count(*) AS n FROM HOP(flows, ts, INTERVAL '1 second', INTERVAL 10 SECOND)"
+    " GROUP BY src, window_start": lambda: BIG,
+    "SELECT src, count(*) AS n FROM HOP(DATA => TABLE flows, TIMECOL => DESCRIPTOR(ts),"
+    " SIZE => INTERVAL '10' SECOND, SLIDE => INTERVAL '1' SECOND) GROUP BY src, window_start": (
+        lambda: BIG
+    ),
+    "SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY 1 HAVING count(*) > 3": (
+        lambda: BIG.where(gl.col("n") > 3)
+    ),
+    "SELECT count(*) AS n, src FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src"
+    " ORDER BY n DESC LIMIT 3": lambda: BIG.select("n", "src").top_k(3, by="n"),
+    "SELECT src, sum(len * 8) / count(*) AS mean FROM flows [RANGE TUMBLING 5 minutes]"
+    " GROUP BY src": lambda: (
+        FLOWS.window(range="5m", slide="5m")
+        .map(arg_1=LEN * 8)
+        .group_by("src")
+        .aggregate(agg_1=gl.sum("arg_1"), agg_2=gl.count())
+        .select("src", mean=gl.col("agg_1") / gl.col("agg_2"))
+    ),
+    "SELECT len % 10 AS last, count(DISTINCT src) AS srcs, avg(len) FROM"
+    " TUMBLE(flows, ts, INTERVAL '1' MINUTE) GROUP BY window_end, last": lambda: (
+        FLOWS.window(range="1m", slide="1m")
+        .map(last=LEN % 10)
+        .group_by("last")
+        .aggregate(srcs=gl.count_distinct("src"), avg=gl.mean("len"))
+    ),
+    "SELECT count(*) FILTER (WHERE len > 3) AS n, stddev(len), max_by(src, len * 2) AS top,"
+    " string_agg(proto, '-') FROM flows [RANGE 5 s]": lambda: (
+        FLOWS.window(range="5s")
+        .map(arg_1=LEN * 2)
+        .aggregate(
+            n=gl.count(where=LEN > 3),
+            stddev=gl.stddev("len", ddof=1),
+            top=gl.arg_max("src", "arg_1"),
+            string_agg=gl.string_agg("proto", "-"),
+        )
+    ),
+    "SELECT DISTINCT src FROM flows": lambda: FLOWS.window(range="all").distinct("src"),
+    "SELECT DISTINCT src FROM flows [RANGE 5 s]": lambda: FLOWS.window(range="5s").distinct("src"),
+    "SELECT src FROM flows UNION ALL SELECT id FROM hosts UNION ALL SELECT len FROM flows": (
+        lambda: FLOWS.select("src").union(
+            HOSTS.select("id").select(src=gl.col("id")), FLOWS.select("len").select(src=LEN)
+        )
+    ),
+    "SELECT src FROM flows EXCEPT ALL SELECT id FROM hosts": lambda: (
+        FLOWS.select("src")
+        .window(range="all")
+        .difference(HOSTS.select("id").window(range="all").select(src=gl.col("id")))
+    ),
+    "SELECT name, count(*) AS n FROM (SELECT f.ts, name FROM flows f, hosts [RANGE 1 h] h"
+    " WHERE f.src = h.id AND f.len > 3 AND h.name <> 'x') j [RANGE 10 s, SLIDE 10 s, WA ts]"
+    " GROUP BY name": lambda: (
+        FLOWS.where(LEN > 3)
+        .join(HOSTS.window(range="1h").where(gl.col("name") != "x"), on=[("src", "id")])
+        .select("ts", "name")
+        .window(range="10s", slide="10s", on="ts")
+        .group_by("name")
+        .aggregate(n=gl.count())
+    ),
+    "SELECT len, name FROM flows JOIN hosts FOR SYSTEM_TIME AS OF flows.ts ON src = id": lambda: (
+        FLOWS.join(HOSTS.latest_by("id"), on=[("src", "id")]).select("len", "name")
+    ),
+    "SELECT * FROM flows LEFT JOIN hosts ON src = id AND at BETWEEN ts - INTERVAL '2' SECOND AND ts"
+    " + INTERVAL '1' MINUTE": lambda: FLOWS.window(range=60_001).join(
+        HOSTS.window(range=2_001), on=[("src", "id")], how="left"
+    ),
+    "SELECT * FROM flows JOIN hosts ON src = id AND at > ts AND at < ts + INTERVAL '5' MINUTE": (
+        lambda: FLOWS.window(range="5m").join(HOSTS, on=[("src", "id")], where=_later(60 * 5))
+    ),
+    "SELECT len FROM flows JOIN hosts h ON src = h.id AND ts = at": lambda: FLOWS.join(
+        HOSTS, on=[("src", "id")]
+    ).select("len"),
+    "SELECT src FROM flows [RANGE 5 s] LEFT JOIN hosts [RANGE 5 s] h ON src = h.id"
+    " WHERE h.id IS NULL": lambda: (
+        FLOWS.window(range="5s")
+        .join(HOSTS.window(range="5s").map(id_right=gl.col("id")), on=[("src", "id")], how="left")
+        .where(gl.col("id_right").is_null())
+        .select("src")
+    ),
+    "SELECT l.src FROM TUMBLE(flows, ts, INTERVAL '5' SECOND) l JOIN"
+    " TUMBLE(hosts, at, INTERVAL '5' SECOND) r ON l.src = r.id AND l.window_start = r.window_start"
+    " AND l.window_end = r.window_end": lambda: (
+        FLOWS.window(range="5s", slide="5s")
+        .join(HOSTS.window(range="5s", slide="5s"), on=[("src", "id")])
+        .select("src")
+    ),
+    "CREATE TABLE t (ts TIMESTAMP(3) NOT NULL, x BIGINT, WATERMARK FOR ts AS ts -"
+    " INTERVAL '5' SECOND); SELECT x FROM t": lambda: gl.source(
+        "t",
+        pa.schema([pa.field("ts", pa.timestamp("ms"), False), pa.field("x", pa.int64())]),
+        time="ts",
+        lateness="5s",
+    ).select("x"),
+    "CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts); SELECT * FROM t": lambda: gl.source(
+        "t", {"ts": "timestamp[us]"}, time="ts"
+    ),
+}
+
+
+def _later(seconds: int) -> gl.Expr:
+    at, ts = gl.col("at"), gl.col("ts")
+    return (at > ts) & (at < ts + gl.lit(pa.scalar(seconds, pa.duration("s"))))
+
+
+@pytest.mark.parametrize("text", SAME)
+def test_the_text_is_the_query_by_hand(text: str) -> None:
+    query, by_hand = made(text), SAME[text]()
+    assert query.same_as(by_hand), f"{query.explain()}\n{by_hand.explain()}"
+
+
+def longest(values: pa.Array) -> pa.Array:
+    return pc.multiply(values, 2)
+
+
+def test_functions_of_the_user_are_called_by_their_names() -> None:
+    functions = {"Twice": (longest, "int32")}
+    query = gl.sql("SELECT src, twice(len) FROM flows", SOURCES, functions=functions)
+    by_hand = FLOWS.select("src", twice=gl.function(longest, "len", returns="int32"))
+    assert query.same_as(by_hand)
+
+
+def test_functions_come_with_a_type() -> None:
+    with pytest.raises(gl.Misuse, match="give it with the type"):
+        gl.sql("SELECT src FROM flows", SOURCES, functions={"twice": longest})
+
+
+def test_a_star_of_a_table_has_its_columns() -> None:
+    query = made("SELECT h.*, len FROM flows, hosts [RANGE 1 h] h WHERE flows.src = h.id")
+    assert query.schema.names == ["at", "id", "name", "len"]
+
+
+@pytest.mark.parametrize("text", ["", ";", "CREATE VIEW f AS SELECT src FROM flows"])
+def test_a_text_without_a_query_is_refused(text: str) -> None:
+    with pytest.raises(gl.Misuse, match="0 queries"):
+        made(text)
+
+
+def test_sources_are_queries() -> None:
+    with pytest.raises(gl.Misuse, match="not a query"):
+        gl.sql("SELECT 1", {"flows": "flows.parquet"})  # type: ignore[dict-item]  # on purpose
