@@ -39,7 +39,7 @@ def test_a_single_worker_keeps_the_order() -> None:
 
 
 def test_grpc_comes_after_all_that_forks() -> None:
-    """Whoever would compute beside the others waits with them instead."""
+    """A worker that finds nothing else to compute waits with the others instead."""
     assert next_scope([RAY, SIDECAR], is_waiting, 2, 3) == RAY
 
 

@@ -12,7 +12,6 @@ a process must not fork after gRPC, as starting Spark or Ray does: its threads h
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,7 +99,8 @@ def scheduling(config: pytest.Config, log: Producer) -> Scheduling:
 
 def longest_files(reports: Iterable[pytest.TestReport]) -> list[tuple[str, float]]:
     """The files that take longest, with their seconds, set-up and all."""
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
     for report in reports:
-        seconds[report.nodeid.split("::", 1)[0]] += report.duration  # type: ignore[assignment]
-    return seconds.most_common(SHOWN)  # type: ignore[return-value]
+        file = report.nodeid.split("::", 1)[0]
+        seconds[file] = seconds.get(file, 0.0) + report.duration
+    return sorted(seconds.items(), key=lambda of: -of[1])[:SHOWN]
