@@ -58,6 +58,8 @@ class Grouping:
         group = select.args.get("group")
         if group is not None:
             self._take_keys(group)
+        else:
+            self._keys = [_Key(exp.column(name), name) for name in relation.partition]
         self._having = select.args.get("having")
         self._select = select
 
@@ -233,11 +235,9 @@ class Grouping:
         return self._compute(node)
 
     def _aggregated(self) -> Query:
-        query = self._relation.query
         found: dict[str, Any] = {name: function for name, (_, function) in self._found.items()}
         with self._text.at(self._place()):
-            if self._computed:
-                query = query.map(**self._computed)
+            query = self._relation.computed(self._computed)
             if not found:
                 return query.distinct(*(key.column for key in self._keys))
             if not self._keys:

@@ -12,13 +12,14 @@ become aggregates where rows are grouped, and mean "in one window" where two rel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from sqlglot import exp
 
 from gapless.engine.query import Query
+from gapless.protocol.expr import Expr
 from gapless.sql_queries.near import nearest
 from gapless.sql_queries.places import Text
 
@@ -50,6 +51,11 @@ class Relation:
     """The names of the tables that it is made of."""
     is_function: bool = False
     """Whether a table function made the window, so that GROUP BY names it."""
+    below: tuple[Query, dict[str, Any]] | None = None
+    """The query below the window, and the window: columns are computed there, for some windows are
+    answered by the aggregate directly above them. None where there is a step above already."""
+    partition: tuple[str, ...] = ()
+    """The columns by whose values the window divides rows."""
 
     @staticmethod
     def of(query: Query, table: str, kind: Kind) -> Relation:
@@ -59,7 +65,16 @@ class Relation:
 
     def then(self, query: Query) -> Relation:
         """The same names over a query with the same columns."""
-        return replace(self, query=query)
+        return replace(self, query=query, below=None)
+
+    def computed(self, columns: Mapping[str, Expr]) -> Query:
+        """The query with these columns besides."""
+        if not columns:
+            return self.query
+        if self.below is None:
+            return self.query.map(**columns)
+        query, options = self.below
+        return query.map(**columns).window(**options)
 
     def named(self, table: str, columns: Sequence[str] = ()) -> Relation:
         """Under another name, as behind AS."""

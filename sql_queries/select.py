@@ -15,13 +15,13 @@ from sqlglot import exp
 from gapless.engine.query import Query
 from gapless.protocol.expr import Expr
 from gapless.sql_queries.clause import CLAUSE, Clause
-from gapless.sql_queries.expressions import Expressions, UserFunctions
+from gapless.sql_queries.expressions import Expressions, UserFunctions, conjuncts
 from gapless.sql_queries.from_ import From, Tables
 from gapless.sql_queries.grouping import Grouping, has_aggregates, selected
 from gapless.sql_queries.items import Item, items_of
 from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import Relation
-from gapless.sql_queries.top_n import limited
+from gapless.sql_queries.top_n import RowNumber, limited, ranked, row_number_of, rows_kept
 from gapless.sql_queries.windows import with_clause
 
 _SELECT = {
@@ -79,11 +79,22 @@ class Queries:
 
     # -- one SELECT ---------------------------------------------------------------------------
 
-    def _select(self, node: exp.Select, tables: Tables) -> Relation:
+    def _select(self, node: exp.Select, tables: Tables, kept: int | None = None) -> Relation:
+        """`kept`: of its ROW_NUMBER(), how many rows the query around it keeps."""
         self._check(node, _SELECT)
-        from_ = From(tables, self._text, self._functions, self.query)
-        relation, conditions = from_.relation(node)
+        relation, conditions = self._from(node, tables)
         relation = self._filtered(relation, conditions)
+        number = row_number_of(node)
+        if number is not None:
+            if kept is None:
+                raise self._text.error(
+                    f"say how many rows, in a query around this one: WHERE {number.name} <= 3",
+                    number.window,
+                )
+            relation = ranked(relation, number, kept, self._text)
+            others = [i for i, e in enumerate(node.expressions) if not _is(e, number)]
+            node = node.copy()
+            node.set("expressions", [node.expressions[i] for i in others])
         clause = self._clause(node)
         if clause is not None:
             relation = with_clause(relation, clause, self._text, bool(node.args.get("joins")))
@@ -99,8 +110,35 @@ class Queries:
             made = self._distinct(made, distinct)
         return limited(made, node, self._text)
 
+    def _from(self, node: exp.Select, tables: Tables) -> tuple[Relation, list[exp.Expr]]:
+        """FROM, and the conditions that are left: not `WHERE r <= 3` of a ROW_NUMBER() in it."""
+        from_ = node.args.get("from_")
+        inner = from_.this if from_ is not None else None
+        number = None
+        if isinstance(inner, exp.Subquery) and not node.args.get("joins"):
+            number = row_number_of(inner.this)
+        if number is None or inner is None:
+            return From(tables, self._text, self._functions, self.query).relation(node)
+        where = node.args.get("where")
+        kept = rows_kept(number, conjuncts(where.this) if where is not None else [])
+        if kept is None:
+            raise self._text.error(
+                f"say how many rows are kept: WHERE {number.name} <= 3", number.window
+            )
+        count, condition = kept
+
+        def subquery(each: exp.Expr, others: Tables) -> Relation:
+            if each is inner.this and isinstance(each, exp.Select):
+                return self._select(each, self._with(each, others), count)
+            return self.query(each, others)
+
+        relation, conditions = From(tables, self._text, self._functions, subquery).relation(node)
+        return relation, [each for each in conditions if each is not condition]
+
     def _filtered(self, relation: Relation, conditions: list[exp.Expr]) -> Relation:
         """The conditions as one step; functions of the user are steps of their own."""
+        if not conditions:
+            return relation
         made = Expressions(relation, self._text, self._functions)
         query = relation.query
         whole: Expr | None = None
@@ -163,6 +201,11 @@ class Queries:
         with self._text.at(node):
             query: Query = sides[0].query.difference(right)
         return replace(sides[0], query=query, kind="table")
+
+
+def _is(item: exp.Expr, number: RowNumber) -> bool:
+    """Whether an item is that ROW_NUMBER()."""
+    return item is number.window or item.this is number.window
 
 
 def _inputs(node: exp.Union) -> list[exp.Expr]:

@@ -3,17 +3,23 @@
     SELECT src, count(*) AS n FROM .. [..] GROUP BY src ORDER BY n DESC LIMIT 10
     .top_k(10, by="n")
 
-A stream has no order as a whole, and no first ten rows.
+    SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (PARTITION BY window_start ORDER BY n DESC) AS r
+                    FROM ..) WHERE r <= 3          the same, in each partition
+
+A stream has no order as a whole, and no first ten rows. Of rows without a window only the last one
+of each key is known: r = 1 by the time, descending.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from gapless.protocol.expr import Expr, col
 from gapless.sql_queries.expressions import Expressions
 from gapless.sql_queries.places import Text
-from gapless.sql_queries.relation import Relation
+from gapless.sql_queries.relation import Relation, resolve
 
 
 def limited(relation: Relation, node: exp.Expr, text: Text) -> Relation:
@@ -34,15 +40,87 @@ def limited(relation: Relation, node: exp.Expr, text: Text) -> Relation:
         raise text.error("the rows of an answer have no order: say how many with LIMIT", at)
     if order is None:
         raise text.error("LIMIT alone would keep any rows: say which with ORDER BY", at)
-    if len(order.expressions) > 1:
-        raise text.error("ORDER BY several columns is not supported yet", order.expressions[1])
-    first = order.expressions[0]
-    if first.args.get("nulls_first"):
-        raise text.error("NULLS FIRST is not supported yet: nulls come last", first)
+    first = _only(order, text)
     by = _by(first.this, relation, text)
     with text.at(order):
         query = relation.query.top_k(_count(limit, text), by, largest=bool(first.args.get("desc")))
     return relation.then(query)
+
+
+def _only(order: exp.Expr, text: Text) -> exp.Expr:
+    """The one thing that rows are ordered by."""
+    if len(order.expressions) > 1:
+        raise text.error("ORDER BY several columns is not supported yet", order.expressions[1])
+    first: exp.Expr = order.expressions[0]
+    if first.args.get("nulls_first"):
+        raise text.error("NULLS FIRST is not supported yet: nulls come last", first)
+    return first
+
+
+# -- ROW_NUMBER() -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """A ROW_NUMBER() in a select list."""
+
+    name: str
+    window: exp.Expr
+
+
+def row_number_of(select: exp.Expr) -> RowNumber | None:
+    """The ROW_NUMBER() of a SELECT, if it has one."""
+    for item in select.expressions if isinstance(select, exp.Select) else []:
+        window = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(window, exp.Window) and window.this.name.lower() == "row_number":
+            return RowNumber(item.alias or "row_number", window)
+    return None
+
+
+def rows_kept(number: RowNumber, conditions: list[exp.Expr]) -> tuple[int, exp.Expr] | None:
+    """How many rows a condition such as `r <= 3` keeps, and that condition."""
+    for condition in conditions:
+        column, count = condition.this, condition.args.get("expression")
+        if (
+            isinstance(column, exp.Column)
+            and column.name.lower() == number.name.lower()
+            and isinstance(count, exp.Literal)
+            and count.name.isdigit()
+        ):
+            match condition:
+                case exp.LTE():
+                    return int(count.name), condition
+                case exp.LT():
+                    return int(count.name) - 1, condition
+                case exp.EQ() if int(count.name) == 1:
+                    return 1, condition
+    return None
+
+
+def ranked(relation: Relation, number: RowNumber, count: int, text: Text) -> Relation:
+    """The first rows of each partition."""
+    window = number.window
+    order = window.args.get("order")
+    if order is None:
+        raise text.error("ROW_NUMBER() needs an ORDER BY: OVER (ORDER BY n DESC)", window)
+    first = _only(order, text)
+    columns = [
+        resolve(column, relation, text).column
+        for column in window.args.get("partition_by") or []
+        if not relation.is_window_field(column)
+    ]
+    by = Expressions(relation, text, {}).of(first.this)
+    is_last = bool(first.args.get("desc"))
+    with text.at(window):
+        if relation.kind != "rows":
+            return relation.then(relation.query.top_k(count, by, largest=is_last, within=columns))
+        if count == 1 and is_last and columns and by.columns <= relation.times:
+            return replace(relation, query=relation.query.latest_by(*columns), kind="table")
+    raise text.error(
+        "a stream without a window has no first rows: give it a window, or take the last row of "
+        "each key, with PARTITION BY key ORDER BY its time DESC, and = 1",
+        window,
+    )
 
 
 def _by(node: exp.Expr, relation: Relation, text: Text) -> Expr:

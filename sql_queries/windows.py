@@ -45,7 +45,14 @@ def in_window(relation: Relation, options: dict[str, Any], text: Text, at: exp.E
         )
     with text.at(at):
         query = relation.query.window(**options)
-    return replace(relation, query=query, kind="windowed", window=_identity(options))
+    return replace(
+        relation,
+        query=query,
+        kind="windowed",
+        window=_identity(options),
+        below=(relation.query, options),
+        partition=tuple(options.get("partition_by", ())),
+    )
 
 
 def _identity(options: dict[str, Any]) -> tuple[object, ...]:
@@ -160,6 +167,11 @@ def arguments_of(function: TableFunction, text: Text) -> dict[str, Any]:
     return found
 
 
+def _partition(relation: Relation, data: exp.Expr, text: Text) -> tuple[str, ...]:
+    columns = data.args.get("partition_by") or []
+    return tuple(resolve(column, relation, text).column for column in columns)
+
+
 def with_table_function(
     relation: Relation, function: TableFunction, arguments: dict[str, Any], text: Text
 ) -> Relation:
@@ -175,10 +187,16 @@ def with_table_function(
         for each in ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
         if each in arguments
     }
-    if name in ("SESSION", "CUMULATE"):
-        if name == "CUMULATE" and spans["SIZE"] % spans["STEP"]:
+    partition = _partition(relation, arguments["DATA"], text)
+    if partition and name != "SESSION":
+        raise text.error("PARTITION BY divides sessions: GROUP BY the column", arguments["DATA"])
+    if name == "CUMULATE":
+        if spans["SIZE"] % spans["STEP"]:
             raise text.error("the size of CUMULATE is a multiple of its step", arguments["SIZE"])
-        raise text.error(f"{name} is not supported yet", function)
+        raise text.error("CUMULATE is not supported yet", function)
+    if name == "SESSION":
+        options = {"session": duration(spans["GAP"]), "partition_by": partition, "on": on}
+        return replace(in_window(relation, options, text, function), is_function=True)
     slide = spans.get("SLIDE", spans["SIZE"])
     if spans.get("OFFSET", 0) % slide:
         raise text.error("an offset is not supported yet", arguments["OFFSET"])

@@ -82,6 +82,12 @@ BAD = {
     "SELECT len FROM flows [RANGE 5 s] ORDER BY len LIMIT ^'3'": None,
     "SELECT abs(^len, 1, 2) AS x FROM flows": None,
     "SELECT ^CAST('x' AS INT) AS n FROM flows": "is no int32",
+    "SELECT len FROM (SELECT len, ^row_number() OVER (ORDER BY len) AS r FROM flows) WHERE r < 9": (
+        "a stream without a window has no first rows"
+    ),
+    "SELECT len, ^row_number() OVER (ORDER BY len) AS r FROM flows [RANGE 5 s]": "WHERE r <= 3",
+    "SELECT len, r FROM (SELECT len, row_number() OVER (ORDER BY len) AS r FROM flows"
+    " [RANGE 5 s]) WHERE r < 9": "no column .r.",
     "SELECT max(len, ^src) FROM flows [RANGE 5 s]": "has to be a constant",
     "SELECT ^avg(len, 1, 2) FROM flows [RANGE 5 s]": "does not take 3 arguments",
     "SELECT sum(len ^ORDER BY ts) FROM flows [RANGE 5 s]": None,

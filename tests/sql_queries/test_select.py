@@ -57,23 +57,23 @@ SAME: dict[str, Callable[[], Query]] = {
     " ORDER BY n DESC LIMIT 3": lambda: BIG.select("n", "src").top_k(3, by="n"),
     "SELECT src, sum(len * 8) / count(*) AS mean FROM flows [RANGE TUMBLING 5 minutes]"
     " GROUP BY src": lambda: (
-        FLOWS.window(range="5m", slide="5m")
-        .map(arg_1=LEN * 8)
+        FLOWS.map(arg_1=LEN * 8)
+        .window(range="5m", slide="5m")
         .group_by("src")
         .aggregate(agg_1=gl.sum("arg_1"), agg_2=gl.count())
         .select("src", mean=gl.col("agg_1") / gl.col("agg_2"))
     ),
     "SELECT len % 10 AS last, count(DISTINCT src) AS srcs, avg(len) FROM"
     " TUMBLE(flows, ts, INTERVAL '1' MINUTE) GROUP BY window_end, last": lambda: (
-        FLOWS.window(range="1m", slide="1m")
-        .map(last=LEN % 10)
+        FLOWS.map(last=LEN % 10)
+        .window(range="1m", slide="1m")
         .group_by("last")
         .aggregate(srcs=gl.count_distinct("src"), avg=gl.mean("len"))
     ),
     "SELECT count(*) FILTER (WHERE len > 3) AS n, stddev(len), max_by(src, len * 2) AS top,"
     " string_agg(proto, '-') FROM flows [RANGE 5 s]": lambda: (
-        FLOWS.window(range="5s")
-        .map(arg_1=LEN * 2)
+        FLOWS.map(arg_1=LEN * 2)
+        .window(range="5s")
         .aggregate(
             n=gl.count(where=LEN > 3),
             stddev=gl.stddev("len", ddof=1),
@@ -81,6 +81,21 @@ SAME: dict[str, Callable[[], Query]] = {
             string_agg=gl.string_agg("proto", "-"),
         )
     ),
+    "SELECT src, sum(len) AS bytes FROM SESSION(TABLE flows PARTITION BY src, DESCRIPTOR(ts),"
+    " INTERVAL '30' SECOND) GROUP BY src, window_start, window_end": lambda: (
+        FLOWS.window(session="30s", partition_by="src")
+        .group_by("src")
+        .aggregate(bytes=gl.sum("len"))
+    ),
+    "SELECT count(*) AS n, max(len * 2) AS most FROM TABLE(SESSION(TABLE flows, DESCRIPTOR(ts),"
+    " INTERVAL '30' SECOND)) GROUP BY window_end": lambda: (
+        FLOWS.map(arg_1=LEN * 2).window(session="30s").aggregate(n=gl.count(), most=gl.max("arg_1"))
+    ),
+    "SELECT src, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY src ORDER BY n DESC) AS r FROM"
+    " (SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src)) WHERE r <= 3"
+    " AND n > 1": lambda: BIG.top_k(3, by="n", within="src").where(gl.col("n") > 1),
+    "SELECT src, len FROM (SELECT src, len, ROW_NUMBER() OVER (PARTITION BY src ORDER BY ts DESC)"
+    " AS r FROM flows) WHERE r = 1": lambda: FLOWS.latest_by("src").select("src", "len"),
     "SELECT DISTINCT src FROM flows": lambda: FLOWS.window(range="all").distinct("src"),
     "SELECT DISTINCT src FROM flows [RANGE 5 s]": lambda: FLOWS.window(range="5s").distinct("src"),
     "SELECT src FROM flows UNION ALL SELECT id FROM hosts UNION ALL SELECT len FROM flows": (
