@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from gapless.engine import nodes
 from gapless.engine.known import Properties
 from gapless.engine.nodes import Node
+from gapless.engine.window_times import check_bounds
 from gapless.protocol.errors import Misuse
 
 
@@ -57,6 +58,7 @@ def _check_window(node: nodes.Window | nodes.Session, p: Properties) -> None:
 
 
 def _check_aggregate(node: nodes.Aggregate, p: Properties) -> None:
+    check_bounds(node, p, is_session=isinstance(node.input, nodes.Session))
     if p.hop is not None and p.hop.problem is not None:
         raise Misuse(f"aggregate: {p.hop.problem}")
     if isinstance(node.input, nodes.Session):

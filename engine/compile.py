@@ -31,6 +31,7 @@ from gapless.engine.properties import Properties
 from gapless.engine.query import Query
 from gapless.engine.race import Race
 from gapless.engine.steps import Step
+from gapless.engine.window_times import offsets
 from gapless.engine.words import node_text
 from gapless.operators.aggregates.filtered import Named, conditions_below
 from gapless.operators.aside import Aside
@@ -47,6 +48,7 @@ from gapless.operators.lifetimes import SetLifetimes
 from gapless.operators.meld import Meld
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Operator
+from gapless.operators.progress import Progress
 from gapless.operators.select import Select
 from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.settle import Settle
@@ -200,7 +202,8 @@ class Compiler:
                 early=node.early,
                 aside=self._aside,
             )
-            return self._add(operator, node, [below], grid, f"{node_text(node)} (held)")
+            step = self._add(operator, node, [below], grid, f"{node_text(node)} (held)")
+            return self._progressing(node, step)
         implementation = self._chosen.get(node, IMPLEMENTATIONS[0])
         operator = HoppingAggregate(
             schema,
@@ -212,7 +215,8 @@ class Compiler:
             early=node.early,
             aside=self._aside,
         )
-        return self._add(operator, node, [below], grid, f"{node_text(node)} ({implementation})")
+        step = self._add(operator, node, [below], grid, f"{node_text(node)} ({implementation})")
+        return self._progressing(node, step)
 
     def _with_conditions(
         self, node: nodes.Aggregate, below: Origin
@@ -240,7 +244,18 @@ class Compiler:
             early=node.early,
             aside=self._aside,
         )
-        return self._add(operator, node, [below], title=f"{node_text(node)} (sessions)")
+        step = self._add(operator, node, [below], title=f"{node_text(node)} (sessions)")
+        return self._progressing(node, step)
+
+    def _progressing(self, node: nodes.Aggregate, below: Origin) -> Origin:
+        """Its answers, with marks of the columns that say which window they are about, where a
+        window above reads one.
+        """
+        columns = offsets(node, self._known[node.input])
+        if not columns or node not in self._with_marks:
+            return below
+        title = f"progress of {', '.join(columns)}"
+        return self._add(Progress(node.schema, columns), node, [below], THROUGH, title)
 
     def _settled(self, node: nodes.Node, below: Origin) -> Origin:
         """A node's events, held until they stay where it revises itself."""

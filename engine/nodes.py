@@ -34,7 +34,9 @@ from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
 from gapless.engine.session_node import Session
 from gapless.engine.window_nodes import LatestBy, Lifetime, Window
+from gapless.engine.window_times import time_type
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.aggregates.window_bounds import typed
 from gapless.operators.hopping_aggregate import answer_schema
 from gapless.operators.join_columns import JoinColumns
 from gapless.operators.top_k import K_MAX
@@ -153,7 +155,10 @@ class Aggregate(NodeBase):
         check_names("aggregate", [*self.group_by, *(name for name, _ in self.aggregates)])
         if self.early is not None and not 0 <= self.early <= INF:
             raise Misuse(f"aggregate: early {self.early} is not negative")
-        self._is(answer_schema(self.input.schema, self.group_by, self.aggregates), self.input)
+        schema = self.input.schema
+        aggregates = typed(self.aggregates, time_type(self.input), schema.time_unit)
+        object.__setattr__(self, "aggregates", aggregates)
+        self._is(answer_schema(schema, self.group_by, aggregates), self.input)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

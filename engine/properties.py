@@ -57,6 +57,7 @@ from gapless.engine.lateness import Watermarks, is_ordered
 from gapless.engine.lifetime_rules import latest, windowed, with_lifetime
 from gapless.engine.nodes import Node
 from gapless.engine.session_node import answered, in_session
+from gapless.engine.window_times import with_bounds
 from gapless.merge.choose import choose
 from gapless.operators.join_columns import JoinColumns
 from gapless.operators.windows import Landmark
@@ -163,6 +164,10 @@ def _renamed_hop(hop: Hop | None, renamed: Mapping[str, str]) -> Hop | None:
 
 
 def _aggregate(node: nodes.Aggregate, p: Properties) -> Properties:
+    return with_bounds(node, _answers(node, p), p)
+
+
+def _answers(node: nodes.Aggregate, p: Properties) -> Properties:
     payload = node.input.schema.payload
     named = (aggregate_may_differ(name, f, payload) for name, f in node.aggregates)
     differ = tuple(sentence for why in named for sentence in why)

@@ -29,6 +29,7 @@ import pyarrow as pa
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.aggregates.window_bounds import Bounds
 from gapless.operators.ahead import EARLY_WINDOWS_MAX
 from gapless.operators.answers import Answers, Grouping, results
 from gapless.operators.aside import Aside
@@ -161,11 +162,13 @@ class HeldAggregate(Operator):
         if on is not None and on not in schema.names:
             raise SchemaError(f"window on={on!r}: the columns are {', '.join(schema.names)}")
         self.schema = answer_schema(schema, group_by, aggregates)
+        self._bounds = Bounds(len(group_by), aggregates)
+        computed = answer_schema(schema, group_by, self._bounds.computed)
         self.reach = INF
         self._input, self._window, self._slide = schema, window, window.slide
         self._on, self._early = on, early
         self._aside = aside or Aside()
-        functions = [function for _, function in aggregates]
+        functions = [function for _, function in self._bounds.computed]
         used = {VS, *group_by, *(name for f in functions for name in f.columns)}
         self._columns = [i for i, name in enumerate(schema.arrow.names) if name in used]
         rows = pa.schema([schema.arrow.field(i) for i in self._columns])
@@ -175,11 +178,12 @@ class HeldAggregate(Operator):
         self._open = Cells(grouping)  # of panes that are not complete
         self._standing = Standing(grouping, self._groups, self._slide)
         times = [pa.field(name, pa.int64(), nullable=False) for name in (VS, VE)]
-        self._events = pa.schema([*times, *self.schema.payload])
+        self._events = pa.schema([*times, *computed.payload])
         self._told = Told(self._events)
         self._complete = BEGIN  # panes below have entered
         self._stable = BEGIN  # of the output
         self._nothing = Frame.empty(self.schema)
+        self._none = Frame.empty(computed).payload.columns
 
     def limited(self, memory: Memory) -> None:
         """Answers are asked for, too."""
@@ -274,7 +278,9 @@ class HeldAggregate(Operator):
         self, vs: Times, ve: Times, columns: Sequence[pa.Array], was: Times | None = None
     ) -> list[Frame]:
         """A frame of these rows, where there are any."""
-        return [Frame.made(self.schema, vs, ve, columns, was)] if len(vs) else []
+        if not len(vs):
+            return []
+        return [Frame.made(self.schema, vs, ve, self._bounds.filled(columns, vs, vs), was)]
 
     def _frame(self, out: list[Frame], stable: int) -> Frame:
         """All of it, and the stable if it says something new."""
@@ -297,7 +303,7 @@ class HeldAggregate(Operator):
             )
         groups = np.unique(found.groups)
         ahead = self._standing.copy_of(groups)
-        events = [self._batch(np.empty(0, np.int64), INF, self._nothing.payload.columns)]
+        events = [self._batch(np.empty(0, np.int64), INF, self._none)]
         for pane in panes:
             starts, before = ahead.answers(pane.groups)
             events.append(self._batch(starts, (pane.number + 1) * self._slide, before))
@@ -319,7 +325,7 @@ class HeldAggregate(Operator):
 
     @property
     def _told_nothing(self) -> pa.RecordBatch:
-        return self._batch(np.empty(0, np.int64), INF, self._nothing.payload.columns)
+        return self._batch(np.empty(0, np.int64), INF, self._none)
 
     def _said(self, events: pa.RecordBatch, *, takes_back: bool) -> list[Frame]:
         """Ends of what is held are moved; other events come and go."""

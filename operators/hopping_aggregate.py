@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.aggregates.window_bounds import Bounds, before
 from gapless.operators.ahead import Ahead
 from gapless.operators.answers import Answers, Grouping, Windowed
 from gapless.operators.aside import Aside
@@ -65,6 +66,7 @@ class HoppingAggregate(Operator):
     ) -> None:
         """`time` names a column that equals `_vs`: marks of groups may speak of it."""
         self.schema = answer_schema(schema, group_by, aggregates)
+        self._bounds = Bounds(len(group_by), aggregates)
         if not aggregates:
             raise Misuse("aggregate: names at least one aggregate, as in n=count()")
         if implementation not in ("paned", "wid"):
@@ -79,7 +81,7 @@ class HoppingAggregate(Operator):
         self._group_by, self._groups = list(group_by), len(group_by)
         self._early = early
         self._aside = aside or Aside()
-        functions = [function for _, function in aggregates]
+        functions = [function for _, function in self._bounds.computed]
         used = {VS, *group_by, *(name for f in functions for name in f.columns)}
         self._columns = [i for i, name in enumerate(schema.arrow.names) if name in used]
         rows = pa.schema([schema.arrow.field(i) for i in self._columns])
@@ -90,7 +92,8 @@ class HoppingAggregate(Operator):
             self._windowed: Windowed = Wid(window, grouping, ahead)
         else:
             self._windowed = Paned(window, grouping, ahead)
-        self._told = ToldAnswers(self.schema.payload, self._groups)
+        computed = answer_schema(schema, group_by, self._bounds.computed)
+        self._told = ToldAnswers(computed.payload, self._groups)
         self._closed = ClosedGroups(pa.schema([schema.payload.field(name) for name in group_by]))
         self.reach = window.range + window.slide if on is None else INF
         self._complete = BEGIN  # windows below have been answered
@@ -98,7 +101,7 @@ class HoppingAggregate(Operator):
         self._needed_from = BEGIN  # rows before are in no wanted window
         self._stable = BEGIN  # of the output
         self._nothing = Frame.empty(self.schema)
-        self._none = self._nothing.payload
+        self._none = Frame.empty(computed).payload
 
     def limited(self, memory: Memory) -> None:
         """Answers are asked for, too."""
@@ -195,7 +198,11 @@ class HoppingAggregate(Operator):
             new = ~self._closed.answered(windows, columns[: self._groups])
             windows, columns = windows[new], [take(c, pa.array(new)) for c in columns]
         starts = (windows + 1) * self._slide
-        return Frame.made(self.schema, starts, starts + self._slide, columns)
+        return Frame.made(self.schema, starts, starts + self._slide, self._filled(starts, columns))
+
+    def _filled(self, ends: Times, columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
+        """The columns of answers of windows with these ends."""
+        return self._bounds.filled(columns, before(ends, self._window.range), ends)
 
     def _frame(self, out: list[Frame], stable: int | None) -> Frame:
         """All of it, and the stable if it says something new."""
@@ -212,9 +219,10 @@ class HoppingAggregate(Operator):
     def _revised(self, revision: Revision) -> list[Frame]:
         """What was told and is not so, and what is told in its place."""
         out = []
-        for (windows, columns), goes in ((revision.gone, True), (revision.new, False)):
+        for (windows, computed), goes in ((revision.gone, True), (revision.new, False)):
             if len(windows):
                 starts, ends = (windows + 1) * self._slide, (windows + 2) * self._slide
+                columns = self._filled(starts, computed)
                 out.append(
                     Frame.made(self.schema, starts, starts, columns, ends)
                     if goes

@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.span import Span
+from gapless.operators.aggregates.window_bounds import Bounds
 from gapless.operators.answers import Answers, Grouping
 from gapless.operators.aside import Aside
 from gapless.operators.groups import Groups
@@ -78,7 +79,8 @@ class SessionAggregate(Operator):
         self._input, self._gap = schema, gap
         self._on, self._early = on, early
         self._aside = aside or Aside()
-        functions = [function for _, function in aggregates]
+        self._bounds = Bounds(len(group_by), aggregates)
+        functions = [function for _, function in self._bounds.computed]
         keys = [*partition_by, *(name for name in group_by if name not in partition_by)]
         used = {VS, *keys, *(name for f in functions for name in f.columns)}
         self._columns = [i for i, name in enumerate(schema.arrow.names) if name in used]
@@ -87,10 +89,12 @@ class SessionAggregate(Operator):
         groups = Groups(rows, keys)
         partitions = Partitions(groups, rows, partition_by)
         self._state = SessionState(self._grouping, gap, groups, partitions)
-        self._shown = [keys.index(name) for name in group_by]  # of the columns of answers
-        self._shown += range(len(keys) + 1, len(keys) + 1 + len(functions))
+        self._start = len(keys)  # of the columns of answers, and those that are shown
+        self._shown = [keys.index(name) for name in group_by]
+        self._shown += range(self._start + 1, self._start + 1 + len(functions))
         answers = [pa.field(_END, pa.int64()), *groups.schema, pa.field(_START, pa.int64())]
-        answers += list(self.schema.payload)[len(group_by) :]
+        computed = answer_schema(schema, group_by, self._bounds.computed).payload
+        answers += list(computed)[len(group_by) :]
         self._answers = pa.schema([f.with_name(str(i)) for i, f in enumerate(answers)])
         self._told = Told(self._answers)
         self._latest = INF - 2 - gap  # of a row whose session's answer ends before INF
@@ -160,7 +164,9 @@ class SessionAggregate(Operator):
     def _frame(self, answers: pa.RecordBatch, *, takes_back: bool = False) -> Frame:
         """The events of answers, or what takes them back."""
         ends = answers.column(0).to_numpy()
+        starts = answers.column(1 + self._start).to_numpy()
         columns = [answers.column(1 + i) for i in self._shown]
+        columns = self._bounds.filled(columns, starts, ends)
         if takes_back:
             return Frame.made(self.schema, ends, ends, columns, ends + 1)
         return Frame.made(self.schema, ends, ends + 1, columns)

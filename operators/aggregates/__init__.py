@@ -13,6 +13,7 @@ quantile.py    quantile: a DDSketch in a tally
 counted.py     quantile(exact=True), mode: of values in a tally
 collected.py   array_agg, string_agg: all values, with their times in a tally
 custom.py      aggregate: a user's function of a tally
+window_bounds.py     window_start, window_end, window_time: of the answer's window
 
 parts.py, inputs.py, forwarding.py, documents.py     what they share
 """
@@ -37,6 +38,9 @@ from gapless.operators.aggregates.calls import (
     string_agg,
     sum_,
     var,
+    window_end,
+    window_start,
+    window_time,
 )
 
 __all__ = [
@@ -59,4 +63,7 @@ __all__ = [
     "string_agg",
     "sum_",
     "var",
+    "window_end",
+    "window_start",
+    "window_time",
 ]

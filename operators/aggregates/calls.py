@@ -2,6 +2,7 @@
 
     count  count_distinct  sum_  mean  var  stddev  quantile  mode
     min_  max_  arg_min  arg_max  first  last  bool_and  bool_or  array_agg  string_agg  aggregate
+    window_start  window_end  window_time
 
 Nulls do not count. With `where=` only the rows count for which that expression is true. Three names
 end in an underscore here, for Python has functions of that name.
@@ -25,6 +26,7 @@ from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.quantile import ACCURACY, Quantile
 from gapless.operators.aggregates.sums import Mean, Stddev, Sum, Var
+from gapless.operators.aggregates.window_bounds import WindowBound
 from gapless.protocol.column_names import column_name
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.expr import Expr
@@ -190,3 +192,18 @@ def aggregate(
 def _of(function: AggregateFunction, where: Expr | None) -> AggregateFunction:
     """The function, of all rows or of some."""
     return function if where is None else Filtered(function, where)
+
+
+def window_start() -> WindowBound:
+    """The first time that the answer's window covers; of a session, that of its first row."""
+    return WindowBound("start")
+
+
+def window_end() -> WindowBound:
+    """The time at which the answer's window has ended: `_vs` of the answer."""
+    return WindowBound("end")
+
+
+def window_time() -> WindowBound:
+    """One tick before the end of the answer's window: what a window above reads, `on=`."""
+    return WindowBound("time")

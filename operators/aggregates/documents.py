@@ -22,6 +22,7 @@ from gapless.operators.aggregates.function import AggregateFunction, UserFunctio
 from gapless.operators.aggregates.hll import PRECISION_MAX, PRECISION_MIN
 from gapless.operators.aggregates.quantile import Quantile
 from gapless.operators.aggregates.sums import SCALE_MAX, Mean, Stddev, Sum, Var
+from gapless.operators.aggregates.window_bounds import WindowBound
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.errors import DecodeError, Misuse
 from gapless.protocol.expr import Expr
@@ -127,4 +128,7 @@ _READERS: Mapping[str, Callable[[Fields], AggregateFunction]] = {
     StringAgg.name: _string_agg,
     CountDistinct.name: _distinct,
     Quantile.name: _quantile,
+    "window_start": lambda _: WindowBound("start"),
+    "window_end": lambda _: WindowBound("end"),
+    "window_time": lambda _: WindowBound("time"),
 }

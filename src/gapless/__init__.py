@@ -102,6 +102,9 @@ _HOMES = {
     "string_agg": "gapless.operators.aggregates",
     "mean": "gapless.operators.aggregates",
     "var": "gapless.operators.aggregates",
+    "window_end": "gapless.operators.aggregates",
+    "window_start": "gapless.operators.aggregates",
+    "window_time": "gapless.operators.aggregates",
     "sum": "gapless.operators.aggregates:sum_",
     "aggregate": "gapless.operators.aggregates",
     "count_distinct": "gapless.operators.aggregates",
@@ -145,6 +148,9 @@ if TYPE_CHECKING:
         stddev,
         string_agg,
         var,
+        window_end,
+        window_start,
+        window_time,
     )
     from gapless.operators.aggregates import max_ as max
     from gapless.operators.aggregates import min_ as min
@@ -269,6 +275,9 @@ __all__ = [
     "table",
     "var",
     "watermarks",
+    "window_end",
+    "window_start",
+    "window_time",
 ]
 
 

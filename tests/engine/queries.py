@@ -14,7 +14,7 @@ import pyarrow as pa
 from gapless.engine.functions import UserFunction, function
 from gapless.engine.lateness import k_late, watermarks
 from gapless.engine.query import Query, race, source
-from gapless.operators.aggregates.calls import aggregate, count, mean, sum_
+from gapless.operators.aggregates.calls import aggregate, count, mean, sum_, window_time
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr, call, col, if_else
 
@@ -94,6 +94,8 @@ def _alike(rng: random.Random, q: Query, other: Query) -> Query:
 def _aggregate(rng: random.Random, q: Query, _o: Query, own: bool) -> Query:
     early = rng.choice((None, None, True, 3))
     functions: dict[str, Any] = {"n": count()}
+    if rng.random() < 0.2:
+        functions[rng.choice(("ts", "at"))] = window_time()
     if rng.random() < 0.5:
         functions["m"] = rng.choice((sum_, mean))(_named(rng, q, pa.int64()))
     if own and rng.random() < 0.2:

@@ -186,17 +186,22 @@ class Drawing:
         functions = self.functions(window.schema)
         groups = partition if self.rng.random() < 0.6 else self._some(q.schema, 0, 2)
         early = self.rng.choice((None, None, None, 0, 5, INF))
-        return nodes.Aggregate(window, groups, functions, early)
+        return nodes.Aggregate(window, groups, (*functions, *self._bounds(groups)), early)
+
+    def _bounds(self, groups: Sequence[str]) -> Functions:
+        """What answers say of their windows, now and then: a window above may read it."""
+        drawn = self.rng.sample(BOUNDS, self.rng.choice((0, 0, 0, 1, 2)))
+        return tuple(bound for bound in drawn if bound[0] not in groups)
 
     def _grouped(self, q: Node, functions: Functions) -> Node:
         groups = self._some(q.schema, 0, 2)
         if "k" in q.schema.names and self.rng.random() < 0.3:
             groups = ("k",)
         early = self.rng.choice((None, None, None, 0, 5, INF))
-        made = nodes.Aggregate(q, groups, functions, early)
+        made = nodes.Aggregate(q, groups, (*functions, *self._bounds(groups)), early)
         try:
             Query(made)
-        except Misuse:  # only windows with a slide have early answers
+        except Misuse:  # only windows with a slide have early answers, and say where they lie
             return nodes.Aggregate(q, groups, functions, None)
         return made
 
@@ -367,6 +372,12 @@ def spread(values: pa.Array) -> int:
 
 EXACT = (calls.min_, calls.max_, calls.first, calls.last, calls.count_distinct)
 Functions = tuple[tuple[str, AggregateFunction], ...]
+BOUNDS: Functions = (
+    ("ts_start", calls.window_start()),
+    ("ts_end", calls.window_end()),
+    ("ts_time", calls.window_time()),
+)
+"""By names that a window's `on=` is drawn from."""
 
 
 def random_inexact_query(rng: random.Random) -> Query:

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from gapless.engine import nodes
 from gapless.operators.aggregates.filtered import Filtered
+from gapless.operators.aggregates.window_bounds import WindowBound
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.schema import StreamSchema
@@ -173,7 +174,8 @@ def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
     for e in _answered_at(window, [t.vs for t in timed]):
         extent = [t for t in timed if e - window.range <= t.vs < e]
         lives = e, e + (window.slide or 0)
-        out += [Event(p, *lives) for p in _answers_of_groups(node, extent)]
+        answers = _answers_of_groups(node, extent, e - window.range, e)
+        out += [Event(p, *lives) for p in answers]
     return out
 
 
@@ -182,7 +184,7 @@ def _held(node: nodes.Aggregate, slide: int, timed: Table) -> Iterator[Event]:
     for members in _grouped(timed, node.input.schema, node.group_by).values():
         ends = sorted({t.vs - t.vs % slide + slide for t in members})
         for e, until in pairwise([*ends, INF]):
-            for payload in _answers_of_groups(node, [t for t in members if t.vs < e]):
+            for payload in _answers_of_groups(node, [t for t in members if t.vs < e], e, e):
                 yield Event(payload, e, until)
 
 
@@ -194,7 +196,7 @@ def _sessions(node: nodes.Aggregate, window: nodes.Session, o: RowOracle) -> Ite
         cuts = [i for i in range(1, len(rows)) if rows[i].vs - rows[i - 1].vs > window.gap]
         for a, b in pairwise([0, *cuts, len(rows)]):
             end = rows[b - 1].vs + window.gap
-            for payload in _answers_of_groups(node, rows[a:b]):
+            for payload in _answers_of_groups(node, rows[a:b], rows[a].vs, end):
                 yield Event(payload, end, end + 1)
 
 
@@ -238,7 +240,11 @@ def _answered_at(window: nodes.Window, times: list[int]) -> list[int]:
     )
 
 
-def _answers_of_groups(node: nodes.Aggregate, events: Table) -> list[Payload]:
+def _answers_of_groups(
+    node: nodes.Aggregate, events: Table, start: int = 0, end: int = 0
+) -> list[Payload]:
+    """The answers about a window, by group."""
+    bounds = {"start": start, "end": end, "time": end - 1}
     schema = node.input.schema
     conditions = [f.where for _, f in node.aggregates if isinstance(f, Filtered)]
     if conditions:  # a row for which one has no answer goes aside
@@ -246,7 +252,10 @@ def _answers_of_groups(node: nodes.Aggregate, events: Table) -> list[Payload]:
     out = []
     for group, members in _grouped(events, schema, node.group_by).items():
         try:
-            values = [aggregate(function, schema, members) for _, function in node.aggregates]
+            values = [
+                bounds[f.which] if isinstance(f, WindowBound) else aggregate(f, schema, members)
+                for _, f in node.aggregates
+            ]
         except NoAnswer:
             continue
         out.append((*group, *values))

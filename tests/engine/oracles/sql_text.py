@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gapless.operators.aggregates.counted import ExactQuantile
 from gapless.operators.aggregates.filtered import Filtered
+from gapless.operators.aggregates.window_bounds import WindowBound
 from gapless.protocol.expr import Call, Column, Expr, Literal
 from gapless.protocol.schema import StreamSchema
 from tests.engine.oracles.random_queries import spread
@@ -129,6 +130,8 @@ def type_text(t: pa.DataType) -> str:
 def aggregate_text(function: Any, schema: StreamSchema, times: str | None) -> str:
     """An aggregate; `times` is the column of the rows' times, None where they have none."""
     test = ""
+    if isinstance(function, WindowBound):
+        raise CannotSay("which window it is")
     if isinstance(function, Filtered):
         test = f"case when {expression_text(function.where, schema)} then "
         function = function.unfiltered
