@@ -33,6 +33,7 @@ _LIBM = frozenset(
     for checked in ("", "_checked")
 )
 """Functions that Arrow takes from the C library, whose last bit is not laid down."""
+_CASTS = ("cast", "try_cast")
 _ZONES = frozenset({"assume_timezone", "local_timestamp", "strftime", "strptime", "is_dst"})
 """Functions that look at the machine's time-zone rules, or names of days and months."""
 _UTC = frozenset({"UTC", "utc", "Etc/UTC", "+00:00", "Z"})
@@ -85,10 +86,10 @@ def _why(call: Call, payload: pa.Schema) -> str | None:
     if call.function in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
         return None
     types = [arg.type(payload) for arg in call.args]
-    if call.function == "cast":
+    if call.function in _CASTS:
         types.append(call.type(payload))
     zoned = [t for t in types if pa.types.is_timestamp(t) and t.tz not in {None, *_UTC}]
-    if zoned and (call.function in _OF_CALENDAR or call.function == "cast"):
+    if zoned and (call.function in _OF_CALENDAR or call.function in _CASTS):
         return f"of {zoned[0]} reads the machine's rules of time zones"
     return None
 
@@ -100,7 +101,7 @@ _OF_CALENDAR = frozenset(
         *("is_leap_year", "floor_temporal", "ceil_temporal", "round_temporal"),
         *("years_between", "quarters_between", "month_interval_between", "weeks_between"),
         *("days_between", "month_day_nano_interval_between", "day_time_interval_between"),
-        *("hours_between", "minute", "minutes_between"),
+        *("hours_between", "minute", "minutes_between", "months_between"),
     }
 )
 """Functions that see a timestamp with a zone in that zone's calendar."""

@@ -25,20 +25,28 @@ What its answers are, so that each replica gives the same:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.protocol.comparisons import COMPARES
-from gapless.protocol.constant import Constant, type_of
+from gapless.protocol.constant import Constant
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr_text import call_text
+from gapless.protocol.function_table import listed
 from gapless.protocol.functions import ARROW_ERRORS, arrow_call, build_options, evaluate, operand
 from gapless.protocol.lists import normal
+from gapless.protocol.operations import Operations
+from gapless.protocol.own_functions import OWN
 from gapless.protocol.values import from_values
+
+if TYPE_CHECKING:
+    from gapless.protocol.date_functions import DateFunctions
+    from gapless.protocol.list_functions import ListFunctions
+    from gapless.protocol.text_functions import TextFunctions
 
 DEPTH_MAX = 64
 """Levels of one tree: deeper ones are made by loops, where `is_in` or `coalesce` is meant."""
@@ -46,7 +54,7 @@ NODES_MAX = 4096
 """Functions, columns and literals of one tree, each use counted: evaluation visits all of them."""
 
 
-class Expr:
+class Expr(Operations):
     """A tree of functions over columns and literals. Immutable; make one with `col` and `lit`.
 
     Operators build trees, `==` included: compare two expressions with `same_as`. As a dictionary
@@ -121,102 +129,6 @@ class Expr:
 
         return read_expression(document)
 
-    def is_null(self) -> Expr:
-        """True where the value is null."""
-        return call("is_null", self)
-
-    def is_in(self, values: Iterable[Any]) -> Expr:
-        """True where the value is one of `values`; null is found where it is among them."""
-        try:
-            listed = pa.array(list(values))
-        except ARROW_ERRORS as e:
-            raise ExpressionError(f"is_in: {e}") from None
-        return call("is_in", self, value_set=listed)
-
-    def between(self, low: Any, high: Any) -> Expr:
-        """True where `low <= value <= high`."""
-        return call("and_kleene", self >= low, self <= high)
-
-    def cast(self, to: pa.DataType | str, safe: bool = True) -> Expr:
-        """The value as another type; where it does not fit an error, or if not `safe` what C
-        makes of it.
-        """
-        return call("cast", self, type=type_of(to), safe=safe)
-
-    def __add__(self, other: Any) -> Expr:
-        return call("add_checked", self, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return call("add_checked", other, self)
-
-    def __sub__(self, other: Any) -> Expr:
-        return call("subtract_checked", self, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return call("subtract_checked", other, self)
-
-    def __mul__(self, other: Any) -> Expr:
-        return call("multiply_checked", self, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return call("multiply_checked", other, self)
-
-    def __truediv__(self, other: Any) -> Expr:
-        return call("true_divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        return call("true_divide", other, self)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return call("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Expr:
-        return call("floor_divide", other, self)
-
-    def __mod__(self, other: Any) -> Expr:
-        return call("modulo_checked", self, other)
-
-    def __rmod__(self, other: Any) -> Expr:
-        return call("modulo_checked", other, self)
-
-    def __neg__(self) -> Expr:
-        return call("negate_checked", self)
-
-    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # builds a tree
-        return call("equal", self, _not_none(other))
-
-    def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # builds a tree
-        return call("not_equal", self, _not_none(other))
-
-    def __lt__(self, other: Any) -> Expr:
-        return call("less", self, _not_none(other))
-
-    def __le__(self, other: Any) -> Expr:
-        return call("less_equal", self, _not_none(other))
-
-    def __gt__(self, other: Any) -> Expr:
-        return call("greater", self, _not_none(other))
-
-    def __ge__(self, other: Any) -> Expr:
-        return call("greater_equal", self, _not_none(other))
-
-    def __and__(self, other: Any) -> Expr:
-        return call("and_kleene", self, other)
-
-    def __rand__(self, other: Any) -> Expr:
-        return call("and_kleene", other, self)
-
-    def __or__(self, other: Any) -> Expr:
-        return call("or_kleene", self, other)
-
-    def __ror__(self, other: Any) -> Expr:
-        return call("or_kleene", other, self)
-
-    def __invert__(self) -> Expr:
-        return call("invert", self)
-
-    __hash__ = object.__hash__
-
     def __bool__(self) -> bool:
         raise ExpressionError(
             f"{self} has no truth value before it meets rows: use & | ~ with parentheses in place "
@@ -228,6 +140,29 @@ class Expr:
 
     def __repr__(self) -> str:
         return str(self)
+
+    # -- functions by type --------------------------------------------------------------------
+
+    @property
+    def str(self) -> TextFunctions:
+        """Functions of text."""
+        from gapless.protocol.text_functions import TextFunctions
+
+        return TextFunctions(self)
+
+    @property
+    def dt(self) -> DateFunctions:
+        """Functions of dates and times."""
+        from gapless.protocol.date_functions import DateFunctions
+
+        return DateFunctions(self)
+
+    @property
+    def list(self) -> ListFunctions:
+        """Functions of lists."""
+        from gapless.protocol.list_functions import ListFunctions
+
+        return ListFunctions(self)
 
 
 class Column(Expr):
@@ -329,8 +264,9 @@ class Call(Expr):
 
     def to_arrow(self) -> pc.Expression:
         """The call, as Arrow's own functions build it over Arrow's expressions."""
-        if self.function == "floor_divide":
-            raise ExpressionError(f"{self}: Arrow has no //; evaluate it after the scan")
+        if self.function == "floor_divide" or self.function in OWN:
+            name = "//" if self.function == "floor_divide" else self.function
+            raise ExpressionError(f"{self}: Arrow has no {name}; evaluate it after the scan")
         args = [a.to_arrow() for a in self.args]
         return arrow_call(self.function, args, self.options, self._built)
 
@@ -368,6 +304,7 @@ def call(function: str, *args: Any, **options: Any) -> Expr:
     return Call(function, tuple(_expr(a) for a in args), options)
 
 
+@listed("gl", "if_else", "bool, any, any -> the same")
 def if_else(condition: Any, then: Any, otherwise: Any) -> Expr:
     """`then` where the condition is true, `otherwise` where it is false, null where it is null.
 
@@ -378,9 +315,3 @@ def if_else(condition: Any, then: Any, otherwise: Any) -> Expr:
 
 def _expr(value: Any) -> Expr:
     return value if isinstance(value, Expr) else lit(value)
-
-
-def _not_none(value: Any) -> Any:
-    if value is None:
-        raise ExpressionError("comparing with None gives null in each row: use is_null()")
-    return value

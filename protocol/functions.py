@@ -1,6 +1,7 @@
 """The functions that an expression may name: which, with what options, and how they are called.
 
-Scalar, deterministic functions of `pyarrow.compute`, as Arrow came with them, and three of ours:
+Scalar, deterministic functions of `pyarrow.compute`, as Arrow came with them, those of
+own_functions.py, and three of ours:
 
     cast             one argument; options `type` and `safe`
     true_divide      Python's `/`: in float64
@@ -15,6 +16,7 @@ Options are plain data, types, and columns of values (`is_in`), so that they go 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ from gapless.protocol.comparisons import COMPARES, compared, is_exact
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import DecodeError, ExpressionError
 from gapless.protocol.lists import normal, own
+from gapless.protocol.own_functions import OWN, apply_own, checked_options
 from gapless.protocol.plain import (
     PLAIN,
     column,
@@ -37,8 +40,9 @@ from gapless.protocol.plain import (
 )
 from gapless.protocol.values import to_values
 
-_REFUSED = frozenset({"random"})
-"""Scalar in Arrow's eyes, and yet another answer each time."""
+_REFUSED = frozenset({"random", "split_pattern_regex"})
+"""Scalar in Arrow's eyes, and yet another answer each time; and what never ends where its pattern
+matches no text at all."""
 
 _OURS = {"cast": 1, "true_divide": 2, "floor_divide": 2}
 """Functions that are not one scalar function of Arrow's, and how many arguments they take."""
@@ -60,7 +64,7 @@ every process."""
 _CAST = frozenset(("type", "safe"))
 """The options of `cast`."""
 
-FUNCTIONS = frozenset(_ARROW) | _OURS.keys()
+FUNCTIONS = frozenset(_ARROW) | _OURS.keys() | OWN.keys()
 """All that an expression may name."""
 
 ARROW_ERRORS = (
@@ -76,6 +80,27 @@ ARROW_ERRORS = (
 
 _LOOKS_UP = frozenset({"is_in", "index_in"})
 
+_OF_DOUBLES = frozenset(
+    f"{name}{checked}"
+    for name in (
+        "sqrt",
+        "exp",
+        "ln",
+        "log10",
+        "log2",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+    )
+    for checked in ("", "_checked")
+)
+"""Functions that take an integer as the nearest double; Arrow fails for some beyond 2^53."""
+_NEEDS_PATTERN = frozenset({"replace_substring", "split_pattern"})
+"""Functions that never end, or fail, where the pattern is empty."""
 _FUNCTION = cache(pc.get_function)
 """Looked up once: for a few rows the registry takes as long as the rows."""
 _DECODED = frozenset((pa.lib.Type_DICTIONARY, pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW))
@@ -100,6 +125,8 @@ class _Untyped(NamedTuple):
 
 def build_options(function: str, arity_given: int, options: dict[str, Any]) -> Any:
     """Arrow's options for a call, or None; raises `ExpressionError` where the call cannot be."""
+    if function in OWN:
+        return checked_options(function, arity_given, options)
     if function in _OURS:
         arity: Any = _OURS[function]
         options_class = "CastOptions" if function == "cast" else ""
@@ -109,8 +136,10 @@ def build_options(function: str, arity_given: int, options: dict[str, Any]) -> A
         arity, options_class = known["arity"], known["options_class"]
         required = known["options_required"]
     else:
+        near = get_close_matches(str(function), FUNCTIONS, n=3)
+        meant = f": did you mean {', '.join(near)}?" if near else ""
         raise ExpressionError(
-            f"{function!r} is not a deterministic scalar function of pyarrow.compute"
+            f"{function!r} is not a deterministic scalar function of pyarrow.compute{meant}"
         )
     if arity_given != arity if arity is not ... else not arity_given:
         wanted = "one or more" if arity is ... else arity
@@ -121,14 +150,31 @@ def build_options(function: str, arity_given: int, options: dict[str, Any]) -> A
         return None
     if not options_class:
         raise ExpressionError(f"{function} takes no options: {', '.join(options)}")
+    return _arrow_options(function, options_class, options)
+
+
+def _arrow_options(function: str, options_class: str, options: dict[str, Any]) -> Any:
+    if options.get("null_handling") == "skip":
+        raise ExpressionError(f"{function}: drops rows that have null alone: use gl.concat")
     if function in _LOOKS_UP and isinstance(options.get("value_set"), pa.Array):
         if pa.types.is_null(options["value_set"].type):
             return _Untyped(len(options["value_set"]) > 0, options.get("skip_nulls") is True)
         options = {**options, "value_set": _one_zero(options["value_set"])}
     try:
-        return getattr(pc, options_class)(**options)
+        built = getattr(pc, options_class)(**options)
+        if "pattern" in options:
+            _check_pattern(function, options["pattern"], built)
+        return built
     except ARROW_ERRORS as e:
         raise ExpressionError(f"{function}: {e}") from None
+
+
+def _check_pattern(function: str, pattern: Any, built: Any) -> None:
+    """Now, as Arrow looks at a pattern only when there is a row."""
+    if not pattern and function in _NEEDS_PATTERN:
+        raise ExpressionError(f"{function}: the pattern is empty")
+    if "regex" in function:
+        _FUNCTION(function).call([pa.array(["a" if isinstance(pattern, str) else b"a"])], built)
 
 
 def _cast_options(options: dict[str, Any]) -> pc.CastOptions:
@@ -140,10 +186,17 @@ def _cast_options(options: dict[str, Any]) -> pc.CastOptions:
 
 def evaluate(function: str, values: Sequence[Any], built: Any) -> Any:
     """Calls a function with arrays or scalars and the options that `build_options` made."""
+    if function in OWN:
+        return apply_own(function, values, built)
     if function == "true_divide":
         return pc.divide_checked(*(pc.cast(v, pa.float64(), safe=False) for v in values))
     if function == "floor_divide":
         return _floor_divide(*values)
+    if function in _OF_DOUBLES:
+        values = [
+            pc.cast(v, pa.float64(), safe=False) if pa.types.is_integer(v.type) else v
+            for v in values
+        ]
     if function == "cast":
         values = [own(normal(values[0]))] if isinstance(values[0], pa.Array) else values
     if function in _LOOKS_UP:

@@ -26,6 +26,17 @@ Mask = npt.NDArray[np.bool_]
 
 _is = pa.types
 _SUMS = {"add_checked": pc.add, "subtract_checked": pc.subtract, "multiply_checked": pc.multiply}
+_REMAINDERS = ("modulo_checked", "remainder_checked")
+_OUTSIDE: dict[str, Callable[[Any], Any]] = {
+    "sqrt_checked": lambda x: pc.less(x, 0),
+    **dict.fromkeys(("ln_checked", "log10_checked", "log2_checked"), lambda x: pc.less_equal(x, 0)),
+    **dict.fromkeys(
+        ("asin_checked", "acos_checked"),
+        lambda x: pc.greater(pc.abs(pc.cast(x, pa.float64(), safe=False)), 1),
+    ),
+    **dict.fromkeys(("sin_checked", "cos_checked", "tan_checked"), pc.is_inf),
+}
+"""Functions of numbers that have no answer for some."""
 _DIGITS = 20
 """Of an integer of 64 bits."""
 _INTEGER = "^-?[0-9]+$"
@@ -54,16 +65,18 @@ def misses(
     """
     if function in _SUMS and _are_integers(values):
         yield Miss(_overflowing(function, values), "overflow")
-    elif function in ("divide_checked", "floor_divide", "true_divide", "modulo_checked"):
+    elif function in ("divide_checked", "floor_divide", "true_divide", *_REMAINDERS):
         yield Miss(_mask(pc.equal(values[1], pa.scalar(0).cast(values[1].type))), "divide by zero")
         if function in ("divide_checked", "floor_divide") and _are_integers(values):
             yield Miss(_least_by_minus_one(*values), "overflow")
     elif function in ("negate_checked", "abs_checked"):
         if _is.is_signed_integer(values[0].type):
             yield Miss(_is_least(values[0], values[0].type), "overflow")
+    elif function in _OUTSIDE and not _is.is_decimal(values[0].type):
+        yield Miss(_mask(_OUTSIDE[function](values[0])), "outside of its domain")
     elif function == "cast" and options.get("safe", True):
         t = options["type"]
-        found = _without_cast(values[0], t)
+        found = without_cast(values[0], t)
         if found is not None:
             yield Miss(found, f"{first} is no {t}")
 
@@ -117,7 +130,8 @@ def _with_digits(value: Any) -> Any:
 # -- casts ----------------------------------------------------------------------------------------
 
 
-def _without_cast(column: Any, t: pa.DataType) -> Mask | None:
+def without_cast(column: Any, t: pa.DataType) -> Mask | None:
+    """The rows of a column that surely do not fit type `t`; None where no rule knows any."""
     if not isinstance(column, pa.Array):
         return None
     if _is.is_string(column.type) or _is.is_large_string(column.type):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gapless.protocol.conditions import concat
 from gapless.protocol.expr import Expr, Literal, call, if_else
 
 Build = Callable[..., Expr]
@@ -98,10 +99,6 @@ def _round(value: Any, digits: Any = 0) -> Expr:
     return call("round", value, ndigits=places, round_mode="half_towards_infinity")
 
 
-def _concat(*values: Any) -> Expr:
-    return call("binary_join_element_wise", *values, "", null_handling="skip")
-
-
 def joined(left: Any, right: Any) -> Expr:
     """Left || right: null where one is."""
     return call("binary_join_element_wise", left, right, "")
@@ -159,7 +156,7 @@ FUNCTIONS: dict[str, Build] = {
     "substring": substring,
     "replace": _replace,
     "strpos": position,
-    "concat": _concat,
+    "concat": concat,
     "starts_with": _text("starts_with", "pattern"),
     "ends_with": _text("ends_with", "pattern"),
     "contains": _text("match_substring", "pattern"),

@@ -45,6 +45,11 @@ _HOMES = {
     "GaplessError": "gapless.protocol.errors",
     "Misuse": "gapless.protocol.errors",
     "Expr": "gapless.protocol.expr",
+    "case": "gapless.protocol.conditions",
+    "coalesce": "gapless.protocol.conditions",
+    "concat": "gapless.protocol.conditions",
+    "greatest": "gapless.protocol.conditions",
+    "least": "gapless.protocol.conditions",
     "call": "gapless.protocol.expr",
     "col": "gapless.protocol.expr",
     "if_else": "gapless.protocol.expr",
@@ -155,6 +160,7 @@ if TYPE_CHECKING:
     from gapless.operators.aggregates import max_ as max
     from gapless.operators.aggregates import min_ as min
     from gapless.operators.aggregates import sum_ as sum
+    from gapless.protocol.conditions import case, coalesce, concat, greatest, least
     from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Stable
     from gapless.protocol.errors import (
         BadData,
@@ -242,7 +248,10 @@ __all__ = [
     "bool_and",
     "bool_or",
     "call",
+    "case",
+    "coalesce",
     "col",
+    "concat",
     "count",
     "count_distinct",
     "execute",
@@ -250,11 +259,13 @@ __all__ = [
     "format",
     "frames_of",
     "function",
+    "greatest",
     "if_else",
     "k_late",
     "lag",
     "last",
     "launch",
+    "least",
     "lit",
     "max",
     "mean",

@@ -115,7 +115,7 @@ def test_time_zones_may_diverge_and_utc_does_not() -> None:
 
     assert why("UTC") == ()
     (sentence,) = why("Europe/Berlin")
-    assert sentence.startswith("where (hour(at) > 3): hour of timestamp[ms, tz=Europe/Berlin] ")
+    assert sentence.startswith("where (at.dt.hour > 3): hour of timestamp[ms, tz=Europe/Berlin] ")
     assert sentence.endswith("reads the machine's rules of time zones")
     q = _zoned("UTC").map(text=call("strftime", col("at")))
     assert "names of days" in q.properties.may_diverge[0]
