@@ -49,14 +49,13 @@ coverage: install ## run the tests and say what no test runs; fails below the fl
 tests-of: install ## after `make coverage`: which tests run FILE=merge/r3.py, or a line, FILE=merge/r3.py:120
 	@$(BIN)/python scripts/tests_of.py $(FILE)
 
-# What fails at once comes first. Then the wheel, whose demonstration mostly waits, beside all else.
+# What fails at once comes first. Then the wheel, whose demonstration mostly waits, beside all else;
+# types and sanitizers have a core each until the tests take both.
 check: install ## all that must hold before a change is merged: the slow tests and all cases, too
-	@$(MAKE) --no-print-directory lint layering
-	@$(MAKE) --no-print-directory --jobs 2 wheel-smoke beside-the-wheel
+	@$(MAKE) --no-print-directory --jobs 2 lint layering
+	@$(MAKE) --no-print-directory --jobs 3 wheel-smoke beside-the-wheel
 
-beside-the-wheel: install
-	@$(MAKE) --no-print-directory types
-	@$(MAKE) --no-print-directory sanitize
+beside-the-wheel: types sanitize
 	@$(MAKE) --no-print-directory test MARKS="not cluster" PROFILE=gate
 
 lint: install ## look for mistakes, for style, and for words and phrases

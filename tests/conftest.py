@@ -34,6 +34,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import hypothesis
 import pytest
 
+from tests import workers
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
@@ -214,52 +216,33 @@ def pytest_configure() -> None:
 
 # -- several workers ------------------------------------------------------------------------------
 
-OF_ONE_WORKER = ("tests/spark_sources/",)
-"""Folders whose files share what is dear to start: one worker has all of them."""
-
-
-def scope_of(nodeid: str) -> str:
-    """The folder or file whose tests one worker has all of."""
-    folders = (folder for folder in OF_ONE_WORKER if nodeid.startswith(folder))
-    return next(folders, nodeid.split("::", 1)[0])
-
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    """Each file is one worker's, and some folders are: a module's fixtures are made once."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-        def _split_scope(self, nodeid: str) -> str:
-            return scope_of(nodeid)
-
-    return ByRoom(config, log)
-
-
-OF_GRPC = ("tests/sidecar/", "tests/bench/test_sidecar_bench.py")
-"""Tests after which a process must not fork, as starting Spark or Ray does: gRPC's threads hang."""
+    """Which worker takes which file: tests/workers.py."""
+    return workers.scheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with what takes longest, so that none is left alone with it at the end.
-
-    Scopes are given out in this order, and each worker keeps to it: none forks after gRPC.
-    """
+    """Workers begin with what takes longest, so that none is left alone with it at the end."""
     if hasattr(config, "workerinput"):
         # A scope comes where its first test is, so that all of a file's tests sort as one.
         ranks: dict[str, int] = {}
         for item in items:
-            scope = scope_of(item.nodeid)
-            ranks[scope] = min(ranks.get(scope, 3), _rank(item))
-        items.sort(key=lambda item: ranks[scope_of(item.nodeid)])
+            scope = workers.scope_of(item.nodeid)
+            rank = workers.rank_of(item.nodeid, [mark.name for mark in item.iter_markers()])
+            ranks[scope] = min(ranks.get(scope, rank), rank)
+        items.sort(key=lambda item: ranks[workers.scope_of(item.nodeid)])
 
 
-def _rank(item: pytest.Item) -> int:
-    if item.nodeid.startswith(OF_GRPC):
-        return 3
-    if item.get_closest_marker("spark"):
-        return 0
-    return 1 if item.get_closest_marker("ray") else 2
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where several workers share the files: those that take longest."""
+    if getattr(terminalreporter.config.option, "numprocesses", None):
+        told = [r for of in terminalreporter.stats.values() for r in of]
+        longest = workers.longest_files(r for r in told if isinstance(r, pytest.TestReport))
+        terminalreporter.section(f"longest {len(longest)} files")
+        for file, seconds in longest:
+            terminalreporter.write_line(f"{seconds:.0f}s {file}")
 
 
 def _has_java() -> bool:

@@ -83,10 +83,10 @@ def test_what_no_person_runs_is_caught(command: str) -> None:
 
 
 def recipe(target: str) -> str:
-    """The lines that make a target."""
-    found = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    """What a target stands on, and the lines that make it."""
+    found = re.search(rf"^{target}:([^#\n]*).*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
     assert found is not None
-    return found[1]
+    return f"{found[1]}\n{found[2]}"
 
 
 def test_check_runs_every_target_that_a_change_must_pass() -> None:
