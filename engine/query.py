@@ -30,6 +30,7 @@ from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.on import On, pairs_of
 from gapless.engine.properties import of_node
+from gapless.engine.query_aliases import of_groups, of_query
 from gapless.engine.windowing import Columns, window_node
 from gapless.operators.aside import OnError
 from gapless.protocol.column_names import column_names
@@ -261,6 +262,11 @@ class Query:
     def _repr_html_(self) -> str:
         return html_text(self.explain())
 
+    if not TYPE_CHECKING:  # a type checker is to find such a name
+
+        def __getattr__(self, name: str) -> Any:
+            return of_query(self, name)
+
 
 class GroupedQuery:
     """Grouped rows: half a step, completed by `aggregate`."""
@@ -283,6 +289,11 @@ class GroupedQuery:
 
     def __repr__(self) -> str:
         return f"{self._query!r} grouped by {', '.join(self._columns)}: call aggregate(...)"
+
+    if not TYPE_CHECKING:  # a type checker is to find such a name
+
+        def __getattr__(self, name: str) -> Any:
+            return of_groups(self, name)
 
 
 # -- beginning ------------------------------------------------------------------------------------

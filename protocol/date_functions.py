@@ -6,12 +6,13 @@ Of a timestamp with a time zone they answer in that zone; any other is as it is 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr import Expr, call
+from gapless.protocol.expr_aliases import of_dates
 from gapless.protocol.function_table import Spelling, listed
 
 _date = partial(listed, "dt")
@@ -39,6 +40,11 @@ class DateFunctions:
 
     def __init__(self, x: Expr) -> None:
         self._x = x
+
+    if not TYPE_CHECKING:  # a type checker is to find such a name
+
+        def __getattr__(self, name: str) -> Any:
+            return of_dates(self, name)
 
     # -- parts --------------------------------------------------------------------------------
 

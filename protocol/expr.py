@@ -35,6 +35,7 @@ from gapless.protocol.comparisons import COMPARES
 from gapless.protocol.constant import Constant
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import ExpressionError
+from gapless.protocol.expr_aliases import of_expression
 from gapless.protocol.expr_text import call_text
 from gapless.protocol.function_table import listed
 from gapless.protocol.functions import ARROW_ERRORS, arrow_call, build_options, evaluate, operand
@@ -163,6 +164,11 @@ class Expr(Operations):
         from gapless.protocol.list_functions import ListFunctions
 
         return ListFunctions(self)
+
+    if not TYPE_CHECKING:  # a type checker is to find such a name
+
+        def __getattr__(self, name: str) -> Any:
+            return of_expression(self, name)
 
 
 class Column(Expr):

@@ -6,10 +6,11 @@ Places count from 0, as in Python; SQL's, which count from 1, are translated.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr import Expr, call
+from gapless.protocol.expr_aliases import of_lists
 from gapless.protocol.function_table import Spelling, listed
 
 _list = partial(listed, "list")
@@ -28,6 +29,11 @@ class ListFunctions:
 
     def __init__(self, x: Expr) -> None:
         self._x = x
+
+    if not TYPE_CHECKING:  # a type checker is to find such a name
+
+        def __getattr__(self, name: str) -> Any:
+            return of_lists(self, name)
 
     @_list(
         "list_value_length",

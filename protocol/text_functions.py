@@ -7,11 +7,12 @@ SQL counts from 1 is translated (sql_functions.py).
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gapless.protocol.conditions import coalesce
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr import Expr, call
+from gapless.protocol.expr_aliases import of_text
 from gapless.protocol.function_table import Spelling, listed
 
 _text = partial(listed, "str")
@@ -49,6 +50,11 @@ class TextFunctions:
 
     def __init__(self, x: Expr) -> None:
         self._x = x
+
+    if not TYPE_CHECKING:  # a type checker is to find such a name
+
+        def __getattr__(self, name: str) -> Any:
+            return of_text(self, name)
 
     # -- looking for something ----------------------------------------------------------------
 

@@ -121,6 +121,20 @@ _HOMES = {
 }
 """Every public name, and the module that it comes from; behind a colon its name there."""
 
+_INSTEAD = {
+    "avg": "use gl.mean",
+    "when": "use gl.case((condition, value), otherwise=...)",
+    "where": "use gl.if_else(condition, then, otherwise)",
+    "literal": "use gl.lit",
+    "col_": "use gl.col",
+    "column": "use gl.col",
+    "udf": "use gl.function(f, 'column', returns='int64')",
+    "n_unique": "use gl.count_distinct",
+    "read_csv": "name a file when the query runs, as in gl.execute(query, 'rows.csv')",
+    "read_parquet": "name a file when the query runs, as in gl.execute(query, 'rows.parquet')",
+}
+"""Names that people know from elsewhere, and what to write here."""
+
 if TYPE_CHECKING:
     from gapless.actors.handle import Job, attach
     from gapless.actors.launch import launch, resume
@@ -295,7 +309,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"gapless has no public name {name!r}")
+        from gapless.protocol.aliases import under_another_name
+
+        package = import_module(__name__)
+        return under_another_name(package, "gapless", name, {}, _INSTEAD)
     module, _, own = home.partition(":")
     value = getattr(import_module(module), own or name)
     globals()[name] = value
