@@ -12,19 +12,18 @@ instant, and its answer is final once that has passed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlglot import exp
 
 from gapless.engine.query import Query
-from gapless.operators.aggregates.function import AggregateFunction
 from gapless.protocol.expr import Expr, col
-from gapless.sql_queries import aggregates, functions
+from gapless.sql_queries.aggregate_calls import AggregateCalls, is_aggregate
 from gapless.sql_queries.clause import Direct
 from gapless.sql_queries.expressions import Expressions, UserFunctions, conjuncts
 from gapless.sql_queries.items import Item
 from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import Relation, resolve
+from gapless.sql_queries.selection import selected
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +47,9 @@ class Grouping:
     ) -> None:
         self._relation = relation
         self._text = text
-        self._rows = Expressions(relation, text, functions)
         self._groups = Expressions(relation, text, functions, self._of_group)
         self._items = items
-        self._computed: dict[str, Expr] = {}
-        self._found: dict[str, tuple[exp.Expr, AggregateFunction]] = {}
+        self._calls = AggregateCalls(relation, text, functions)
         self._windows_named = False
         self._keys: list[_Key] = []
         group = select.args.get("group")
@@ -66,9 +63,13 @@ class Grouping:
     def answer(self) -> Relation:
         """The relation of the answers, its columns those of the select list."""
         self._check_bounded()
+        for key in self._keys:
+            self._calls.take(key.column)
         for item in self._items:
             if is_aggregate(item.node):
-                self._aggregate(item.node, item.name)
+                self._calls.column_of(item.node, item.name)
+            elif isinstance(item.node, exp.Column) and self._relation.is_window_field(item.node):
+                self._calls.fact_of(item.node, item.name)
         columns = [(item.name, self._groups.of(item.node)) for item in self._items]
         conditions = conjuncts(self._having.this) if self._having is not None else []
         kept = [self._groups.of(each) for each in conditions]
@@ -122,21 +123,9 @@ class Grouping:
             column = resolve(node, self._relation, self._text).column
         else:
             named = next((i.name for i in self._items if i.node == node), None)
-            column = self._compute(node, named)
+            column = self._calls.compute(node, named)
         if all(key.column != column for key in self._keys):
             self._keys.append(_Key(node, column))
-
-    def _compute(self, node: exp.Expr, name: str | None = None) -> str:
-        """A column that is computed of each row, below the groups."""
-        made = self._rows.of(node)
-        for there, other in self._computed.items():
-            if other.same_as(made):
-                return there
-        taken = {*self._relation.query.schema.names, *self._computed}
-        if name is None or name in taken:
-            name = next(n for i in range(1, 10_000) if (n := f"arg_{i}") not in taken)
-        self._computed[name] = made
-        return name
 
     def _check_bounded(self) -> None:
         relation = self._relation
@@ -155,12 +144,12 @@ class Grouping:
         found: exp.Expr = self._select.args.get("group") or self._select
         return found
 
-    # -- aggregates ---------------------------------------------------------------------------
+    # -- the columns of the answer ------------------------------------------------------------
 
     def _of_group(self, node: exp.Expr) -> Expr | None:
         """What a node is where rows are grouped; None for what its parts make of it."""
         if is_aggregate(node):
-            return col(self._aggregate(node))
+            return col(self._calls.column_of(node))
         for key in self._keys:
             if node == key.node:
                 return col(key.column)
@@ -170,7 +159,7 @@ class Grouping:
 
     def _column(self, node: exp.Expr) -> str:
         if isinstance(node, exp.Column) and self._relation.is_window_field(node):
-            raise self._text.error(f"{node.name} in a select list is not supported yet", node)
+            return self._calls.fact_of(node)
         if isinstance(node, exp.Column):
             column = resolve(node, self._relation, self._text).column
         else:
@@ -182,92 +171,12 @@ class Grouping:
             node,
         )
 
-    def _aggregate(self, node: exp.Expr, name: str | None = None) -> str:
-        """The column of an aggregate's answers."""
-        for there, (other, _) in self._found.items():
-            if other == node:
-                return there
-        taken = {*self._found, *(key.column for key in self._keys)}
-        if name is None or name in taken:
-            name = next(n for i in range(1, 10_000) if (n := f"agg_{i}") not in taken)
-        with self._text.at(node):
-            self._found[name] = (node, self._built(node))
-        return name
-
-    def _built(self, node: exp.Expr) -> AggregateFunction:
-        where: Expr | None = None
-        if isinstance(node, exp.Filter):
-            where = self._rows.of(node.expression.this)
-            node = node.this
-        name = node.name.lower()
-        given = node.expressions
-        if len(given) == 1 and isinstance(given[0], exp.Distinct):
-            values = given[0].expressions
-            if name != "count" or len(values) != 1:
-                raise self._text.error("DISTINCT stands in count(DISTINCT column)", node)
-            return aggregates.count_distinct(self._argument(values[0]), where)
-        if name == "count" and (not given or isinstance(given[0], exp.Star | exp.Literal)):
-            return aggregates.built(name, [], where)
-        if not given:
-            raise self._text.error(f"{name}() needs a column", node)
-        columns = 2 if name in aggregates.OF_TWO else 1
-        arguments = [self._argument(each) for each in given[:columns]]
-        arguments += [self._constant(each) for each in given[columns:]]
-        try:
-            return aggregates.built(name, arguments, where)
-        except TypeError:
-            raise self._text.error(f"{name}() does not take {len(given)} arguments", node) from None
-
-    def _constant(self, node: exp.Expr) -> Any:
-        try:
-            return functions.constant(self._rows.of(node), "this")
-        except functions.BadArgument as e:
-            raise self._text.error(str(e), node) from None
-
-    def _argument(self, node: exp.Expr) -> str:
-        if isinstance(node, exp.Column):
-            return resolve(node, self._relation, self._text).column
-        inner = next((n for n in node.walk() if is_aggregate(n)), None)
-        if inner is not None:
-            raise self._text.error(
-                "an aggregate of an aggregate: make the inner one in a subquery", inner
-            )
-        return self._compute(node)
-
     def _aggregated(self) -> Query:
-        found: dict[str, Any] = {name: function for name, (_, function) in self._found.items()}
+        keys = [key.column for key in self._keys]
         with self._text.at(self._place()):
-            query = self._relation.computed(self._computed)
-            if not found:
-                return query.distinct(*(key.column for key in self._keys))
-            if not self._keys:
-                return query.aggregate(**found)
-            return query.group_by(*(key.column for key in self._keys)).aggregate(**found)
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is an aggregate, also with FILTER behind it."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Filter):
-        node = node.this
-    return isinstance(node, exp.Anonymous) and node.name.lower() in aggregates.AGGREGATES
-
-
-def has_aggregates(items: list[Item]) -> bool:
-    """Whether one of the items has an aggregate in it, other than with OVER."""
-    return any(
-        is_aggregate(node) and not isinstance(node.parent, exp.Window)
-        for item in items
-        for node in item.node.walk()
-    )
-
-
-def selected(query: Query, columns: list[tuple[str, Any]]) -> Query:
-    """Exactly these columns; the query itself where it has them so."""
-    names = query.schema.names
-    if [name for name, _ in columns] == list(names) and all(
-        isinstance(made, Expr) and made.same_as(col(name)) for name, made in columns
-    ):
-        return query
-    return query.select(**dict(columns))
+            query = self._relation.computed(self._calls.computed)
+            if not self._calls.functions:
+                return query.distinct(*keys)
+            if not keys:
+                return query.aggregate(**self._calls.functions)
+            return query.group_by(*keys).aggregate(**self._calls.functions)

@@ -128,7 +128,10 @@ def resolve(column: exp.Column, relation: Relation, text: Text) -> Field:
         )
     if column.name.lower() in WINDOW_FIELDS:
         raise text.error(
-            f"{column.name} is of a window, and there is none here: FROM TUMBLE(...) gives one",
+            f"{column.name} is of a window, and there is none here: FROM TUMBLE(...) gives one"
+            if relation.window is None
+            else f"{column.name} stands beside aggregates of the window: a row alone may be in "
+            "several windows",
             column,
         )
     names = [f.name for f in relation.fields if not column.table or f.table == column.table]

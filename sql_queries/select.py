@@ -14,13 +14,15 @@ from sqlglot import exp
 
 from gapless.engine.query import Query
 from gapless.protocol.expr import Expr
+from gapless.sql_queries.aggregate_calls import has_aggregates
 from gapless.sql_queries.clause import CLAUSE, Clause
 from gapless.sql_queries.expressions import Expressions, UserFunctions, conjuncts
 from gapless.sql_queries.from_ import From, Tables
-from gapless.sql_queries.grouping import Grouping, has_aggregates, selected
+from gapless.sql_queries.grouping import Grouping
 from gapless.sql_queries.items import Item, items_of
 from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import Relation
+from gapless.sql_queries.selection import selected
 from gapless.sql_queries.top_n import RowNumber, limited, ranked, row_number_of, rows_kept
 from gapless.sql_queries.windows import with_clause
 

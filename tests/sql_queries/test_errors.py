@@ -88,6 +88,8 @@ BAD = {
     "SELECT len, ^row_number() OVER (ORDER BY len) AS r FROM flows [RANGE 5 s]": "WHERE r <= 3",
     "SELECT len, r FROM (SELECT len, row_number() OVER (ORDER BY len) AS r FROM flows"
     " [RANGE 5 s]) WHERE r < 9": "no column .r.",
+    "SELECT ^window_start FROM flows": "FROM TUMBLE",
+    "SELECT len, ^window_start FROM flows [RANGE 5 s, SLIDE 5 s]": "beside aggregates",
     "SELECT max(len, ^src) FROM flows [RANGE 5 s]": "has to be a constant",
     "SELECT ^avg(len, 1, 2) FROM flows [RANGE 5 s]": "does not take 3 arguments",
     "SELECT sum(len ^ORDER BY ts) FROM flows [RANGE 5 s]": None,

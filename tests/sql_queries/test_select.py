@@ -96,6 +96,22 @@ SAME: dict[str, Callable[[], Query]] = {
     " AND n > 1": lambda: BIG.top_k(3, by="n", within="src").where(gl.col("n") > 1),
     "SELECT src, len FROM (SELECT src, len, ROW_NUMBER() OVER (PARTITION BY src ORDER BY ts DESC)"
     " AS r FROM flows) WHERE r = 1": lambda: FLOWS.latest_by("src").select("src", "len"),
+    "SELECT window_start, window_end AS e, src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"
+    " SECOND) GROUP BY window_start, window_end, src HAVING count(*) > 1": lambda: (
+        FLOWS.window(range="10s", slide="10s")
+        .group_by("src")
+        .aggregate(window_start=gl.window_start(), e=gl.window_end(), n=gl.count())
+        .where(gl.col("n") > 1)
+        .select("window_start", "e", "src", "n")
+    ),
+    "CREATE VIEW tens AS SELECT window_time, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"
+    " SECOND) GROUP BY window_start, window_end, window_time; SELECT sum(n) AS n FROM TABLE(TUMBLE("
+    "TABLE tens, DESCRIPTOR(window_time), INTERVAL '1' MINUTE)) GROUP BY window_start": lambda: (
+        FLOWS.window(range="10s", slide="10s")
+        .aggregate(window_time=gl.window_time(), n=gl.count())
+        .window(range="1m", slide="1m", on="window_time")
+        .aggregate(n=gl.sum("n"))
+    ),
     "SELECT DISTINCT src FROM flows": lambda: FLOWS.window(range="all").distinct("src"),
     "SELECT DISTINCT src FROM flows [RANGE 5 s]": lambda: FLOWS.window(range="5s").distinct("src"),
     "SELECT src FROM flows UNION ALL SELECT id FROM hosts UNION ALL SELECT len FROM flows": (

@@ -1,0 +1,162 @@
+"""The aggregates of one select list: each becomes a column of the answer.
+
+SELECT sum(len * 8) AS bits, count(*) FILTER (WHERE len > 9) / count(*) AS share
+
+below      arg_1 = len * 8                               computed of each row
+functions  bits=sum("arg_1"), agg_1=count(where=..), agg_2=count()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from gapless.operators import aggregates as ours
+from gapless.operators.aggregates.function import AggregateFunction
+from gapless.protocol.expr import Expr
+from gapless.sql_queries import aggregates, functions
+from gapless.sql_queries.expressions import Expressions, UserFunctions
+from gapless.sql_queries.items import Item
+from gapless.sql_queries.places import Text
+from gapless.sql_queries.relation import WINDOW_FIELDS, Relation, resolve
+
+_FACTS = {
+    "window_start": ours.window_start,
+    "window_end": ours.window_end,
+    "window_time": ours.window_time,
+}
+
+
+class AggregateCalls:
+    """Collects the aggregates of a select list, and the columns that they need."""
+
+    def __init__(
+        self, relation: Relation, text: Text, functions: UserFunctions, taken: Sequence[str] = ()
+    ) -> None:
+        """`taken`: names that the answer's other columns have."""
+        self._relation = relation
+        self._text = text
+        self._rows = Expressions(relation, text, functions)
+        self._taken = set(taken)
+        self._nodes: dict[str, exp.Expr] = {}
+        self.computed: dict[str, Expr] = {}
+        """Columns that are computed of each row, below."""
+        self.functions: dict[str, Any] = {}
+        """The aggregates by the names of their columns."""
+
+    def take(self, name: str) -> None:
+        """The answer has another column of this name."""
+        self._taken.add(name)
+
+    def column_of(self, node: exp.Expr, name: str | None = None) -> str:
+        """The column of an aggregate's answers: `name`, if that is free."""
+        for there, other in self._nodes.items():
+            if other == node:
+                return there
+        with self._text.at(node):
+            function = self._built(node)
+        return self._add(node, function, name)
+
+    def fact_of(self, node: exp.Column, name: str | None = None) -> str:
+        """The column of window_start, window_end or window_time."""
+        field = node.name.lower()
+        if field not in WINDOW_FIELDS:
+            raise self._text.error(f"{node.name} is no fact of a window", node)
+        found = next((n for n, f in self._nodes.items() if f == field), None)
+        return found or self._add(field, _FACTS[field](), name or field)
+
+    def latest(self, column: str) -> str:
+        """The column of the largest value of another."""
+        found = next((n for n, f in self._nodes.items() if f == ("latest", column)), None)
+        return found or self._add(("latest", column), ours.max_(column), column)
+
+    def compute(self, node: exp.Expr, name: str | None = None) -> str:
+        """A column that is computed of each row, below the groups."""
+        made = self._rows.of(node)
+        for there, other in self.computed.items():
+            if other.same_as(made):
+                return there
+        taken = {*self._relation.query.schema.names, *self.computed}
+        if name is None or name in taken:
+            name = next(n for n in _numbered("arg") if n not in taken)
+        self.computed[name] = made
+        return name
+
+    def _add(self, what: Any, function: AggregateFunction, name: str | None) -> str:
+        taken = {*self.functions, *self._taken}
+        if name is None or name in taken:
+            name = next(n for n in _numbered("agg") if n not in taken)
+        self._nodes[name] = what
+        self.functions[name] = function
+        return name
+
+    # -- one aggregate ------------------------------------------------------------------------
+
+    def _built(self, node: exp.Expr) -> AggregateFunction:
+        where: Expr | None = None
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, exp.Filter):
+            where = self._rows.of(node.expression.this)
+            node = node.this
+        name = node.name.lower()
+        given = node.expressions
+        if len(given) == 1 and isinstance(given[0], exp.Distinct):
+            values = given[0].expressions
+            if name != "count" or len(values) != 1:
+                raise self._text.error("DISTINCT stands in count(DISTINCT column)", node)
+            return aggregates.count_distinct(self._argument(values[0]), where)
+        if name == "count" and (not given or isinstance(given[0], exp.Star | exp.Literal)):
+            return aggregates.built(name, [], where)
+        if not given:
+            raise self._text.error(f"{name}() needs a column", node)
+        columns = 2 if name in aggregates.OF_TWO else 1
+        arguments = [self._argument(each) for each in given[:columns]]
+        arguments += [self._constant(each) for each in given[columns:]]
+        try:
+            return aggregates.built(name, arguments, where)
+        except TypeError:
+            raise self._text.error(f"{name}() does not take {len(given)} arguments", node) from None
+
+    def _constant(self, node: exp.Expr) -> Any:
+        try:
+            return functions.constant(self._rows.of(node), "this")
+        except functions.BadArgument as e:
+            raise self._text.error(str(e), node) from None
+
+    def _argument(self, node: exp.Expr) -> str:
+        if isinstance(node, exp.Column):
+            return resolve(node, self._relation, self._text).column
+        inner = next((n for n in node.walk() if is_aggregate(n)), None)
+        if inner is not None:
+            raise self._text.error(
+                "an aggregate of an aggregate: make the inner one in a subquery", inner
+            )
+        return self.compute(node)
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is an aggregate, also with FILTER behind it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Filter):
+        node = node.this
+    return isinstance(node, exp.Anonymous) and node.name.lower() in aggregates.AGGREGATES
+
+
+def has_aggregates(items: list[Item]) -> bool:
+    """Whether one of the items has an aggregate in it, other than with OVER."""
+    return any(
+        is_aggregate(node) and node.find_ancestor(exp.Window) is None
+        for item in items
+        for node in item.node.walk()
+    )
+
+
+def _numbered(prefix: str) -> Iterator[str]:
+    number = 0
+    while True:
+        number += 1
+        yield f"{prefix}_{number}"
