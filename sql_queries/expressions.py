@@ -3,12 +3,14 @@
     len * 8 > 1000 AND src IN (1, 2)        (((len * 8) > 1000) & is_in(src, [1, 2]))
 
 SQL's null rules are ours. One differs: `gl.col("x").is_in(...)` is never null. A condition of WHERE
-cannot tell; elsewhere IN gives null for null. `/` divides in float64, as DuckDB does.
+cannot tell; elsewhere IN gives null for null. `/` divides in float64, as DuckDB does, and `%` takes
+the sign of what is divided, as SQL's does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from sqlglot import exp
 
 from gapless.engine.functions import UserFunction
 from gapless.engine.functions import function as user_function
+from gapless.protocol.conditions import case
 from gapless.protocol.errors import ExpressionError, SchemaError
 from gapless.protocol.expr import Expr, call, col, if_else, lit
 from gapless.sql_queries import functions as table
@@ -35,9 +38,15 @@ _BINARY: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
     exp.Sub: lambda a, b: a - b,
     exp.Mul: lambda a, b: a * b,
     exp.Div: lambda a, b: a / b,
-    exp.Mod: lambda a, b: a % b,
-    exp.Pow: lambda a, b: call("power", a, b),
-    exp.DPipe: table.joined,
+    exp.Mod: partial(table.called, "%"),
+    exp.Pow: partial(table.called, "POWER"),
+    exp.DPipe: partial(table.called, "||"),
+    exp.BitwiseAnd: partial(table.called, "&"),
+    exp.BitwiseOr: partial(table.called, "|"),
+    exp.Like: partial(table.called, "LIKE"),
+    exp.ILike: partial(table.called, "ILIKE"),
+    exp.NullSafeNEQ: partial(table.called, "IS DISTINCT FROM"),
+    exp.NullSafeEQ: partial(table.called, "IS NOT DISTINCT FROM"),
     exp.And: lambda a, b: a & b,
     exp.Or: lambda a, b: a | b,
 }
@@ -106,8 +115,17 @@ class Expressions:
 
     def _of(self, node: exp.Expr) -> Expr:
         kind = type(node)
+        known = _UNDERSTOOD | _BESIDES.get(kind, frozenset())
+        unknown = next(
+            (name for name, given in node.args.items() if given and name not in known), None
+        )
+        if unknown is not None and (kind in _BINARY or kind in _KINDS):
+            raise self.text.error(
+                f"{node.key.upper()} with {unknown.upper()} is not supported", node
+            )
         if kind in _BINARY:
-            return _BINARY[kind](self.of(node.this), self.of(node.expression))
+            made = _BINARY[kind](self.of(node.this), self.of(node.expression))
+            return ~made if node.args.get("negate") else made
         translate = _KINDS.get(kind)
         if translate is None:
             advice = _ELSEWHERE.get(kind)
@@ -147,7 +165,14 @@ class Expressions:
     def substring(self, node: exp.Substring) -> Expr:
         """SUBSTRING(value FROM start FOR length)."""
         ends = [node.args.get(k) for k in ("start", "length")]
-        return table.substring(self.of(node.this), *(self.of(e) for e in ends if e is not None))
+        given = [self.of(each) for each in (node.this, *ends) if each is not None]
+        return table.called("SUBSTRING", *given)
+
+    def not_(self, node: exp.Not) -> Expr:
+        """NOT, also within IS NOT NULL."""
+        if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+            return self.of(node.this.this).is_valid()
+        return ~self.of(node.this)
 
     def literal(self, node: exp.Literal, negative: bool = False) -> Expr:
         """A number or a text."""
@@ -175,11 +200,6 @@ class Expressions:
             return call("coalesce", value if what.this else ~value, False)
         raise self.text.error("IS takes NULL, TRUE or FALSE", node)
 
-    def same(self, node: exp.Expr) -> Expr:
-        """Equal, or both null."""
-        left, right = self.of(node.this), self.of(node.expression)
-        return call("coalesce", left == right, left.is_null() & right.is_null())
-
     def _listed(self, node: exp.In) -> Expr:
         if node.args.get("query") or node.args.get("unnest"):
             raise self.text.error("IN takes a list of values; join a table instead", node)
@@ -187,13 +207,6 @@ class Expressions:
         if None in values:
             raise self.text.error("NULL in a list makes IN null: leave it out", node)
         return self.of(node.this).is_in(values)
-
-    def like(self, node: exp.Expr) -> Expr:
-        """Value LIKE pattern."""
-        pattern = table.constant(self.of(node.expression), "a pattern")
-        ignores = isinstance(node, exp.ILike)
-        found = call("match_like", self.of(node.this), pattern=pattern, ignore_case=ignores)
-        return ~found if node.args.get("negate") else found
 
     def cast(self, node: exp.Cast) -> Expr:
         """CAST(value AS type); of a text that is written out a constant."""
@@ -206,32 +219,27 @@ class Expressions:
         return self.of(node.this).cast(to)
 
     def try_cast(self, node: exp.TryCast) -> Expr:
-        """TRY_CAST."""
-        raise self.text.error("TRY_CAST is not supported yet: CAST, and on_error('aside')", node)
+        """TRY_CAST(value AS type): null where it does not fit."""
+        return self.of(node.this).try_cast(arrow_type(node.args["to"], self.text))
 
     def case(self, node: exp.Case) -> Expr:
         """CASE, with or without a subject."""
-        subject = node.this
-        conditions, values = [], []
+        subject = None if node.this is None else self.of(node.this)
+        branches = []
         for branch in node.args["ifs"]:
             condition = self.of(branch.this)
             if subject is not None:
-                condition = self.of(subject) == condition
-            conditions.append(condition)
-            values.append(self.of(branch.args["true"]))
+                condition = subject == condition
+            branches.append((condition, self.of(branch.args["true"])))
         default = node.args.get("default")
-        if default is not None:
-            values.append(self.of(default))
-        names = [str(i) for i in range(len(conditions))]
-        return call("case_when", call("make_struct", *conditions, field_names=names), *values)
+        return case(*branches, otherwise=None if default is None else self.of(default))
 
     def trim(self, node: exp.Trim) -> Expr:
         """TRIM(BOTH characters FROM value)."""
         side = str(node.args.get("position") or "BOTH").upper()
-        name = {"LEADING": "utf8_ltrim", "TRAILING": "utf8_rtrim"}.get(side, "utf8_trim")
-        characters = node.expression
-        given = [self.of(characters)] if characters else []
-        return table.trim(name)(self.of(node.this), *given)
+        name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, "TRIM")
+        given = [each for each in (node.this, node.expression) if each is not None]
+        return table.called(name, *(self.of(each) for each in given))
 
     # -- functions ----------------------------------------------------------------------------
 
@@ -250,17 +258,10 @@ class Expressions:
                 "by it in HAVING, or in a query around this one",
                 node,
             )
-        build = table.FUNCTIONS.get(name)
-        if build is None:
-            known = [*table.FUNCTIONS, *AGGREGATES, *self._functions]
+        if not table.is_function(name):
+            known = [*table.names(), *AGGREGATES, *self._functions]
             raise self.text.error(f"no function {name!r}{nearest(name, known)}", node)
-        arguments = [self.of(each) for each in node.expressions]
-        try:
-            return build(*arguments)
-        except TypeError:
-            raise self.text.error(
-                f"{name}() does not take {len(arguments)} arguments", node
-            ) from None
+        return table.called(name, *(self.of(each) for each in node.expressions))
 
     def _users(self, node: exp.Expr, name: str) -> UserFunction:
         call_, returns = self._functions[name]
@@ -284,27 +285,48 @@ _KINDS: dict[type[exp.Expr], Callable[[Expressions, Any], Expr]] = {
     exp.Boolean: lambda _, node: lit(bool(node.this)),
     exp.Null: lambda _self, _node: lit(None),
     exp.Neg: Expressions.negative,
-    exp.Not: lambda self, node: ~self.of(node.this),
+    exp.Not: Expressions.not_,
     exp.Interval: Expressions.interval,
     exp.Anonymous: Expressions.called,
     exp.Is: Expressions.is_,
     exp.Between: Expressions.between,
     exp.In: Expressions.is_in,
-    exp.Like: Expressions.like,
-    exp.ILike: Expressions.like,
     exp.TryCast: Expressions.try_cast,
     exp.Cast: Expressions.cast,
     exp.Case: Expressions.case,
-    exp.NullSafeEQ: Expressions.same,
-    exp.NullSafeNEQ: lambda self, node: ~self.same(node),
     exp.Extract: lambda self, node: table.part_of(node.name, self.of(node.expression)),
     exp.Substring: Expressions.substring,
-    exp.StrPosition: lambda self, node: table.position(
-        self.of(node.this), self.of(node.args["substr"])
+    exp.StrPosition: lambda self, node: table.called(
+        "POSITION IN", self.of(node.args["substr"]), self.of(node.this)
     ),
     exp.Trim: Expressions.trim,
 }
 """How each kind of node is translated, other than operators of two sides."""
+
+
+_UNDERSTOOD = frozenset(("this", "expression", "expressions"))
+_BESIDES: dict[type[exp.Expr], frozenset[str]] = {
+    kind: frozenset(names)
+    for kind, names in {
+        exp.Div: ("typed", "safe"),
+        exp.DPipe: ("safe",),
+        exp.Like: ("negate",),
+        exp.ILike: ("negate",),
+        exp.Column: ("table",),
+        exp.Literal: ("is_string",),
+        exp.Interval: ("unit",),
+        exp.Between: ("low", "high"),
+        exp.In: ("query",),
+        exp.TryCast: ("to", "safe", "requires_string"),
+        exp.Cast: ("to", "safe"),
+        exp.Case: ("ifs", "default"),
+        exp.Substring: ("start", "length"),
+        exp.StrPosition: ("substr",),
+        exp.Trim: ("position",),
+    }.items()
+}
+"""The arguments of each kind of node that are translated: any other is refused, and none is dropped
+in silence."""
 
 
 def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:

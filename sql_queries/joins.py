@@ -23,6 +23,7 @@ from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import Field, Relation, resolve
 
 _HOW: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
+_UNDERSTOOD = {"this", "on", "using", "side", "kind", "method"}
 Pairs = list[tuple[str, str]]
 
 
@@ -75,6 +76,9 @@ class Joiner:
     # -- what is joined -----------------------------------------------------------------------
 
     def _how(self, join: exp.Join) -> How:
+        unknown = next((n for n, v in join.args.items() if v and n not in _UNDERSTOOD), None)
+        if unknown is not None:
+            raise self._text.error(f"a join with {unknown.upper()} is not supported", join)
         kind, side = str(join.args.get("kind") or ""), str(join.args.get("side") or "")
         if join.args.get("method") or kind not in ("", "INNER", "OUTER", "CROSS"):
             word = join.args.get("method") or kind

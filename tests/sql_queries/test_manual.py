@@ -27,7 +27,7 @@ def script() -> Script:
 @pytest.mark.parametrize("text", REST, ids=lambda text: text.splitlines()[0][:40])
 def test_every_statement_is_a_query(text: str) -> None:
     answers = script().run(text)
-    assert len(answers) == text.count(";") + 1
+    assert len(answers) == len([t for t in text.split(";\n") if not t.startswith("CREATE")])
 
 
 def test_three_ways_to_write_a_window_are_one_query() -> None:

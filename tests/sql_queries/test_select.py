@@ -65,7 +65,7 @@ SAME: dict[str, Callable[[], Query]] = {
     ),
     "SELECT len % 10 AS last, count(DISTINCT src) AS srcs, avg(len) FROM"
     " TUMBLE(flows, ts, INTERVAL '1' MINUTE) GROUP BY window_end, last": lambda: (
-        FLOWS.map(last=LEN % 10)
+        FLOWS.map(last=LEN.remainder(10))
         .window(range="1m", slide="1m")
         .group_by("last")
         .aggregate(srcs=gl.count_distinct("src"), avg=gl.mean("len"))
