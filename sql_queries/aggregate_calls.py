@@ -40,7 +40,9 @@ class AggregateCalls:
         self._text = text
         self._rows = Expressions(relation, text, functions)
         self._taken = set(taken)
-        self._nodes: dict[str, exp.Expr] = {}
+        self._nodes: dict[
+            str, object
+        ] = {}  # what each column is: a node, a fact, or a latest value
         self.computed: dict[str, Expr] = {}
         """Columns that are computed of each row, below."""
         self.functions: dict[str, Any] = {}
