@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 import ray
@@ -108,11 +108,11 @@ def launch(
     does not come up.
     """
     job_dir = path_of("dir", dir).resolve()
-    named = named_plans(query, plans)
-    check_code(named.values(), code)
+    named, sources, layouts = checked(
+        query, plans, journal, shards=shards, code=code, assume_equivalent=assume_equivalent
+    )
     check_environment(runtime_env)
     waits = timing_of(timing, RAY_TIMING)
-    sources, layouts = _checked(plan_of(query), named, journal, shards, assume_equivalent)
     settings = Settings(
         on_divergence=on_divergence,
         checkpoint_ms=milliseconds("checkpoint_s", checkpoint_s),
@@ -161,18 +161,37 @@ def resume(
 # -- checks ---------------------------------------------------------------------------------------
 
 
-def _checked(
-    first: Plan, plans: Mapping[str, Plan], journal: Journals, shards: int, assumed: bool
-) -> tuple[dict[str, str], dict[str, Layout]]:
-    """By source, the path of its journal and what that holds. Raises where plans do not give the
+class Checked(NamedTuple):
+    """What a job is to run, on which journals."""
+
+    plans: Mapping[str, Plan]
+    sources: dict[str, str]
+    """By source, the path of its journal."""
+    layouts: dict[str, Layout]
+    """By source, what its journal holds."""
+
+
+def checked(
+    query: Query | Plan,
+    plans: Plans,
+    journal: Journals,
+    *,
+    shards: int = 1,
+    code: str | os.PathLike[str] | None = None,
+    assume_equivalent: bool = False,
+) -> Checked:
+    """What `launch` makes of its arguments; starts nothing. Raises where plans do not give the
     answer of the first one, or do not fit the journals.
     """
-    for plan in plans.values():
-        check_equivalent(first, plan, assumed=assumed)
+    named = named_plans(query, plans)
+    check_code(named.values(), code)
+    first = plan_of(query)
+    for plan in named.values():
+        check_equivalent(first, plan, assumed=assume_equivalent)
     sources, layouts = journals_of(first, journal)
-    for plan in plans.values():
+    for plan in named.values():
         check_shards(plan, layouts, shards)
-    return sources, layouts
+    return Checked(named, sources, layouts)
 
 
 def _record(

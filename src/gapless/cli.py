@@ -24,6 +24,7 @@ from gapless.commands.chaos import chaos
 from gapless.commands.cutover import cutover
 from gapless.commands.demo import demo
 from gapless.commands.doctor import doctor
+from gapless.commands.explain import explain
 from gapless.commands.generate import generate
 from gapless.commands.ingest import ingest
 from gapless.commands.journal import journal
@@ -53,6 +54,7 @@ app.command()(merge)
 app.command()(ingest)
 app.command()(prepare)
 app.command()(run)
+app.command()(explain)
 app.command()(sql)
 app.command()(status)
 app.command()(stop)

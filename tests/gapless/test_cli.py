@@ -67,6 +67,7 @@ def test_only_commands_that_exist_are_offered() -> None:
         "gapless ingest",
         "gapless prepare",
         "gapless run",
+        "gapless explain",
         "gapless sql",
         "gapless status",
         "gapless stop",

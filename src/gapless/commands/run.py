@@ -40,6 +40,9 @@ def run(
     detach: Annotated[
         bool, typer.Option("--detach", help="With --address: return once the job is up.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, print the plan, start nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a query as a job with several replicas, and show its state.
@@ -51,6 +54,9 @@ def run(
     from gapless.commands.foreground import Seen, attend
 
     _check(new, settings, earlier, until_drained=until_drained, detach=detach)
+    if dry_run:
+        _rehearse(new, settings, earlier, as_json=as_json)
+        return
     if earlier.resume is None:
         job = _launched(new, settings)
     else:
@@ -90,6 +96,30 @@ def _check(
         )
 
 
+def _rehearse(new: NewJob, settings: JobSettings, earlier: EarlierJob, *, as_json: bool) -> None:
+    """All that is checked before a job starts, and its plans. Raises as a start would."""
+    from gapless.actors.launch import checked
+    from gapless.commands.explain import print_plans
+    from gapless.commands.query_file import read
+    from gapless.protocol.errors import Misuse
+
+    if earlier.resume is not None:
+        raise Misuse("--dry-run is of a new job: what --resume DIR runs has been checked")
+    query, journals, directory = new.whole()
+    options = settings.for_launch()
+    file = read(query, journals if isinstance(journals, dict) else None)
+    _check_new(directory)
+    found = checked(
+        file.query,
+        file.plans,
+        journals,
+        shards=options["shards"],
+        code=file.code,
+        assume_equivalent=options["assume_equivalent"],
+    )
+    print_plans(found.plans, found.sources, as_json=as_json)
+
+
 # -- starting -------------------------------------------------------------------------------------
 
 
@@ -122,15 +152,10 @@ def _resumed(directory: Path, settings: JobSettings, *, takeover: bool) -> Job:
 @contextmanager
 def _new_directory(directory: Path) -> Iterator[None]:
     """The job's directory; removed again if the job does not come up."""
-    from gapless.failover.job.directory import NAME
     from gapless.protocol.errors import Misuse
 
     try:
-        if (directory / NAME).exists():
-            raise Misuse(
-                f"{directory}: a job is here already: `gapless run --resume {directory}` runs it, "
-                "or choose another --dir"
-            )
+        _check_new(directory)
         is_ours = not directory.exists() or not any(directory.iterdir())
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -141,6 +166,18 @@ def _new_directory(directory: Path) -> Iterator[None]:
         if is_ours:
             shutil.rmtree(directory, ignore_errors=True)
         raise
+
+
+def _check_new(directory: Path) -> None:
+    """Raises `Misuse` where a job is in the directory."""
+    from gapless.failover.job.directory import NAME
+    from gapless.protocol.errors import Misuse
+
+    if (directory / NAME).exists():
+        raise Misuse(
+            f"{directory}: a job is here already: `gapless run --resume {directory}` runs it, "
+            "or choose another --dir"
+        )
 
 
 @contextmanager
