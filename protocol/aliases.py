@@ -2,7 +2,7 @@
 
     q.filter(x > 3)       is q.where(x > 3)
     q.limit(10)           AttributeError: a stream has no first rows: use q.top_k(10, by=...)
-    q.wehre(x > 3)        AttributeError: ... did you mean where?
+    q.wheer(x > 3)        AttributeError: ... did you mean where?
 
 A name works where the other means the same; where it means something else, or takes its arguments
 in another way, the error says what to write.

@@ -44,8 +44,8 @@ WRITE = [
     (lambda: Q.sum("len"), r"use q.aggregate\(sum=gl.sum"),
     (lambda: Q.collect, "use gl.execute"),
     (lambda: Q.group_by("src").sum("len"), r"use .aggregate\(sum=gl.sum"),
-    (lambda: Q.wehre(X > 3), "did you mean where"),
-    (lambda: Q.gruopby("src"), "did you mean group_by"),
+    (lambda: Q.wheer(X > 3), "did you mean where"),
+    (lambda: Q.group_byy("src"), "did you mean group_by"),
     (lambda: X.sum, r"use q.aggregate\(sum=gl.sum"),
     (lambda: X.alias("y"), r"as in q.map\(name"),
     (lambda: X.contains("a"), r"use x.str.contains\(pattern"),
@@ -53,11 +53,11 @@ WRITE = [
     (lambda: X.hour, "use x.dt.hour"),
     (lambda: X.is_nul, "did you mean is_null"),
     (lambda: X.str.substring(1, 2), "use x.str.slice"),
-    (lambda: X.str.contians("a"), "did you mean contains"),
+    (lambda: X.str.containz("a"), "did you mean contains"),
     (lambda: X.dt.minutes, "did you mean minute"),
-    (lambda: X.list.lenght, "did you mean length"),
+    (lambda: X.list.lengthh, "did you mean length"),
     (lambda: GL.avg, "use gl.mean"),
-    (lambda: GL.sorce, "did you mean source"),
+    (lambda: GL.soruce_, "did you mean source"),
 ]
 
 

@@ -171,7 +171,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         "use gl.concat",
     ),
     "an unknown unit": (lambda: X.dt.truncate("fortnight"), "none of year, quarter"),
-    "an unknown function": (lambda: call("utf8_uper", X), "did you mean utf8_upper"),
+    "an unknown function": (lambda: call("utf8_uppr", X), "did you mean utf8_upper"),
     "a case without pairs": (case, "give pairs"),
     "a case of three": (lambda: case(THREE), "no pair"),
     "nothing to choose from": (coalesce, "at least one"),

@@ -334,5 +334,5 @@ def test_a_function_answers_as_duckdb_does(
 
 
 def test_an_unknown_function_is_named_with_those_that_are_near() -> None:
-    with pytest.raises(ExpressionError, match="SUBSTRIN: did you mean SUBSTRING"):
-        sql_function("SUBSTRIN", col("t"))
+    with pytest.raises(ExpressionError, match="SUBSTRNG: did you mean SUBSTRING"):
+        sql_function("SUBSTRNG", col("t"))
