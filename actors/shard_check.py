@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from gapless.engine import nodes
+from gapless.engine.documents import kind_of
 from gapless.engine.nodes import Node
 from gapless.engine.plan import Plan
 from gapless.engine.splice import Runnable, plans_of
@@ -110,8 +111,8 @@ class _Walk:
                 self._within(node, f"top_k {node.k}", node.within, "put within=")
             case nodes.Session():
                 self._within(node, "a session", node.partition_by, "put partition_by=")
-            case nodes.LatestBy():
-                self._within(node, f"latest_by {_listed(node.key)}", node.key, "name")
+            case nodes.LatestBy() | nodes.Dedupe():
+                self._within(node, f"{kind_of(node)} {_listed(node.key)}", node.key, "name")
             case nodes.Distinct():
                 self._whole(node, "distinct")
             case nodes.Normalise():

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gapless.engine import nodes
+from gapless.engine.bucket_node import check_bucket
+from gapless.engine.dedupe_node import check_dedupe
 from gapless.engine.known import Properties
 from gapless.engine.nodes import Node
 from gapless.engine.window_times import check_bounds
@@ -26,6 +28,10 @@ def check(node: Node, below: Sequence[Properties]) -> None:
     match node:
         case nodes.Window() | nodes.Session():
             _check_window(node, below[0])
+        case nodes.Dedupe():
+            check_dedupe(below[0])
+        case nodes.Bucket():
+            check_bucket(below[0])
         case nodes.Aggregate():
             _check_aggregate(node, below[0])
         case nodes.Join():

@@ -26,15 +26,18 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from gapless.engine import nodes
+from gapless.engine.bucket_node import window_of
 from gapless.engine.graph import Graph
 from gapless.engine.properties import Properties
 from gapless.engine.query import Query
 from gapless.engine.race import Race
 from gapless.engine.steps import Step
-from gapless.engine.window_times import offsets
+from gapless.engine.window_times import offsets, offsets_of
 from gapless.engine.words import node_text
 from gapless.operators.aggregates.filtered import Named, conditions_below
 from gapless.operators.aside import Aside
+from gapless.operators.bucket import Bucket
+from gapless.operators.dedupe import Dedupe
 from gapless.operators.difference import Difference
 from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
@@ -130,8 +133,13 @@ class Compiler:
             case nodes.Window():
                 below = self._compile(node.input)
                 return below if bare else self._window(node, below)
+            case nodes.Bucket():
+                return self._bucket(node)
             case nodes.Session():
                 raise Misuse(NO_ANSWER)
+            case nodes.Dedupe():
+                below = self._settled(node.input, self._compile(node.input))
+                return self._add(Dedupe(node.schema, node.key, node.within), node, [below])
             case nodes.LatestBy():
                 below = self._settled(node.input, self._compile(node.input))
                 return self._add(LatestBy(node.schema, node.key), node, [below])
@@ -179,6 +187,13 @@ class Compiler:
         grid = node.slide if node.slide is not None and on is None else 1
         return self._add(operator, node, [below], grid)
 
+    def _bucket(self, node: nodes.Bucket) -> Origin:
+        window = window_of(self._known[node.input])
+        below = self._compile(node.input)
+        operator = Bucket(node.input.schema, window, node.bounds, self._aside)
+        step = self._add(operator, node, [below], THROUGH)
+        return self._progressing(node, step, offsets_of(dict(node.bounds), window))
+
     def _aggregate(self, node: nodes.Aggregate) -> Origin:
         p = self._known[node.input]
         if isinstance(node.input, nodes.Session):
@@ -203,7 +218,7 @@ class Compiler:
                 aside=self._aside,
             )
             step = self._add(operator, node, [below], grid, f"{node_text(node)} (held)")
-            return self._progressing(node, step)
+            return self._progressing(node, step, offsets(node, p))
         implementation = self._chosen.get(node, IMPLEMENTATIONS[0])
         operator = HoppingAggregate(
             schema,
@@ -216,7 +231,7 @@ class Compiler:
             aside=self._aside,
         )
         step = self._add(operator, node, [below], grid, f"{node_text(node)} ({implementation})")
-        return self._progressing(node, step)
+        return self._progressing(node, step, offsets(node, p))
 
     def _with_conditions(
         self, node: nodes.Aggregate, below: Origin
@@ -245,13 +260,14 @@ class Compiler:
             aside=self._aside,
         )
         step = self._add(operator, node, [below], title=f"{node_text(node)} (sessions)")
-        return self._progressing(node, step)
+        return self._progressing(node, step, offsets(node, self._known[session]))
 
-    def _progressing(self, node: nodes.Aggregate, below: Origin) -> Origin:
-        """Its answers, with marks of the columns that say which window they are about, where a
-        window above reads one.
+    def _progressing(
+        self, node: nodes.Aggregate | nodes.Bucket, below: Origin, columns: Mapping[str, int]
+    ) -> Origin:
+        """Its rows, with marks of the columns that say which window they are about, where a window
+        above reads one.
         """
-        columns = offsets(node, self._known[node.input])
         if not columns or node not in self._with_marks:
             return below
         title = f"progress of {', '.join(columns)}"

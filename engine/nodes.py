@@ -19,6 +19,8 @@ from typing import Literal
 
 import pyarrow as pa
 
+from gapless.engine.bucket_node import Bucket
+from gapless.engine.dedupe_node import Dedupe
 from gapless.engine.fit import (
     Computed,
     check_alike,
@@ -49,6 +51,8 @@ __all__ = [
     "INPUTS_MAX",
     "NODES_MAX",
     "Aggregate",
+    "Bucket",
+    "Dedupe",
     "Difference",
     "Distinct",
     "How",
@@ -265,6 +269,8 @@ Node = (
     | Select
     | Window
     | Session
+    | Bucket
+    | Dedupe
     | Lifetime
     | LatestBy
     | Aggregate

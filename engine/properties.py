@@ -12,6 +12,9 @@ of arrival and any cut into frames. What is not known is not claimed.
     window, lifetime   as input     as input; no if on=  as input; with a slide    no if end=, or if
                                                          or on= only with the      range is no
                                                          start in the payload      multiple of slide
+    bucket             as input     if windows do not    as input                  yes
+                                    overlap
+    dedupe             yes          yes                  yes                       yes
     latest_by          no           no                   yes                       no
     hopping aggregate  no if early  no if early or       yes                       yes
                                     groups close early;
@@ -51,6 +54,8 @@ from math import gcd
 from typing import Any
 
 from gapless.engine import nodes
+from gapless.engine.bucket_node import bucketed
+from gapless.engine.dedupe_node import deduped
 from gapless.engine.disagreement import aggregate_may_differ, computed_may_differ
 from gapless.engine.known import Hop, Properties
 from gapless.engine.lateness import Watermarks, is_ordered
@@ -342,6 +347,8 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.Select: _select,
     nodes.Window: windowed,
     nodes.Session: in_session,
+    nodes.Bucket: bucketed,
+    nodes.Dedupe: deduped,
     nodes.Lifetime: with_lifetime,
     nodes.LatestBy: latest,
     nodes.Aggregate: _aggregate,

@@ -43,6 +43,7 @@ from gapless.protocol.tables import html_text
 if TYPE_CHECKING:
     from gapless.engine.explain import Implementation
     from gapless.operators.aggregates.function import AggregateFunction
+    from gapless.operators.aggregates.window_bounds import WindowBound
     from gapless.protocol.documents import Document
 
 
@@ -127,6 +128,12 @@ class Query:
         )
         return self._then(node)
 
+    def bucket(self, **bounds: WindowBound) -> Query:
+        """Each row once for every window that it is in, with columns that say which, as in
+        `bucket(end=gl.window_end())`; above a window with a slide.
+        """
+        return self._then(nodes.Bucket(self.root, tuple(bounds.items())))
+
     def lifetime(self, end: str | Expr | None = None, duration: Duration | None = None) -> Query:
         """Each row lives until its own `end` (null: forever), or for a `duration`."""
         if duration is not None:
@@ -135,6 +142,13 @@ class Query:
             check_column("lifetime end", end, self.schema.names)
             end = col(end)
         return self._then(nodes.Lifetime(self.root, end, duration))
+
+    def dedupe(self, *key: str | Expr, within: Duration) -> Query:
+        """Each row unless one with its `key` was kept less than `within` before it, or at its time;
+        of those that come at one time the one with the smallest payload.
+        """
+        span = ticks(within, self.schema.time_unit, "dedupe within", least=1)
+        return self._then(nodes.Dedupe(self.root, column_names("dedupe", key), span))
 
     def latest_by(self, *key: str | Expr) -> Query:
         """Each row lives until the next one with its key."""

@@ -181,6 +181,18 @@ def _read_session(given: _Given, inputs: list[Node], _: Functions) -> Node:
     return nodes.Session(inputs[0], gap, partition_by, given.maybe_text("on"))
 
 
+def _read_bucket(given: _Given, inputs: list[Node], functions: Functions) -> Node:
+    bounds: Any = tuple(  # the node looks at them
+        (name, AggregateFunction.from_document(f, functions)) for name, f in _named(given, "bounds")
+    )
+    return nodes.Bucket(inputs[0], bounds)
+
+
+def _read_dedupe(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    key = tuple(given.take_list("key", str, FIELDS_MAX))
+    return nodes.Dedupe(inputs[0], key, given.take_int("within", 1, INF - 1))
+
+
 def _read_lifetime(given: _Given, inputs: list[Node], _: Functions) -> Node:
     end = given.any("end")
     duration = given.maybe_int("duration", 1, INF - 1)
@@ -227,6 +239,8 @@ _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "select": _read_select,
     "window": _read_window,
     "session": _read_session,
+    "dedupe": _read_dedupe,
+    "bucket": _read_bucket,
     "lifetime": _read_lifetime,
     "latest_by": _read_latest_by,
     "aggregate": _read_aggregate,

@@ -9,6 +9,7 @@ have one; of sessions it may be any time before, so nothing is promised of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,11 +42,14 @@ def offsets(node: Aggregate, p: Properties) -> dict[str, int]:
 
     `p` is of the aggregate's input.
     """
-    span = None
-    if p.hop is not None and isinstance(p.hop.window, Hopping):
-        span = p.hop.window.range
+    return offsets_of(bounds_of(node), None if p.hop is None else p.hop.window)
+
+
+def offsets_of(bounds: Mapping[str, WindowBound], window: object) -> dict[str, int]:
+    """The same, of answers of this window."""
+    span = window.range if isinstance(window, Hopping) else None
     by = {"start": None if span is None else -span, "end": 0, "time": -1}
-    found = {name: by[bound.which] for name, bound in bounds_of(node).items()}
+    found = {name: by[bound.which] for name, bound in bounds.items()}
     return {name: offset for name, offset in found.items() if offset is not None}
 
 

@@ -75,6 +75,15 @@ def _session(node: nodes.Session) -> str:
     return f"window session {text(node.gap, node.schema.time_unit)}{by}{on}"
 
 
+def _bucket(node: nodes.Bucket) -> str:
+    listed = ", ".join(f"{name}={bound}" for name, bound in node.bounds)
+    return f"bucket{f': {listed}' if listed else ''}"
+
+
+def _dedupe(node: nodes.Dedupe) -> str:
+    return f"dedupe {', '.join(node.key)} within {text(node.within, node.schema.time_unit)}"
+
+
 def _lifetime(node: nodes.Lifetime) -> str:
     if node.duration is None:
         return f"lifetime until {node.end}"
@@ -114,6 +123,8 @@ _TEXTS: Mapping[type, Callable[..., str]] = {
     nodes.Select: _select,
     nodes.Window: _window,
     nodes.Session: _session,
+    nodes.Dedupe: _dedupe,
+    nodes.Bucket: _bucket,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: _latest_by,
     nodes.Aggregate: _aggregate,

@@ -249,6 +249,11 @@ def test_a_session_is_of_the_key() -> None:
     assert "put partition_by= src as well" in refused(sessions("dst"))
 
 
+def test_the_first_row_is_of_the_key() -> None:
+    check_shards(Plan(source().dedupe("src", "dst", within=5)), LAYOUTS, 2)
+    assert "dedupe dst" in refused(source().dedupe("dst", within=5))
+
+
 def test_a_join_pairs_the_keys_of_both_sides_under_whatever_names() -> None:
     layouts = {"flows": layout(("src",)), "others": layout(("dst",))}
     query = windowed().join(windowed("others"), on=[("src", "dst")])

@@ -36,6 +36,7 @@ CLEAN: dict[str, Query] = {
     "top": counts.top_k(1, by="bytes"),
     "latest": flows.latest_by("src"),
     "sessions": flows.window(session="1s", partition_by="src").aggregate(n=gl.count()),
+    "the first of each": flows.dedupe("src", within="2s"),
     "lifetimes": flows.lifetime(duration="3s").select("src").distinct(),
     "union": flows.select("src").union(flows.where(gl.col("len") > 700).select("src")),
     "difference": flows.select("src", "len").difference(

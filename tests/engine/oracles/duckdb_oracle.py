@@ -105,6 +105,8 @@ def events(node: nodes.Node) -> str:
             return f"select * from ({rows}) where {VS} < {VE}"
         case nodes.LatestBy():
             return _latest_events(node)
+        case nodes.Dedupe():
+            return _deduped_events(node)
         case nodes.Aggregate():
             return _answer_events(node)
         case nodes.Join() if node.how == "inner":
@@ -147,6 +149,21 @@ def _latest_events(node: nodes.LatestBy) -> str:
     )
     following = f"lead({VS}) over (partition by {key} order by {VS})"
     return f"select * replace (coalesce({following}, {INF}::bigint) as {VE}) from ({last})"
+
+
+def _deduped_events(node: nodes.Dedupe) -> str:
+    """The kept times of each key, one after the other, and the first row of each."""
+    key = ", ".join(map(name_text, node.key))
+    by = ", ".join(f"{name_text(n)} asc nulls last" for n in node.schema.names)
+    order = f"partition by {key}, {VS} order by {by}"
+    first = f"select * from ({events(node.input)}) qualify row_number() over ({order}) = 1"
+    times = f"list_transform(list({VS} order by {VS}), lambda t: [t])"
+    step = f"case when t[1] >= kept[-1] + {node.within} then list_concat(kept, t) else kept end"
+    reduced = f"list_reduce({times}, lambda kept, t: {step}) as _kept"
+    kept = f"select {key}, {reduced} from ({first}) group by {key}"
+    same = " and ".join(f"f.{name_text(n)} is not distinct from k.{name_text(n)}" for n in node.key)
+    rows = f"select f.* replace (f.{VS} + 1 as {VE}) from ({first}) f join ({kept}) k on {same}"
+    return f"{rows} where list_contains(k._kept, f.{VS})"
 
 
 def _descending(node: nodes.Node) -> str:
@@ -252,8 +269,22 @@ def _window(node: nodes.Window, at: int) -> str:
     return f"select {_names(node)} from ({_windowed(node, start, end)})"
 
 
+def _bucket(node: nodes.Bucket, at: int) -> str:
+    window = _hopping_below(node.input)
+    if window is None or window.range is None or window.slide is None:
+        raise CannotSay("buckets of no windows")
+    end = at - at % window.slide
+    of = {"start": end - window.range, "end": end, "time": end - 1}
+    more = "".join(f", {of[b.which]}::bigint as {name_text(n)}" for n, b in node.bounds)
+    return f"select *{more} from ({alive(node.input, at)})"
+
+
 def _lifetime(node: nodes.Lifetime, at: int) -> str:
     return f"select {_names(node)} from ({events(node)}) where {VS} <= {at} and {at} < {VE}"
+
+
+def _dedupe(node: nodes.Dedupe, at: int) -> str:
+    return f"select {_names(node)} from ({events(node)}) where {VS} = {at}"
 
 
 def _latest_by(node: nodes.LatestBy, at: int) -> str:
@@ -345,6 +376,8 @@ _ALIVE: Mapping[type, Callable[[Any, int], str]] = {
     nodes.Where: _where,
     nodes.Select: _select,
     nodes.Window: _window,
+    nodes.Dedupe: _dedupe,
+    nodes.Bucket: _bucket,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: _latest_by,
     nodes.Aggregate: _aggregate,

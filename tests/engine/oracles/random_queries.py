@@ -24,6 +24,7 @@ from gapless.engine.query import Query
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.aggregates.window_bounds import WindowBound
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr, col, if_else, lit
@@ -102,10 +103,11 @@ class Drawing:
         often = [self._where, self._select, self._hopping, self._sliding, self._aggregate]
         often += [self._aggregate] * 2
         steps = [*often, *often, self._join, self._join, self._union, self._lifetime]
+        steps.append(self._bucket)
         if not self.taste.finite_reach:
             steps += [self._distinct, self._difference, self._top_k, self._latest_by]
             steps += [self._landmark, self._normalise, self._outer_join]
-            steps += [self._session] * 3
+            steps += [self._session] * 3 + [self._dedupe]
         if self.taste.races:
             steps.append(self._race)
         return steps
@@ -133,6 +135,12 @@ class Drawing:
         )
         return nodes.Window(q, covers, slide, self._on(q))
 
+    def _bucket(self, q: Node, _depth: int) -> Node:
+        window = self._hopping(q, 0)
+        if self.rng.random() < 0.3:
+            window = self.rng.choice((self._where, self._select))(window, 0)
+        return nodes.Bucket(window, self._bounds(window.schema.names))
+
     def _sliding(self, q: Node, _depth: int) -> Node:
         return nodes.Window(q, self.rng.choice((1, 4, 10)), None, self._on(q))
 
@@ -153,6 +161,9 @@ class Drawing:
 
     def _latest_by(self, q: Node, _depth: int) -> Node:
         return nodes.LatestBy(q, self._some(q.schema, 1, 2))
+
+    def _dedupe(self, q: Node, _depth: int) -> Node:
+        return nodes.Dedupe(q, self._some(q.schema, 1, 2), self.rng.choice((1, 4, 9, 30)))
 
     def _distinct(self, q: Node, _depth: int) -> Node:
         return nodes.Distinct(self._few(q))
@@ -188,7 +199,7 @@ class Drawing:
         early = self.rng.choice((None, None, None, 0, 5, INF))
         return nodes.Aggregate(window, groups, (*functions, *self._bounds(groups)), early)
 
-    def _bounds(self, groups: Sequence[str]) -> Functions:
+    def _bounds(self, groups: Sequence[str]) -> tuple[tuple[str, WindowBound], ...]:
         """What answers say of their windows, now and then: a window above may read it."""
         drawn = self.rng.sample(BOUNDS, self.rng.choice((0, 0, 0, 1, 2)))
         return tuple(bound for bound in drawn if bound[0] not in groups)
@@ -372,7 +383,7 @@ def spread(values: pa.Array) -> int:
 
 EXACT = (calls.min_, calls.max_, calls.first, calls.last, calls.count_distinct)
 Functions = tuple[tuple[str, AggregateFunction], ...]
-BOUNDS: Functions = (
+BOUNDS: tuple[tuple[str, WindowBound], ...] = (
     ("ts_start", calls.window_start()),
     ("ts_end", calls.window_end()),
     ("ts_time", calls.window_time()),

@@ -131,6 +131,32 @@ def _window_lifetime(ts: int, covers: int | None, slide: int | None) -> tuple[in
     return (ends[0], ends[-1] + slide) if ends else (0, 0)
 
 
+def _bucket(node: nodes.Bucket, o: RowOracle) -> Table:
+    window = _hopping(node.input, o)
+    assert window is not None
+    covers, slide = window[0].range or 0, window[0].slide or 1
+    out = []
+    for e in o.table(node.input):
+        for end in range(e.vs, e.ve, slide):
+            of = {"start": end - covers, "end": end, "time": end - 1}
+            payload = (*e.payload, *(of[bound.which] for _, bound in node.bounds))
+            out.append(Event(payload, end, end + slide))
+            if len(out) > EVENTS_MAX:
+                raise TooLarge
+    return out
+
+
+def _dedupe(node: nodes.Dedupe, o: RowOracle) -> Table:
+    out = []
+    for events in _grouped(o.table(node.input), node.input.schema, node.key).values():
+        kept: int | None = None
+        for e in sorted(events, key=lambda e: (e.vs, place(e.payload))):
+            if kept is None or e.vs >= kept + node.within:
+                kept = e.vs
+                out.append(Event(e.payload, e.vs, e.vs + 1))
+    return out
+
+
 def _lifetime(node: nodes.Lifetime, o: RowOracle) -> Table:
     out = []
     for e in o.table(node.input):
@@ -397,6 +423,8 @@ _RULES: Mapping[type, Callable[[Any, RowOracle], Table]] = {
     nodes.Where: _where,
     nodes.Select: _select,
     nodes.Window: _window,
+    nodes.Dedupe: _dedupe,
+    nodes.Bucket: _bucket,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: _latest_by,
     nodes.Aggregate: _aggregate,
