@@ -9,7 +9,7 @@ from typing import TypeAlias
 from gapless.journal.facts import Fact
 from gapless.journal.head import Head
 from gapless.journal.layout import Layout
-from gapless.journal.segment import DamagedRecord, Index, headers_crc, read, span
+from gapless.journal.segment import DamagedRecord, Index, Record, headers_crc, read, span
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Times
 
@@ -110,11 +110,17 @@ def recount(index: Index, data: memoryview, layout: Layout) -> tuple[Tally, Dama
                 tally.part(record.partition).add(frame.vs)
             if record.stable is not None:
                 tally.stable = max(tally.stable, record.stable)
-        tally.batches += 1
+        tally.batches += not _is_promise(records, layout)
         whole = [data[r.at : r.at + r.size] for r in records]
         tally.wrote(whole, records[-1].at + records[-1].size)
         start = end
     return tally, None
+
+
+def _is_promise(records: Sequence[Record], layout: Layout) -> bool:
+    """Whether it only moves the watermark: a batch of which no row was taken does not."""
+    says = any(record.stable is not None for record in records)
+    return layout.has_rows and says and not any(record.has_rows for record in records)
 
 
 def sealed(head: Head, tally: Tally) -> tuple[Head, list[Fact]]:

@@ -137,12 +137,14 @@ class Writer:
         synced: bool = True,
         origin: rejects.Origin | None = None,
         rejected: Sequence[rejects.Rejected] = (),
+        promise: int | None = None,
     ) -> Written:
         """Adds one batch: all of it or, where this raises, nothing (but see the module's header).
 
         With `synced=False` a machine-durable journal leaves the batch to the next `sync`, unseen by
         readers until then, so that several batches share one. `origin` says where a row comes from
-        that is not taken; `rejected` are rows of the batch that somebody else has found bad.
+        that is not taken; `rejected` are rows of the batch that somebody else has found bad. With
+        `promise` no rows are added, and no batch is counted: none below that time comes any more.
         """
         self._check_usable()
         number, late, doubts = self.batches, 0, self._plausible.doubts
@@ -161,6 +163,7 @@ class Writer:
         if stable is None and shares and self.layout.has_rows:
             largest = max(share.part.largest for share in shares)
             stable = watermark_after(largest, self.layout, self.stable)
+        stable = promise if promise is not None else stable
         stable = self.stable if stable is None else max(self.stable, stable)
         try:
             self._write(shares, stable if stable > self.stable else None, lines)
@@ -169,7 +172,7 @@ class Writer:
             raise
         for share in shares:
             self._tally.part(share.partition).merge(share.part)
-        self._tally.batches += 1
+        self._tally.batches += promise is None
         self._tally.rejected += left_out
         self.stable = self._tally.stable = stable
         self._unshown = True
@@ -270,7 +273,7 @@ class Writer:
         `base`: the live table after all that was appended, as inserts, with its stable.
         """
         self.sync()
-        if not self._tally.batches and base is None:
+        if not self._tally.bytes and base is None:
             return
         if base is not None and self._bases.is_named(self.base_name()):
             self._commit(self._sealing)  # a base is never written over one that a commit names

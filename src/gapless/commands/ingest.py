@@ -108,6 +108,12 @@ class BatchOptions:
             metavar="TIME", help="Standard input: how long a row waits until its batch is appended."
         ),
     ] = "200ms"
+    idle: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Standard input: after so long without a row the time goes on."
+        ),
+    ] = None
 
 
 @grouped
@@ -137,6 +143,7 @@ def ingest(
     appended batches stay. Continue with a file by --resume.
     """
     from gapless.io.ingest_input import STDIN, input_of, kind_of
+    from gapless.io.lull import Lull
     from gapless.io.stop_signals import StopSignals
     from gapless.protocol.errors import Misuse
     from gapless.protocol.lines.formats import check_encoding
@@ -145,6 +152,7 @@ def ingest(
         raise Misuse("--resume reads its input again, which standard input cannot do: give a file")
     kind, batch_rows = kind_of(source, rows.format_), count("--batch-rows", batches.batch_rows)
     wait_s = ms("--max-wait", batches.max_wait) / 1000
+    idle_s = None if batches.idle is None else ms("--idle", batches.idle, least=1) / 1000
     letters = check_encoding(rows.encoding)
     columns = _columns(out, rows.schema, source, kind)
     began, totals = time.perf_counter(), Totals()
@@ -152,7 +160,8 @@ def ingest(
         if not writer.layout.has_rows:
             raise Misuse(f"{out} holds frames, and these are rows: say --time for a new journal")
         payload = writer.layout.schema.payload
-        input = input_of(source, kind, payload, batch_rows, wait_s, stop, letters)
+        lull = None if idle_s is None else Lull(writer, idle_s)
+        input = input_of(source, kind, payload, batch_rows, wait_s, stop, letters, lull)
         _append_all(input, writer, stop, totals, resume=resume, is_stdin=source == STDIN)
         interrupted = stop.is_set()
         if end and not interrupted:

@@ -149,8 +149,8 @@ def duration(text: str) -> str | int:
     return int(text) if text.isascii() and text.isdecimal() else text
 
 
-def ms(option: str, text: str) -> int:
+def ms(option: str, text: str, least: int = 0) -> int:
     """The milliseconds written as `5s` or `250ms`."""
     from gapless.engine.durations import ticks
 
-    return ticks(text, "ms", option)
+    return ticks(text, "ms", option, least)

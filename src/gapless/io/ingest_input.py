@@ -25,6 +25,7 @@ from gapless.io.event_files import FORMATS, TEXT_FORMATS
 from gapless.io.ingest_batches import Input
 from gapless.io.ingest_columns import ColumnFile
 from gapless.io.ingest_lines import StandardInput, TextFile
+from gapless.io.lull import Lull
 from gapless.io.stop_signals import StopSignals
 from gapless.protocol.errors import Misuse
 from gapless.protocol.lines.line_format import UTF8
@@ -42,14 +43,17 @@ def input_of(
     wait_s: float,
     stop: StopSignals,
     encoding: str = UTF8,
+    lull: Lull | None = None,
 ) -> Input:
-    """The input at a path, in batches of so many rows; `wait_s` is for standard input, `encoding`
-    for lines.
+    """The input at a path, in batches of so many rows; `wait_s` and `lull` are for standard input,
+    `encoding` for lines.
     """
     if not 1 <= rows <= BATCH_ROWS_MAX:
         raise Misuse(f"--batch-rows {rows}: 1 to {BATCH_ROWS_MAX:,}")
     if path == STDIN:
-        return StandardInput(kind, schema, rows, wait_s, stop, encoding)
+        return StandardInput(kind, schema, rows, wait_s, stop, encoding, lull)
+    if lull is not None:
+        raise Misuse("--idle: a file has no lulls; it is for standard input")
     if kind in TEXT_FORMATS:
         return TextFile(Path(path), kind, schema, rows, stop, encoding)
     return ColumnFile(Path(path), kind, schema, rows, stop)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from gapless.io.ingest_batches import Batch, Input
 from gapless.io.journal_handles import Stop
+from gapless.io.lull import Lull
 from gapless.io.stop_signals import StopSignals
 from gapless.protocol.errors import BadData
 from gapless.protocol.lines.blocks import Block, Lines, spans
@@ -109,17 +110,23 @@ class StandardInput(_Text):
         wait_s: float,
         stop: StopSignals,
         encoding: str,
+        lull: Lull | None = None,
     ) -> None:
+        """`lull` is told how long nothing has come."""
         super().__init__("standard input", kind, schema, rows, encoding)
         self._wait_s = wait_s
         self._stop = stop
+        self._lull = lull
 
     def _cut(self) -> Iterator[tuple[LineFormat, Block]]:
         read = sys.stdin.fileno()
         due: float | None = None  # when what is there has waited long enough
+        heard = told = monotonic()  # when something came, and when the lull last heard of it
         while not self._stop.is_set():
-            left = None if due is None else min(max(0.0, due - monotonic()), SELECT_S_MAX)
-            ready = select.select([read, self._stop.wakes], [], [], left)[0]
+            ready = select.select([read, self._stop.wakes], [], [], self._left(due, told))[0]
+            if self._lull is not None and due is None and not ready:
+                told = monotonic()
+                self._lull.lasts(told - heard)
             if read in ready:
                 try:
                     chunk = os.read(read, READ_BYTES)
@@ -129,6 +136,9 @@ class StandardInput(_Text):
                     self._lines.finish()
                     break
                 self._lines.feed(chunk)
+                heard = told = monotonic()
+                if self._lull is not None:
+                    self._lull.ended()
                 for cut in self._ready():
                     due = None
                     yield cut
@@ -138,3 +148,9 @@ class StandardInput(_Text):
             if due is None and self._lines.whole:
                 due = monotonic() + self._wait_s
         yield from self._ready(rest=True)
+
+    def _left(self, due: float | None, told: float) -> float | None:
+        """How long to wait at most: for what is there, else for the lull; None: for ever."""
+        if due is None and self._lull is not None:
+            due = told + self._lull.after_s
+        return None if due is None else min(max(0.0, due - monotonic()), SELECT_S_MAX)

@@ -114,7 +114,7 @@ class JournalWriter(Writer):
                 ahead=_ahead(ahead, layout),
             )
 
-    def append(
+    def append(  # type: ignore[override]  # what promises has a method of its own
         self,
         rows: Any,
         *,
@@ -132,34 +132,51 @@ class JournalWriter(Writer):
         With `synced=False` a machine-durable batch waits, unseen, for the next `sync`. `rejected`
         are rows of the batch that the caller rejects: reason, origin, row.
         """
-        self._check_usable()
-        try:
-            return self._append_alone(rows, synced, origin, rejected)
-        except GaplessError:
-            raise
-        except BaseException:  # a signal, say, half-way: what is there is not counted
-            self._ended_by = "an append was interrupted: open the journal again"
-            raise
+        return self._alone(lambda: self._append(rows, synced, origin, rejected))
 
-    def _append_alone(
+    def promise(self, t: int | str | date | datetime) -> bool:
+        """Promises that no row below `t` comes any more: for lulls, in which no row moves the
+        watermark. It is as durable as a batch, and counts as none; readers follow it, and earlier
+        rows are late from now on. False, and nothing is done, if as much was promised before.
+        """
+        if not self.layout.has_rows:
+            raise Misuse("promise: frames have their promises in them: append an empty one with it")
+        time = instant(t, self.layout.schema.time_unit)
+        self._check_usable()
+        if time <= self.stable:
+            return False
+        none = self.layout.schema.empty_payload
+        self._alone(lambda: Writer.append(self, none, promise=time))
+        return True
+
+    def _append(
         self, rows: Any, synced: bool, origin: Origin | None, rejected: Sequence[Rejected]
     ) -> Written:
-        """Unless another thread is appending."""
+        if isinstance(rows, Frame) or not self.layout.has_rows:
+            return super().append(rows, synced=synced, origin=origin, rejected=rejected)
+        taken = self._rows_in.take(rows, origin or f"batch {self.batches}".format)
+        return super().append(
+            taken.batch,
+            synced=synced,
+            origin=taken.origin,
+            rejected=[*rejected, *taken.rejected],
+        )
+
+    def _alone(self, append: Callable[[], Written]) -> Written:
+        """Unless another thread is appending; what is left half-way ends the writer."""
+        self._check_usable()
         if not self._appending.acquire(blocking=False):
             raise Misuse(
                 "another thread is appending: use a writer from one thread at a time, or take"
                 " a lock"
             )
         try:
-            if isinstance(rows, Frame) or not self.layout.has_rows:
-                return super().append(rows, synced=synced, origin=origin, rejected=rejected)
-            taken = self._rows_in.take(rows, origin or f"batch {self.batches}".format)
-            return super().append(
-                taken.batch,
-                synced=synced,
-                origin=taken.origin,
-                rejected=[*rejected, *taken.rejected],
-            )
+            return append()
+        except GaplessError:
+            raise
+        except BaseException:  # a signal, say, half-way: what is there is not counted
+            self._ended_by = "an append was interrupted: open the journal again"
+            raise
         finally:
             self._appending.release()
 
