@@ -96,8 +96,8 @@ class Expressions:
 
     def condition(self, node: exp.Expr) -> Expr | UserFunction:
         """A condition that rows have to satisfy: null is as good as false."""
-        if isinstance(node, exp.In) and not node.args.get("query"):
-            return self._listed(node)
+        if isinstance(node, exp.In):
+            return self._told(node, self._listed)
         return self.computed(node)
 
     def of(self, node: exp.Expr) -> Expr:
@@ -106,11 +106,13 @@ class Expressions:
             found = self._instead(node)
             if found is not None:
                 return found
+        return self._told(node, self._of)
+
+    def _told(self, node: Any, translate: Callable[[Any], Expr]) -> Expr:
+        """What it makes of a node; an error is told at the node."""
         try:
-            return self._of(node)
-        except table.BadArgument as e:
-            raise self.text.error(str(e), node) from None
-        except (ExpressionError, SchemaError) as e:
+            return translate(node)
+        except (table.BadArgument, ExpressionError, SchemaError) as e:
             raise self.text.error(str(e), node) from None
 
     def _of(self, node: exp.Expr) -> Expr:

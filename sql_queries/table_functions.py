@@ -72,6 +72,8 @@ class TableFunctionParser(Parser):
         while self._match(TokenType.COMMA, advance=False) and not self._argument_follows():
             self._advance()
             found.append(self._parse_column())
+        if any(column is None for column in found):
+            self.raise_error("PARTITION BY: the name of a column is missing")
         return found
 
     def _argument_follows(self) -> bool:
