@@ -17,16 +17,10 @@ from gapless.operators import aggregates as ours
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.protocol.expr import Expr
 from gapless.sql_queries import aggregates, functions
+from gapless.sql_queries.buckets import FACTS
 from gapless.sql_queries.expressions import Expressions, UserFunctions
-from gapless.sql_queries.items import Item
 from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import WINDOW_FIELDS, Relation, resolve
-
-_FACTS = {
-    "window_start": ours.window_start,
-    "window_end": ours.window_end,
-    "window_time": ours.window_time,
-}
 
 
 class AggregateCalls:
@@ -67,7 +61,7 @@ class AggregateCalls:
         if field not in WINDOW_FIELDS:
             raise self._text.error(f"{node.name} is no fact of a window", node)
         found = next((n for n, f in self._nodes.items() if f == field), None)
-        return found or self._add(field, _FACTS[field](), name or field)
+        return found or self._add(field, FACTS[field](), name or field)
 
     def latest(self, column: str) -> str:
         """The column of the largest value of another."""
@@ -148,12 +142,12 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() in aggregates.AGGREGATES
 
 
-def has_aggregates(items: list[Item]) -> bool:
-    """Whether one of the items has an aggregate in it, other than with OVER."""
-    return any(
+def is_grouped(select: exp.Select) -> bool:
+    """Whether a SELECT is about groups of rows: also where its list has aggregates without OVER."""
+    return bool(select.args.get("group") or select.args.get("having")) or any(
         is_aggregate(node) and node.find_ancestor(exp.Window) is None
-        for item in items
-        for node in item.node.walk()
+        for item in select.expressions
+        for node in item.walk()
     )
 
 

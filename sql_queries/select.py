@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from gapless.engine.query import Query
 from gapless.protocol.expr import Expr
-from gapless.sql_queries.aggregate_calls import has_aggregates
+from gapless.sql_queries.aggregate_calls import is_grouped
+from gapless.sql_queries.buckets import bucketed
 from gapless.sql_queries.clause import CLAUSE, Clause
 from gapless.sql_queries.expressions import Expressions, UserFunctions, conjuncts
 from gapless.sql_queries.from_ import From, Tables
@@ -86,6 +87,8 @@ class Queries:
         self._check(node, _SELECT)
         relation, conditions = self._from(node, tables)
         relation = self._filtered(relation, conditions)
+        if relation.is_function and not is_grouped(node):
+            relation = bucketed(relation, node, self._text)
         number = row_number_of(node)
         if number is not None:
             if kept is None:
@@ -102,7 +105,7 @@ class Queries:
             relation = with_clause(relation, clause, self._text, bool(node.args.get("joins")))
         items = items_of(node, relation, self._text)
         distinct = node.args.get("distinct")
-        if node.args.get("group") or node.args.get("having") or has_aggregates(items):
+        if is_grouped(node):
             made = Grouping(relation, node, items, self._text, self._functions).answer()
         else:
             if distinct is not None:

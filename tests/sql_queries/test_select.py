@@ -112,6 +112,20 @@ SAME: dict[str, Callable[[], Query]] = {
         .window(range="1m", slide="1m", on="window_time")
         .aggregate(n=gl.sum("n"))
     ),
+    "SELECT * FROM TUMBLE(flows, ts, INTERVAL '10' SECOND)": lambda: FLOWS.window(
+        range="10s", slide="10s"
+    ).bucket(
+        window_start=gl.window_start(),
+        window_end=gl.window_end(),
+        window_time=gl.window_time(),
+    ),
+    "SELECT w.len, w.window_end FROM HOP(flows, ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND) w"
+    " WHERE len > 3": lambda: (
+        FLOWS.window(range="10s", slide="5s")
+        .where(LEN > 3)
+        .bucket(window_end=gl.window_end())
+        .select("len", "window_end")
+    ),
     "SELECT DISTINCT src FROM flows": lambda: FLOWS.window(range="all").distinct("src"),
     "SELECT DISTINCT src FROM flows [RANGE 5 s]": lambda: FLOWS.window(range="5s").distinct("src"),
     "SELECT src FROM flows UNION ALL SELECT id FROM hosts UNION ALL SELECT len FROM flows": (
