@@ -34,12 +34,12 @@ from gapless.spark_sources import options
 from gapless.spark_sources.parquet_files import footers, unreadable
 from gapless.spark_sources.rules import Rule, check, parse
 from gapless.spark_sources.schema_file import read_schema, text_of
+from gapless.spark_sources.schema_guess import suggestion
 from gapless.spark_sources.source_files import (
     SourceFiles,
     csv_header,
     header_names,
     listed,
-    suggestion,
 )
 from gapless.spark_sources.spark_types import columns_text
 

@@ -17,7 +17,6 @@ import json
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -167,7 +166,7 @@ def _fingerprint(paths: Sequence[Path]) -> str:
 
 def first_line(path: str, encoding: str = UTF8) -> str:
     """The first line of a text file; "" where there is none."""
-    data = _start_of(path, HEADER_BYTES_MAX).removeprefix(BOM_UTF8)  # as Spark does
+    data = start_of(path, HEADER_BYTES_MAX).removeprefix(BOM_UTF8)  # as Spark does
     end = data.find(b"\n")
     if end < 0 and len(data) >= HEADER_BYTES_MAX:
         raise BadData(f"{path!r}: its first line has more than {HEADER_BYTES_MAX} bytes")
@@ -180,7 +179,8 @@ def first_line(path: str, encoding: str = UTF8) -> str:
         ) from None
 
 
-def _start_of(path: str, size: int) -> bytes:
+def start_of(path: str, size: int) -> bytes:
+    """The first bytes of a file, decompressed. Raises `BadData`."""
     try:
         with pa.input_stream(path, compression="detect") as stream:
             data: bytes = stream.read(size)
@@ -213,33 +213,3 @@ def csv_header(paths: Sequence[str], encoding: str = UTF8) -> str | None:
         if len(set(names)) < len(names) or not all(names):
             raise Misuse(f"the header {header[:200]!r} has a name twice, or none: give each one")
     return header
-
-
-def suggestion(path: str, format_: Format) -> str:
-    """A schema file that may fit a text file, as its first rows look; "" where they say nothing."""
-    from pyarrow import csv as arrow_csv
-    from pyarrow import json as arrow_json
-
-    data = _start_of(path, SAMPLE_BYTES)
-    whole = data[: data.rfind(b"\n") + 1] or data
-    try:
-        read = arrow_csv.read_csv if format_ == "csv" else arrow_json.read_json
-        columns = read(BytesIO(whole)).schema
-    except (pa.ArrowException, UnicodeError):
-        return ""
-    return "".join(f"{_toml_key(f.name)} = {json.dumps(_suggested(f.type))}\n" for f in columns)
-
-
-def _suggested(t: pa.DataType) -> str:
-    if pa.types.is_timestamp(t):
-        return "timestamp[ms]" if t.tz is None else "timestamp[ms, tz=UTC]"
-    if pa.types.is_list(t):
-        return f"list<{_suggested(t.value_type)}>"
-    if pa.types.is_null(t) or pa.types.is_nested(t):
-        return "string"
-    return str(t)
-
-
-def _toml_key(name: str) -> str:
-    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if bare else json.dumps(name)

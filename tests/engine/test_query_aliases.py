@@ -55,7 +55,7 @@ WRITE = [
     (lambda: X.str.substring(1, 2), "use x.str.slice"),
     (lambda: X.str.containz("a"), "did you mean contains"),
     (lambda: X.dt.minutes, "did you mean minute"),
-    (lambda: X.list.lengthh, "did you mean length"),
+    (lambda: X.list.leng, "did you mean length"),
     (lambda: GL.avg, "use gl.mean"),
     (lambda: GL.soruce_, "did you mean source"),
 ]

@@ -18,7 +18,7 @@ from gapless.journal.layout import establish
 from gapless.protocol.errors import GaplessError
 from gapless.spark_sources.job import planned
 from gapless.spark_sources.progress import share_done
-from gapless.spark_sources.source_files import suggestion
+from gapless.spark_sources.schema_guess import suggestion
 
 TABLE = pa.table(
     {

@@ -58,6 +58,13 @@ def prepare(
     again: Annotated[
         bool, typer.Option("--again", help="Prepare files that the journal already has again.")
     ] = False,
+    infer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a TOML schema of the input to FILE, for you to edit; prepare nothing.",
+        ),
+    ] = None,
     session: SparkOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -68,11 +75,14 @@ def prepare(
     """
     from gapless.spark_sources.job import planned
 
+    if infer is not None:
+        _infer(source, files, infer)
+        return
     stream.check(end=end, again=again)
     trigger_ms = stream.trigger_ms
     job = planned(
         source,
-        journal.out,
+        journal.path(),
         follow=stream.follow,
         end=end,
         durability=durability.value,
@@ -88,6 +98,26 @@ def prepare(
         print_json({"input": source, **done.document()})
     else:
         typer.echo(_line(done))
+
+
+def _infer(source: list[str], files: FileOptions, to: Path) -> None:
+    """Writes the schema file."""
+    from gapless.protocol.errors import Misuse
+    from gapless.spark_sources.schema_guess import schema_file
+    from gapless.spark_sources.source_files import listed
+
+    found = listed(source, files.for_job()["format"], follow=False)
+    text = schema_file(found.paths[0], found.format)
+    if to.suffix != ".toml":
+        raise Misuse(f"--infer {to}: the schema is TOML: give its name the end .toml")
+    try:
+        with to.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise Misuse(f"--infer {to}: the file is there already: name another") from None
+    except OSError as e:
+        raise Misuse(f"--infer {to}: it cannot be written: {e.strerror}") from None
+    typer.echo(f"{to}: look it over, then prepare with --schema {to}")
 
 
 def _run(job: Job, options: dict[str, Any], *, again: bool) -> Prepared:

@@ -13,7 +13,6 @@ import typer
 from gapless.commands.options import (
     Ahead,
     Encoding,
-    JournalOut,
     KeyColumns,
     SchemaFile,
     TimeColumn,
@@ -43,7 +42,10 @@ class UnitChoice(StrEnum):
 class JournalOptions:
     """What becomes of rows in the journal."""
 
-    out: JournalOut
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="JOURNAL", help="The journal; created if it does not exist."),
+    ] = None
     time_column: TimeColumn = None
     key: KeyColumns = None
     lateness: Annotated[
@@ -54,6 +56,14 @@ class JournalOptions:
         int | None, typer.Option(help="Partitions of a new journal, 1 to 1024.")
     ] = None
     schema: SchemaFile = None
+
+    def path(self) -> str:
+        """The journal's path. Raises `Misuse` where it is not given."""
+        from gapless.protocol.errors import Misuse
+
+        if self.out is None:
+            raise Misuse("--out JOURNAL: name the journal; or --infer FILE, to begin with a schema")
+        return self.out
 
     def for_job(self) -> dict[str, Any]:
         """The arguments of `planned` that these are."""
