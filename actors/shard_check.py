@@ -107,16 +107,16 @@ class _Walk:
             case nodes.Aggregate():
                 what = f"aggregate {_listed(name for name, _ in node.aggregates)}"
                 return self._within(node, what, node.group_by, "group by")
-            case nodes.TopK():
-                self._within(node, f"top_k {node.k}", node.within, "put within=")
+            case nodes.TopK() | nodes.Top():
+                self._within(node, f"{kind_of(node)} {node.k}", node.within, "put within=")
             case nodes.Session():
                 self._within(node, "a session", node.partition_by, "put partition_by=")
             case nodes.LatestBy() | nodes.Dedupe():
                 self._within(node, f"{kind_of(node)} {_listed(node.key)}", node.key, "name")
-            case nodes.Distinct():
-                self._whole(node, "distinct")
-            case nodes.Normalise():
-                self._whole(node, "normalise")
+            case nodes.Distinct() | nodes.Normalise():
+                self._whole(node, kind_of(node))
+            case nodes.Heavy():
+                self._within(node, "heavy, a share", (), "")
             case nodes.Join():
                 return self._joined(node)
             case nodes.Union() | nodes.Race():

@@ -36,6 +36,10 @@ def check(node: Node, below: Sequence[Properties]) -> None:
             _check_aggregate(node, below[0])
         case nodes.Join():
             _check_join(below)
+        case nodes.Top():
+            _check_of_windows("top", below[0], "; top_k ranks the rows of every instant")
+        case nodes.Heavy():
+            _check_of_windows("heavy", below[0], "")
 
 
 def _check_no_session(node: Node) -> None:
@@ -75,6 +79,17 @@ def _check_aggregate(node: nodes.Aggregate, p: Properties) -> None:
             "every answer is given as soon as it is known: say window(range=, slide=), or leave "
             "early out"
         )
+
+
+def _check_of_windows(what: str, p: Properties, other: str) -> None:
+    if p.hop is not None and p.hop.problem is not None:
+        raise Misuse(f"{what}: {p.hop.problem}")
+    if p.hop is None and p.lasts is not None and p.grain % p.lasts == 0:  # no two overlap
+        return
+    raise Misuse(
+        f"{what}: it is said of each window, and here are none: write window(range=, slide=) "
+        f"before it, or put it behind an aggregate of such windows{other}"
+    )
 
 
 def _check_join(below: Sequence[Properties]) -> None:

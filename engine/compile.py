@@ -56,6 +56,8 @@ from gapless.operators.select import Select
 from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.settle import Settle
 from gapless.operators.top_k import TopK
+from gapless.operators.window_choices import Heavy, Top
+from gapless.operators.window_rows import WindowRows
 from gapless.operators.windows import For, Hopping, Landmark, Sliding, Until
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug, Misuse
@@ -137,12 +139,9 @@ class Compiler:
                 return self._bucket(node)
             case nodes.Session():
                 raise Misuse(NO_ANSWER)
-            case nodes.Dedupe():
+            case nodes.Dedupe() | nodes.LatestBy() | nodes.Top() | nodes.Heavy():
                 below = self._settled(node.input, self._compile(node.input))
-                return self._add(Dedupe(node.schema, node.key, node.within), node, [below])
-            case nodes.LatestBy():
-                below = self._settled(node.input, self._compile(node.input))
-                return self._add(LatestBy(node.schema, node.key), node, [below])
+                return self._add(self._of_settled(node), node, [below])
             case nodes.Aggregate():
                 return self._aggregate(node)
             case nodes.Join():
@@ -272,6 +271,21 @@ class Compiler:
             return below
         title = f"progress of {', '.join(columns)}"
         return self._add(Progress(node.schema, columns), node, [below], THROUGH, title)
+
+    def _of_settled(
+        self, node: nodes.Dedupe | nodes.LatestBy | nodes.Top | nodes.Heavy
+    ) -> Operator:
+        """Operators of rows that stay."""
+        schema = node.input.schema
+        match node:
+            case nodes.Dedupe():
+                return Dedupe(schema, node.key, node.within)
+            case nodes.LatestBy():
+                return LatestBy(schema, node.key)
+            case nodes.Heavy():
+                return WindowRows(schema, Heavy(schema, node.count, node.share))
+        first = (node.k, node.by, node.largest, node.within, node.rank)
+        return WindowRows(schema, Top(schema, *first, self._aside))
 
     def _settled(self, node: nodes.Node, below: Origin) -> Origin:
         """A node's events, held until they stay where it revises itself."""

@@ -106,6 +106,11 @@ def _top_k(node: nodes.TopK) -> dict[str, Document]:
     }
 
 
+def _top(node: nodes.Top) -> dict[str, Document]:
+    first: dict[str, Document] = {"k": node.k, "by": node.by.to_document()}
+    return {**first, "largest": node.largest, "within": list(node.within), "rank": node.rank}
+
+
 _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {
     nodes.Source: _source,
     nodes.Where: lambda node: {"predicate": _computed(node.predicate)},
@@ -123,6 +128,8 @@ _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {
     nodes.Aggregate: _aggregate,
     nodes.Join: _join,
     nodes.TopK: _top_k,
+    nodes.Top: _top,
+    nodes.Heavy: lambda node: {"count": node.count, "share": node.share},
     **{
         kind: lambda _: {}
         for kind in (nodes.Union, nodes.Difference, nodes.Distinct, nodes.Race, nodes.Normalise)
@@ -146,6 +153,8 @@ _NAMES: Mapping[type, str] = {
     nodes.Difference: "difference",
     nodes.Distinct: "distinct",
     nodes.TopK: "top_k",
+    nodes.Top: "top",
+    nodes.Heavy: "heavy",
     nodes.Race: "race",
     nodes.Normalise: "normalise",
 }

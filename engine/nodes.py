@@ -34,6 +34,7 @@ from gapless.engine.fit import (
 from gapless.engine.lateness import Lateness
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
+from gapless.engine.ranked_nodes import Heavy, Top
 from gapless.engine.session_node import Session
 from gapless.engine.window_nodes import LatestBy, Lifetime, Window
 from gapless.engine.window_times import time_type
@@ -55,6 +56,7 @@ __all__ = [
     "Dedupe",
     "Difference",
     "Distinct",
+    "Heavy",
     "How",
     "Join",
     "LatestBy",
@@ -65,6 +67,7 @@ __all__ = [
     "Select",
     "Session",
     "Source",
+    "Top",
     "TopK",
     "Union",
     "Where",
@@ -279,6 +282,8 @@ Node = (
     | Difference
     | Distinct
     | TopK
+    | Top
+    | Heavy
     | Race
     | Normalise
 )

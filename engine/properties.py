@@ -212,6 +212,32 @@ def _top_k(node: nodes.TopK, p: Properties) -> Properties:
     return _per_instant(p, unique=unique, own_divergence=why)
 
 
+def _top(node: nodes.Top, p: Properties) -> Properties:
+    why = tuple(computed_may_differ(f"top by={node.by}", node.by, node.input.schema.payload))
+    return _of_windows(p, unique=(*node.within, node.rank), own_divergence=why)
+
+
+def _heavy(node: nodes.Heavy, p: Properties) -> Properties:
+    del node
+    return _of_windows(p, unique=p.unique)
+
+
+def _of_windows(p: Properties, **own: Any) -> Properties:
+    """What says of whole windows what is final, in an order that its content decides."""
+    return Properties(
+        ordered=True,
+        insert_only=True,
+        key=own["unique"] is not None,
+        deterministic_ties=True,
+        ve_of_vs=True,
+        lossless=True,
+        longest=p.longest,
+        lasts=p.lasts,
+        grain=p.grain,
+        **own,
+    )
+
+
 def _normalise(node: nodes.Normalise, p: Properties) -> Properties:
     del node
     return _per_instant(p, unique=p.unique, endless=p.endless)
@@ -357,6 +383,8 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.Difference: _difference,
     nodes.Distinct: _distinct_node,
     nodes.TopK: _top_k,
+    nodes.Top: _top,
+    nodes.Heavy: _heavy,
     nodes.Race: _race,
     nodes.Normalise: _normalise,
 }

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gapless.engine import nodes
-from gapless.engine.checks import check
+from gapless.engine.derivation import derived, sources_of
 from gapless.engine.durations import Duration, ticks
 from gapless.engine.fit import Computed, check_columns
 from gapless.engine.known import Properties
@@ -29,9 +29,9 @@ from gapless.engine.lateness import Lateness, lateness_of
 from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.on import On, pairs_of
-from gapless.engine.properties import of_node
 from gapless.engine.query_aliases import of_groups, of_query
 from gapless.engine.windowing import Columns, window_node
+from gapless.operators.aggregates.counts import Count
 from gapless.operators.aside import OnError
 from gapless.protocol.column_names import column_names
 from gapless.protocol.elements import INF
@@ -64,8 +64,8 @@ class Query:
         self.root = root
         """The last step."""
         self.on_error_mode: OnError = on_error
-        self._known = _derived(root, known or {})
-        self.sources = _sources(self._known)
+        self._known = derived(root, known or {})
+        self.sources = sources_of(self._known)
         """The sources by name, in the query's order."""
 
     @property
@@ -183,12 +183,27 @@ class Query:
         within: str | Expr | Sequence[str | Expr] = (),
     ) -> Query:
         """At every instant the k rows with the largest or smallest `by`, in each group."""
-        if isinstance(by, str):
-            check_column("top_k by", by, self.schema.names)
-            by = col(by)
-        groups = [within] if isinstance(within, str | Expr) else within
-        named = column_names("top_k within", groups)
-        return self._then(nodes.TopK(self.root, k, by, bool(largest), named))
+        column, groups = self._ranked("top_k", by, within)
+        return self._then(nodes.TopK(self.root, k, column, bool(largest), groups))
+
+    def top(
+        self,
+        k: int,
+        by: str | Expr,
+        largest: bool = True,
+        within: str | Expr | Sequence[str | Expr] = (),
+        rank: str = "rank",
+    ) -> Query:
+        """Of each window the k rows with the largest or smallest `by`, with their ranks from 1."""
+        column, groups = self._ranked("top", by, within)
+        cut = self if self.properties.hop is None else self.bucket()
+        top = nodes.Top(cut.root, k, column, bool(largest), groups, rank)
+        return Query(top, cut.on_error_mode, cut.derived)
+
+    def heavy(self, *columns: str | Expr, share: float) -> Query:
+        """Of each window the values that at least this share of its rows has, and their count n."""
+        counted = self.group_by(*columns).aggregate(n=Count())
+        return _combined(nodes.Heavy(counted.root, "n", share), counted)
 
     def normalise(self) -> Query:
         """The normal form of the table: as few and as long lifetimes as possible. Put it behind
@@ -257,6 +272,15 @@ class Query:
         from gapless.engine.read_documents import query_from_document
 
         return query_from_document(document, functions or {})
+
+    def _ranked(
+        self, what: str, by: str | Expr, within: str | Expr | Sequence[str | Expr]
+    ) -> tuple[Expr, tuple[str, ...]]:
+        if isinstance(by, str):
+            check_column(f"{what} by", by, self.schema.names)
+            by = col(by)
+        groups = [within] if isinstance(within, str | Expr) else within
+        return by, column_names(f"{what} within", groups)
 
     def _then(self, node: Node) -> Query:
         return Query(node, self.on_error_mode, self._known)
@@ -374,26 +398,3 @@ def _root(what: str, query: Query) -> Node:
     if not isinstance(query, Query):
         raise Misuse(f"{what}: {query!r} is not a query")
     return query.root
-
-
-def _derived(root: Node, known: Mapping[Node, Properties]) -> dict[Node, Properties]:
-    """Checks new nodes, and derives their properties."""
-    found: dict[Node, Properties] = {}
-    for node in nodes.walk(root):
-        given = known.get(node)
-        if given is None:
-            below = [found[n] for n in node.inputs]
-            check(node, below)
-            given = of_node(node, below)
-        found[node] = given
-    return found
-
-
-def _sources(known: Mapping[Node, Properties]) -> dict[str, nodes.Source]:
-    found: dict[str, nodes.Source] = {}
-    for node in known:
-        if isinstance(node, nodes.Source):
-            first = found.setdefault(node.name, node)
-            if not first.alike(node):
-                raise Misuse(f"two sources are called {node.name!r} and differ: {first} and {node}")
-    return found

@@ -233,6 +233,18 @@ def _read_top_k(given: _Given, inputs: list[Node], _: Functions) -> Node:
     return nodes.TopK(inputs[0], k, by, largest, tuple(given.take_list("within", str, FIELDS_MAX)))
 
 
+def _read_top(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    k = given.take_int("k", 1, K_MAX)
+    by = Expr.from_document(given.any("by"))
+    largest = given.take("largest", bool)
+    within = tuple(given.take_list("within", str, FIELDS_MAX))
+    return nodes.Top(inputs[0], k, by, largest, within, given.take("rank", str))
+
+
+def _read_heavy(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    return nodes.Heavy(inputs[0], given.take("count", str), given.take("share", float))
+
+
 _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "source": _read_source,
     "where": _read_where,
@@ -249,6 +261,8 @@ _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "difference": lambda _, inputs, _f: nodes.Difference(*inputs),
     "distinct": lambda _, inputs, _f: nodes.Distinct(*inputs),
     "top_k": _read_top_k,
+    "top": _read_top,
+    "heavy": _read_heavy,
     "race": lambda _, inputs, _f: nodes.Race(tuple(inputs)),
     "normalise": lambda _, inputs, _f: nodes.Normalise(*inputs),
 }

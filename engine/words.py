@@ -117,6 +117,12 @@ def _top_k(node: nodes.TopK) -> str:
     return f"top {node.k} by {node.by}, {first} first{within}"
 
 
+def _top(node: nodes.Top) -> str:
+    first = "largest" if node.largest else "smallest"
+    within = f" within {', '.join(node.within)}" if node.within else ""
+    return f"top {node.k} of each window by {node.by}, {first} first{within}: {node.rank}"
+
+
 _TEXTS: Mapping[type, Callable[..., str]] = {
     nodes.Source: _source,
     nodes.Where: _where,
@@ -133,6 +139,8 @@ _TEXTS: Mapping[type, Callable[..., str]] = {
     nodes.Difference: lambda _: "difference",
     nodes.Distinct: lambda _: "distinct",
     nodes.TopK: _top_k,
+    nodes.Top: _top,
+    nodes.Heavy: lambda node: f"heavy: {node.count} is {node.share} of each window, or more",
     nodes.Race: lambda node: f"race of {len(node.inputs)}",
     nodes.Normalise: lambda _: "normalise",
 }

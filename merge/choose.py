@@ -6,9 +6,9 @@
     a grouped aggregate over a disordered stream: (vs, group) is a key      r3
     anything                                                                r4
 
-The paper's top-k gives each rank once. This engine's `top_k` says what holds at each instant, and
-adjusts what it has said, so it leads to r3 or r4; no plan of the engine leads to r1, which serves
-streams of callers that declare so much of them (`gapless merge`, `LMerge`).
+The paper's top-k gives each rank once, as `top` does, of each window (and `heavy`): plans that end
+there lead to r1. `top_k` says what holds at each instant, and adjusts what it has said, so it leads
+to r3 or r4.
 
 r1 is the narrow one. It counts elements at the newest start, so an input that lost one, or skipped
 one because feedback said so, is off by one from there on. It serves only where nothing can be lost,

@@ -3,11 +3,8 @@
     k = 1, by = n       ins((A,5),0,9) ins((A,7),2,4) stable(9)
                     ->  ins((A,5),0,2) ins((A,7),2,4) ins((A,5),4,9) stable(9)
 
-What makes it the same in every replica is that its order is total:
-
-    by        largest first, or smallest first; then NaN; then null, whichever way it is
-    ties      by payload, in the fixed order of `order.py`, the smallest first
-    equals    equal rows are several rows, and which of them are in does not show
+What makes it the same in every replica is that its order is total (`ranking.py`). Equal rows are
+several rows, and which of them are in does not show.
 
 Rows are ranked once an evaluation. Each is then listed at the few nodes of the tree over the pieces
 that make up its lifetime (`pieces.py`); level by level from the top, a node keeps the k best of its
@@ -22,15 +19,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels import KeyTable
 from gapless.kernels.keys import Ids
 from gapless.operators.aside import Aside
 from gapless.operators.evaluation import Computed, evaluate_rows
 from gapless.operators.operator import Marks, Out, check_schema
-from gapless.operators.order import by_time_and_payload
 from gapless.operators.per_snapshot import PerSnapshot
 from gapless.operators.pieces import Pieces, Rows, Spans
-from gapless.protocol.casts import decoded
+from gapless.operators.ranking import best_first
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
@@ -96,37 +91,10 @@ class TopK(PerSnapshot):
         payloads, at = np.unique(self._events.payload.values[spans.event], return_inverse=True)
         rows = self._events.payloads.rows(payloads)
         ranked, _ = evaluate_rows(self._by, rows, Aside(), "top_k")  # each row has been before
-        by = self._places_of_values(ranked)
-        order = by_time_and_payload(by, by, rows).astype(np.int64)
+        order = best_first(ranked, rows, self._largest)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         return np.argsort(place[at], kind="stable")
-
-    def _places_of_values(self, values: pa.Array) -> Ids:
-        """By row, the place of its value among the different values in their order."""
-        if pa.types.is_dictionary(values.type):
-            values = decoded(values)  # what stands in it may be NaN, or null
-        schema = pa.schema([pa.field("by", values.type)])
-        table = KeyTable(schema)
-        ids, first = table.intern(pa.RecordBatch.from_arrays([values], schema=schema))
-        different = table.rows(ids[first])
-        nothing = np.zeros(different.num_rows, np.int64)
-        order = by_time_and_payload(nothing, nothing, different).astype(np.int64)
-        if self._largest:
-            numbers = different.num_rows - _without_order(different.column(0))
-            order[:numbers] = order[:numbers][::-1]
-        place = np.empty(len(order), np.int64)
-        place[ids[first][order]] = np.arange(len(order))
-        return place[ids]
-
-
-def _without_order(different: pa.Array) -> int:
-    """How many of these different values are NaN or null: they come last in both directions."""
-    count = int(different.null_count)
-    if pa.types.is_floating(different.type):
-        numbers = different.drop_null().to_numpy(zero_copy_only=False)
-        count += int(np.count_nonzero(np.isnan(numbers)))
-    return count
 
 
 def _best(levels: list[tuple[Ids, Ids]], rank: Ids, k: int) -> tuple[Ids, Ids]:

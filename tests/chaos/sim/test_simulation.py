@@ -34,6 +34,8 @@ CLEAN: dict[str, Query] = {
     "quantiles": windowed.aggregate(median=gl.quantile("len", 0.5), kinds=gl.count_distinct("src")),
     "above an aggregate": counts.aggregate(most=gl.max("packets"), hosts=gl.count()),
     "top": counts.top_k(1, by="bytes"),
+    "ranked": counts.top(2, by="bytes"),
+    "heavy": flows.window(range="10s", slide="2s").heavy("src", share=0.2),
     "latest": flows.latest_by("src"),
     "sessions": flows.window(session="1s", partition_by="src").aggregate(n=gl.count()),
     "the first of each": flows.dedupe("src", within="2s"),

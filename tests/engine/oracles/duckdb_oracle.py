@@ -363,6 +363,25 @@ def _top_k(node: nodes.TopK, at: int) -> str:
     )
 
 
+def _top(node: nodes.Top, at: int) -> str:
+    schema = node.input.schema
+    by = expression_text(node.by, schema)
+    if pa.types.is_floating(node.by.type(schema.payload)):
+        by = f"{by} is null, isnan({by}), {by}"
+    way = "desc" if node.largest else "asc"
+    ties = "".join(f", {name_text(n)} asc nulls last" for n in schema.names)
+    within = ", ".join(map(name_text, node.within))
+    of = f"{f'partition by {within} ' if within else ''}order by {by} {way} nulls last{ties}"
+    ranked = f"select *, row_number() over ({of}) as {name_text(node.rank)}"
+    return f"{ranked} from ({alive(node.input, at)}) qualify {name_text(node.rank)} <= {node.k}"
+
+
+def _heavy(node: nodes.Heavy, at: int) -> str:
+    n = name_text(node.count)
+    heavy = f"{n} >= {node.share:.6f} * sum({n}) over ()"
+    return f"select * from ({alive(node.input, at)}) qualify {heavy}"
+
+
 def _race(node: nodes.Race, at: int) -> str:
     return alive(node.inputs[-1], at)
 
@@ -386,6 +405,8 @@ _ALIVE: Mapping[type, Callable[[Any, int], str]] = {
     nodes.Difference: _difference,
     nodes.Distinct: _distinct,
     nodes.TopK: _top_k,
+    nodes.Top: _top,
+    nodes.Heavy: _heavy,
     nodes.Race: _race,
     nodes.Normalise: _normalise,
 }

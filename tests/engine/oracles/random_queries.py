@@ -103,7 +103,7 @@ class Drawing:
         often = [self._where, self._select, self._hopping, self._sliding, self._aggregate]
         often += [self._aggregate] * 2
         steps = [*often, *often, self._join, self._join, self._union, self._lifetime]
-        steps.append(self._bucket)
+        steps += [self._bucket, self._of_windows]
         if not self.taste.finite_reach:
             steps += [self._distinct, self._difference, self._top_k, self._latest_by]
             steps += [self._landmark, self._normalise, self._outer_join]
@@ -178,6 +178,25 @@ class Drawing:
     def _top_k(self, q: Node, _depth: int) -> Node:
         k, largest = self.rng.choice((1, 2, 5)), self.rng.random() < 0.5
         return nodes.TopK(q, k, self.value(q.schema), largest, self._some(q.schema, 0, 1))
+
+    def _of_windows(self, q: Node, depth: int) -> Node:
+        return self.rng.choice((self._top, self._heavy))(q, depth)
+
+    def _top(self, q: Node, depth: int) -> Node:
+        """Of windows: of their rows, or of their answers."""
+        q = self.rng.choice((self._bucket, self._answers, self._answers))(q, depth)
+        k, largest = self.rng.choice((1, 2, 5)), self.rng.random() < 0.5
+        rank = next(name for name in ("rank", "r", "place") if name not in q.schema.names)
+        return nodes.Top(q, k, self.value(q.schema), largest, self._some(q.schema, 0, 1), rank)
+
+    def _heavy(self, q: Node, _depth: int) -> Node:
+        window = self._hopping(q, 0)
+        counted = nodes.Aggregate(window, self._some(q.schema, 1, 2), (("n", calls.count()),), None)
+        return nodes.Heavy(counted, "n", self.rng.choice((0.05, 0.3, 0.5, 1.0)))
+
+    def _answers(self, q: Node, _depth: int) -> Node:
+        window = self._hopping(q, 0)
+        return nodes.Aggregate(window, self._some(q.schema, 0, 2), self.functions(q.schema), None)
 
     def _aggregate(self, q: Node, _depth: int) -> Node:
         if self.rng.random() < 0.7:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -399,6 +400,41 @@ def _top_k(node: nodes.TopK, o: RowOracle) -> Table:
     return at_each_instant([o.table(node.input)], best)
 
 
+# -- what is said of windows ------------------------------------------------------------------
+
+
+def _pieces(node: nodes.Node, o: RowOracle) -> dict[tuple[int, int], Table]:
+    """The rows of each window."""
+    found: dict[tuple[int, int], Table] = defaultdict(list)
+    for e in o.table(node):
+        found[e.vs, e.ve].append(e)
+    return found
+
+
+def _top(node: nodes.Top, o: RowOracle) -> Table:
+    schema = node.input.schema
+    out = []
+    for (vs, ve), rows in _pieces(node.input, o).items():
+        for members in _grouped(rows, schema, node.within).values():
+            by = {e.payload: _answers([node.by], schema, e.payload) for e in members}
+            there = [(by[e.payload], e.payload) for e in members]
+            ranked = [(rank_by(b[0], node.largest), place(p), p) for b, p in there if b is not None]
+            ranked.sort(key=lambda r: r[:2])
+            first = enumerate(ranked[: node.k], 1)
+            out += [Event((*p, rank), vs, ve) for rank, (_, _, p) in first]
+    return out
+
+
+def _heavy(node: nodes.Heavy, o: RowOracle) -> Table:
+    at = node.schema.names.index(node.count)
+    share = Fraction(repr(node.share))
+    out = []
+    for (vs, ve), rows in _pieces(node.input, o).items():
+        total = sum(e.payload[at] for e in rows)
+        out += [Event(e.payload, vs, ve) for e in rows if e.payload[at] >= share * total]
+    return out
+
+
 # -- several inputs ---------------------------------------------------------------------------
 
 
@@ -433,6 +469,8 @@ _RULES: Mapping[type, Callable[[Any, RowOracle], Table]] = {
     nodes.Difference: _difference,
     nodes.Distinct: _distinct,
     nodes.TopK: _top_k,
+    nodes.Top: _top,
+    nodes.Heavy: _heavy,
     nodes.Race: _race,
     nodes.Normalise: _normalise,
 }
