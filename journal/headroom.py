@@ -26,6 +26,9 @@ HEADROOM_BYTES = 1 << 20
 """Written ahead at once: of many small appends, and little to leave behind where a writer dies."""
 LEFT = 4
 """More is written ahead once a part in so many is left."""
+EVERY_MS = 1000
+"""From one time to the next at least: a writer that fills a headroom sooner is bound by what it
+writes, and zeros would double that."""
 APPENDS = 4
 """So many appends fit at least. Of larger ones each has many new blocks that are noted at once, and
 zeros would double what is written."""
@@ -42,13 +45,16 @@ class Headroom:
         self._most = segment_bytes
         self._end = 0  # of what was safe before
         self._until = 0  # zeros, or what was appended over them, are there up to this byte
+        self._next_ms: int | None = None  # when more may be written ahead
 
-    def widen(self, name: str, end: int) -> None:
+    def widen(self, name: str, end: int, now_ms: int) -> None:
         """Writes ahead where little is left; all that was appended, up to `end`, is safe. Raises
         `OSError` where the disk has failed. On a disk with little room nothing is written ahead.
         """
         appended, self._end = end - self._end, end
         if self._until - end > self._bytes // LEFT or appended * APPENDS > self._bytes:
+            return
+        if self._next_ms is not None and now_ms < self._next_ms:
             return
         until = min(end + (self._bytes if self._until else self._first), self._most)
         if until <= max(self._until, end) or self._disk.free_bytes() < FREE_BYTES_ALARM:
@@ -60,6 +66,7 @@ class Headroom:
                 raise
             return  # appends say so, once there is no room for them either
         self._until = until
+        self._next_ms = now_ms + EVERY_MS
 
     def close(self, name: str, end: int) -> None:
         """Cuts off what is left behind the end of a segment that was sealed; the next one has none

@@ -226,7 +226,8 @@ class Writer:
             raise self._gone()
         self._show()
         if self._safe_bytes:
-            self._on_disk(lambda: self._headroom.widen(self._tally.name, self._safe_bytes))
+            name, end = self._tally.name, self._safe_bytes
+            self._on_disk(lambda: self._headroom.widen(name, end, self._now_ms()))
 
     def _make_safe(self, name: str) -> None:
         self._on_disk(lambda: self._disk.sync(name))

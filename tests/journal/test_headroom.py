@@ -8,6 +8,8 @@ import errno
 import os
 import random
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from gapless.journal import takeover
 from gapless.journal.commit import Commits, live_segment
 from gapless.journal.disk import Disk, LocalDisk
 from gapless.journal.epoch import claim
-from gapless.journal.headroom import APPENDS
+from gapless.journal.headroom import APPENDS, EVERY_MS
 from gapless.journal.layout import Layout
 from gapless.journal.mount import Mount
 from gapless.journal.room import FREE_BYTES_ALARM
@@ -46,14 +48,19 @@ def frame(i: int) -> Frame:
 
 
 def writer(
-    disk: Disk, token: str = "w1", headroom_bytes: int = 20_000, segment_bytes: int = SEGMENT_BYTES
+    disk: Disk,
+    token: str = "w1",
+    headroom_bytes: int = 20_000,
+    segment_bytes: int = SEGMENT_BYTES,
+    tick_ms: int = EVERY_MS,
 ) -> Writer:
+    """Of which `tick_ms` pass from one look at the clock to the next."""
     return Writer(
         disk,
         LAYOUT,
         who="test",
         token=token,
-        now_ms=lambda: 7,
+        now_ms=partial(next, count(7, tick_ms)),
         headroom_bytes=headroom_bytes,
         segment_bytes=segment_bytes,
     )
@@ -232,23 +239,31 @@ def test_it_ends_where_a_segment_is_full() -> None:
     assert out.batches == 1
 
 
+def widened(token: str, tick_ms: int = EVERY_MS) -> list[int]:
+    """At which of a hundred appends zeros are written."""
+    at: list[int] = []
+
+    class Counting(SimulatedDisk):
+        def write_ahead(self, name: str, size: int) -> None:
+            at.append(i)
+            super().write_ahead(name, size)
+
+    out = writer(Counting(), token, headroom_bytes=20_000, tick_ms=tick_ms)
+    for i in range(100):
+        out.append(frame(i))
+    return at
+
+
 def test_writers_of_the_same_widen_it_at_different_times() -> None:
-    def widened(token: str) -> list[int]:
-        at: list[int] = []
-
-        class Counting(SimulatedDisk):
-            def write_ahead(self, name: str, size: int) -> None:
-                at.append(i)
-                super().write_ahead(name, size)
-
-        out = writer(Counting(), token, headroom_bytes=20_000)
-        for i in range(100):
-            out.append(frame(i))
-        return at
-
     first, second = widened("m0.0"), widened("m0.1")
     assert len(first) > 2
     assert set(first) & set(second) == {0}
+
+
+def test_a_writer_that_fills_it_at_once_waits_until_there_is_more() -> None:
+    assert widened("m0.0", tick_ms=0) == [0], "else half of what it writes is zeros"
+    often = widened("m0.0", tick_ms=EVERY_MS // 25)
+    assert 2 <= len(often) <= 100 // 25
 
 
 def test_on_a_disk_with_little_room_nothing_is_written_ahead() -> None:
