@@ -13,6 +13,9 @@
                    is there; then they are joined, and the results come by themselves in the order
                    of the left rows. The right rows have to wait for them.
 
+    InStep         a join that takes both inputs in one order of time: the rows of the one that is
+                   ahead wait until the other is as far, and stored ones are purged that much later.
+
 Each composes public parts, and `InOrder`, which sorts the rows of a frame as they come and then
 merges the beginnings of these runs: a row is moved twice, however long it waits. So a figure shows
 the cost of waiting for order, not of a slow loop.
@@ -20,6 +23,7 @@ the cost of waiting for order, not of a slow loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -222,6 +226,50 @@ class InputBuffered(Operator):
         self._join.validate()
         if self._stables == [INF, INF] and len(self._held):
             raise Bug("left rows wait after the end of both inputs")
+
+
+class InStep(Operator):
+    """A join of windows both of whose inputs are as far as the one that is behind."""
+
+    inputs = 2
+
+    def __init__(self, windows: Sequence[Operator], join: Operator) -> None:
+        """`windows` set the lifetimes of each input's rows; all are new."""
+        self.schema = join.schema
+        self._windows = tuple(windows)
+        self._join = join
+        self._held = (InOrder(), InOrder())
+        self._stables = [BEGIN, BEGIN]
+
+    def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
+        """Holds the rows; gives the join those that both inputs have passed."""
+        self._held[source].put(frame.vs, frame.batch)
+        behind = min(self._stables)
+        if frame.stable is not None:
+            self._stables[source] = frame.stable
+        t = min(self._stables)
+        if t <= behind:
+            return Out(Frame.empty(self.schema))
+        return _one(self.schema, [self._taken(side, t) for side in (0, 1)])
+
+    def _taken(self, side: int, t: int) -> Out:
+        window = self._windows[side]
+        _, batch = self._held[side].before(t)
+        rows = Frame.empty(window.schema) if batch is None else Frame(batch, None, window.schema)
+        return self._join.push(side, *window.push(0, rows.with_stable(t)))
+
+    def fast_forward(self, t: int) -> int:
+        """Drops nothing: a baseline runs from the start."""
+        return BEGIN
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that wait, and of the join."""
+        return sum(held.nbytes for held in self._held) + self._join.nbytes
+
+    def validate(self) -> None:
+        """The join's own."""
+        self._join.validate()
 
 
 def _one(schema: StreamSchema, outs: list[Out]) -> Out:

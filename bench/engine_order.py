@@ -34,22 +34,17 @@ import pyarrow as pa
 
 from gapless.bench import netflow
 from gapless.bench.baselines_order import InputBuffered, OrderedUnion, SortedOutput
-from gapless.bench.engine_expected import check_same
 from gapless.bench.engine_queries import answered_pairs, behind, instead, united
-from gapless.bench.engine_runs import Make, Pushes, frames_of, made, timed, watched
+from gapless.bench.engine_runs import Make, made, timed
 from gapless.bench.engine_scale import Scale
 from gapless.bench.harness import Row
 from gapless.bench.plots import Chart
-from gapless.engine.intake import Intake
+from gapless.bench.skewed import Curves, by_skew, note_memory, stream_frames
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
-from gapless.operators.aside import Aside
 from gapless.operators.join import Join
 from gapless.operators.meld import Meld
 from gapless.operators.operator import Operator
-from gapless.protocol.frame import Frame
-
-Curves = dict[str, dict[float, float]]
 
 # -- joins ----------------------------------------------------------------------------------------
 
@@ -73,7 +68,7 @@ def joins(scale: Scale, plot_dir: Path | None) -> Iterator[Row]:
             "OPIB": partial(instead, plan, Join, partial(_opib, plan)),
         }
         pushes = made(plan, sides, JOIN_FRAME_ROWS, thinned=False)
-        _note_memory(memory, graphs, pushes, window_s)
+        note_memory(memory, graphs, pushes, window_s)
         for _ in range(scale.repeat_curve):
             for name, make in graphs.items():
                 run = timed(make(), pushes)
@@ -158,37 +153,17 @@ def _by_skew(
     plan = Plan(query)
     iop = partial(instead, plan, Meld, lambda meld: OrderedUnion(meld.schema, meld.inputs))
     graphs: dict[str, Make] = {"OOP": plan.compile, "IOP": iop}
-    memory: Curves = {name: {} for name in graphs}
-    frames = _frames(plan, rates, seconds)
-    for skew_s in skews_s:
-        _note_memory(memory, graphs, _arriving(frames, list(rates)[-1], skew_s), skew_s)
-    return memory
-
-
-Timed = list[tuple[float, str, Frame]]
-"""When a frame's last row is, in seconds from the start; whose it is; the frame."""
-
-
-def _frames(plan: Plan, rates: Mapping[str, int], seconds: int) -> Timed:
-    """The frames of all streams; the end of each follows behind."""
     rng = np.random.default_rng(netflow.SEED)
-    found: Timed = []
-    for name, rate in rates.items():
-        n = rate * seconds
-        rows = max(1, min(UNION_FRAME_ROWS, rate))
-        ts = netflow.START_MS + np.arange(n, dtype=np.int64) * 1000 // rate
-        src = rng.integers(0, netflow.FLOW_KEYS, n).astype(np.int32)
-        batch = pa.record_batch([ts, src, np.full(n, 40, np.int32)], schema=netflow.FLOWS)
-        node = plan.query.sources[name]
-        made_of = frames_of(Intake(node, Aside(), frame_rows=rows), batch)
-        found += [((i + 1) * rows / rate, name, frame) for i, frame in enumerate(made_of)]
-    return found
+    streams = {name: _stream(rate, seconds, rng) for name, rate in rates.items()}
+    frames = stream_frames(plan, streams, rates, UNION_FRAME_ROWS)
+    return by_skew(graphs, frames, list(rates)[-1:], skews_s)
 
 
-def _arriving(frames: Timed, late: str, skew_s: float) -> Pushes:
-    """The frames in the order of their arrival, with one stream behind the others."""
-    at = [(t + skew_s * (name == late), i) for i, (t, name, _) in enumerate(frames)]
-    return [frames[i][1:] for _, i in sorted(at)]
+def _stream(rate: int, seconds: int, rng: np.random.Generator) -> pa.RecordBatch:
+    n = rate * seconds
+    ts = netflow.START_MS + np.arange(n, dtype=np.int64) * 1000 // rate
+    src = rng.integers(0, netflow.FLOW_KEYS, n).astype(np.int32)
+    return pa.record_batch([ts, src, np.full(n, 40, np.int32)], schema=netflow.FLOWS)
 
 
 def _skewed(figure: str, memory: Curves) -> Iterator[Row]:
@@ -202,14 +177,6 @@ def _skewed(figure: str, memory: Curves) -> Iterator[Row]:
 
 
 # -- what both have -------------------------------------------------------------------------------
-
-
-def _note_memory(memory: Curves, graphs: Mapping[str, Make], pushes: Pushes, x: float) -> None:
-    """The peak of each, at x; raises unless all give the same answers."""
-    seen = {name: watched(make(), pushes) for name, make in graphs.items()}
-    check_same({name: each.outputs for name, each in seen.items()})
-    for name, each in seen.items():
-        memory[name][x] = each.peak_bytes
 
 
 def _note_best(curve: dict[float, float], x: float, value: float) -> None:

@@ -1,7 +1,8 @@
 """The engine bench's queries, and their plans with one step of another kind.
 
-A baseline is the plan of the same query with one operator replaced (`instead`), or one more behind
-it (`behind`). So what is compared differs in that idea and in nothing else.
+A baseline is the plan of the same query with some operators replaced (`instead`), or with one more
+behind one (`behind`) or behind a source (`before`). So what is compared differs in that idea and in
+nothing else.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from gapless.operators.aggregates import count, max_, sum_
 from gapless.operators.operator import Operator
 from gapless.protocol.errors import Bug
 from gapless.protocol.expr import col
+from gapless.protocol.schema import StreamSchema
 
 # -- W1 to W3, and what is faster still -----------------------------------------------------------
 
@@ -102,11 +104,11 @@ Make = Callable[[Operator], Operator]
 
 
 def instead(plan: Plan, kind: type[Operator], make: Make) -> Graph:
-    """The plan's graph, with another operator in place of the one of this kind."""
+    """The plan's graph, with other operators in place of those of this kind."""
     compiled = plan.compile()
-    place = _place(compiled, kind)
     steps = list(compiled.steps)
-    steps[place] = Step(make(steps[place].operator), steps[place].inputs)
+    for place in _places(compiled, kind):
+        steps[place] = Step(make(steps[place].operator), steps[place].inputs)
     return _graph(plan, compiled, steps)
 
 
@@ -122,11 +124,28 @@ def behind(plan: Plan, kind: type[Operator], make: Make) -> Graph:
     return _graph(plan, compiled, steps)
 
 
+def before(plan: Plan, name: str, make: Callable[[StreamSchema], Operator]) -> Graph:
+    """The plan's graph, with one more operator between the source of this name and its readers."""
+    compiled = plan.compile()
+    steps = [Step(make(compiled.sources[name]), (name,))]
+    for step in compiled.steps:
+        inputs = ((0 if i == name else i) if isinstance(i, str) else i + 1 for i in step.inputs)
+        steps.append(Step(step.operator, tuple(inputs)))
+    return _graph(plan, compiled, steps)
+
+
 def _place(graph: Graph, kind: type[Operator]) -> int:
-    places = [i for i, step in enumerate(graph.steps) if isinstance(step.operator, kind)]
+    places = _places(graph, kind)
     if len(places) != 1:
-        raise Bug(f"{len(places)} steps are a {kind.__name__}, the baseline replaces one")
+        raise Bug(f"{len(places)} steps are a {kind.__name__}, the baseline has one more behind it")
     return places[0]
+
+
+def _places(graph: Graph, kind: type[Operator]) -> list[int]:
+    places = [i for i, step in enumerate(graph.steps) if isinstance(step.operator, kind)]
+    if not places:
+        raise Bug(f"no step is a {kind.__name__}, the baseline replaces some")
+    return places
 
 
 def _graph(plan: Plan, compiled: Graph, steps: list[Step]) -> Graph:

@@ -47,6 +47,7 @@ BENCHES: Mapping[str, str] = MappingProxyType(
         "merge": "gapless.bench.merge",
         "runtime": "gapless.bench.runtime",
         "sidecar": "gapless.bench.sidecar",
+        "windows": "gapless.bench.windows",
     }
 )
 """Every bench: the name a person types, and the module that measures it."""

@@ -23,6 +23,7 @@ from gapless.bench.lmerge_workload import REVISIONS_MAX, Table, Workload, interl
 from gapless.bench.merge_runs import adjusts_in, adjusts_out, latency_s, rates, state
 from gapless.bench.merge_scale import Scale
 from gapless.bench.plots import Chart
+from gapless.protocol.frame import Frame
 
 GROWTH_FLAT = 1.3
 """State that does not depend on the number of inputs grows at most so much from 2 to 10 of them:
@@ -41,10 +42,17 @@ class ByInputs:
 
 
 def by_inputs(workload: Workload, names: Sequence[str], scale: Scale, repeat: int) -> ByInputs:
-    """Measures each merger at each number of inputs; no throughput where `repeat` is 0."""
+    """The same over what inputs tell about a workload."""
     streams = Table(workload).streams(scale.inputs[-1])
+    return by_inputs_of(streams, names, scale.inputs, repeat)
+
+
+def by_inputs_of(
+    streams: Sequence[Sequence[Frame]], names: Sequence[str], inputs: Sequence[int], repeat: int
+) -> ByInputs:
+    """Measures each merger at each number of inputs; no throughput where `repeat` is 0."""
     found = ByInputs({name: {} for name in names}, {name: {} for name in names})
-    for n in scale.inputs:
+    for n in inputs:
         pushes = interleave(streams[:n])
         best = rates(names, pushes, repeat)
         for name in names:

@@ -33,6 +33,14 @@ from gapless.bench.journal_files import folder
 from gapless.bench.lmerge_workload import Table, Workload
 from gapless.bench.plots import Chart, Points
 from gapless.bench.runtime_throughput import cluster_of_one, take_up_to, wait_for_all
+from gapless.bench.two_plans import (
+    SELECTED,
+    alternating,
+    expected,
+    large_is_dear,
+    none_is_dear,
+    small_is_dear,
+)
 from gapless.engine.functions import function
 from gapless.engine.query import Query, source
 from gapless.failover.replica.executor import Executor
@@ -191,13 +199,6 @@ def _draw(plot_dir: Path | None, name: str, title: str, series: Mapping[str, Poi
 
 # -- figure 9: two plans --------------------------------------------------------------------------
 
-X_MAX = 1_000
-"""X lies below; the first half is small, the second large."""
-CHEAP_ROUNDS, DEAR_ROUNDS = 2_500, 31_250
-"""Of computing, for a row: about a microsecond against a dozen."""
-SWITCHES = 9
-"""The stream goes between small and large so often."""
-SELECTED = pa.schema([("ts", pa.int64()), ("x", pa.int32())])
 ANSWER_MS = 1_000
 PATIENT = replace(
     RAY_TIMING,
@@ -211,21 +212,6 @@ APPEND_ROWS = 16_384
 """Of one append, and of a segment: rows that feedback calls settled are passed over by segment."""
 
 
-def small_is_dear(x: pa.Array) -> pa.Array:
-    """UDF0: a selection that is dear for small x."""
-    return _selected(x, x.to_numpy() < X_MAX // 2)
-
-
-def large_is_dear(x: pa.Array) -> pa.Array:
-    """UDF1: the same selection, dear for large x."""
-    return _selected(x, x.to_numpy() >= X_MAX // 2)
-
-
-def none_is_dear(x: pa.Array) -> pa.Array:
-    """The same selection, as if it were known which of the two is cheap."""
-    return _selected(x, np.zeros(len(x), np.bool_))
-
-
 def small_is_dear_deaf(x: pa.Array) -> pa.Array:
     """UDF0, in a replica that does not obey feedback."""
     _deafen()
@@ -236,24 +222,6 @@ def large_is_dear_deaf(x: pa.Array) -> pa.Array:
     """UDF1, in such a replica."""
     _deafen()
     return large_is_dear(x)
-
-
-def _selected(x: pa.Array, dear: npt.NDArray[np.bool_]) -> pa.Array:
-    values = x.to_numpy()
-    for rows, rounds in ((values[~dear], CHEAP_ROUNDS), (values[dear], DEAR_ROUNDS)):
-        _compute(rows.astype(np.float64) / X_MAX, rounds)
-    return pa.array(values % 2 == 0)
-
-
-def _compute(v: Times, rounds: int) -> None:
-    """The logistic map: work that nothing can leave out."""
-    if not len(v):
-        return
-    w = np.empty_like(v)
-    for _ in range(rounds):
-        np.subtract(1.0, v, out=w)
-        np.multiply(v, w, out=v)
-        np.multiply(v, 3.7, out=v)
 
 
 def _deafen() -> None:
@@ -273,22 +241,6 @@ def selection(call: object) -> Query:
     rows = source("rows", SELECTED, time="ts")
     chosen = rows.where(function(call, "x", returns="bool"))  # type: ignore[arg-type]  # one of the five above
     return chosen.window(range=ANSWER_MS, slide=ANSWER_MS).aggregate(n=count(), total=sum_("x"))
-
-
-def alternating(n: int) -> pa.RecordBatch:
-    """Phases of small and of large x, of random lengths."""
-    rng = np.random.default_rng(9)
-    ends = np.cumsum(rng.uniform(0.5, 1.5, SWITCHES + 1))
-    phase = np.searchsorted(ends / ends[-1] * n, np.arange(n), side="right")
-    x = rng.integers(0, X_MAX // 2, n) + phase % 2 * (X_MAX // 2)
-    return pa.record_batch([np.arange(n, dtype=np.int64), x.astype(np.int32)], schema=SELECTED)
-
-
-def expected(given: pa.RecordBatch) -> tuple[int, int]:
-    """Rows selected in all, and their sum."""
-    x = given.column("x").to_numpy()
-    chosen = x[x % 2 == 0]
-    return len(chosen), int(chosen.sum(dtype=np.int64))
 
 
 def switched_s(name: str, calls: Sequence[object], given: pa.RecordBatch, path: Path) -> float:

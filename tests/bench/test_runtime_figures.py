@@ -19,21 +19,23 @@ from gapless.bench.runtime_figures import (
     CONGESTION_BIN_S,
     ELEMENTS_PER_S,
     SMOOTH,
-    SWITCHES,
-    X_MAX,
-    alternating,
     bursty_ms,
     congested_ms,
-    expected,
-    large_is_dear,
     left,
     merged,
-    none_is_dear,
     selection,
-    small_is_dear,
     small_is_dear_deaf,
 )
 from gapless.bench.runtime_throughput import talkers
+from gapless.bench.two_plans import (
+    SWITCHES,
+    X_MAX,
+    alternating,
+    expected,
+    large_is_dear,
+    none_is_dear,
+    small_is_dear,
+)
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
 from gapless.failover.replica.executor import Executor

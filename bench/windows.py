@@ -1,0 +1,57 @@
+"""Windows against their bars: the figures of the thesis on windows, re-run.
+
+    section       what                                                       module
+    disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
+    order         8-4, 8-5, 8-8 to 8-10: state without order and with it     windows_joins
+    merge         of the LMerge paper: figures 4 and 6 with the sub-query    merge_subquery
+                  run, figure 9, table IV                                    merge_switching,
+                                                                             merge_complexity
+
+Ratios are taken within one run, and our side has one core. What the thesis compares with stands in
+`slack.py` and `baselines_order.py`. More of its figures are in the engine bench: 6-10 and 6-15, 7-6
+and 7-7, 8-8 by source and 8-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from gapless.bench.engine import one_core
+from gapless.bench.harness import Context, Row, wanted
+from gapless.bench.merge_complexity import complexity
+from gapless.bench.merge_subquery import chattiness, ordering_first
+from gapless.bench.merge_switching import switching
+from gapless.bench.windows_disorder import band_disorder, block_disorder
+from gapless.bench.windows_joins import (
+    delayed,
+    ordered_output,
+    rare_late,
+    skewed_join,
+    skewed_pairs,
+)
+from gapless.bench.windows_scale import Scale
+
+SUMMARY = "Windows: the thesis's figures on disorder and order, and more of the LMerge paper's"
+
+Figure = Callable[[Scale, Path | None], Iterator[Row]]
+"""Measures, yields its rows, and draws where there is a directory to draw into."""
+
+SECTIONS: Mapping[str, tuple[Figure, ...]] = MappingProxyType(
+    {
+        "disorder": (band_disorder, block_disorder),
+        "order": (delayed, ordered_output, skewed_pairs, skewed_join, rare_late),
+        "merge": (chattiness, ordering_first, switching, complexity),
+    }
+)
+"""Parts of this bench that can be run by themselves."""
+
+
+def run(context: Context) -> Iterator[Row]:
+    """The figures of the sections that are wanted."""
+    scale = Scale.of(context)
+    for name in wanted(context, SECTIONS):
+        with one_core():
+            for figure in SECTIONS[name]:
+                yield from figure(scale, context.plot_dir)
