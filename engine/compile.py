@@ -27,6 +27,7 @@ from typing import Literal
 
 from gapless.engine import nodes
 from gapless.engine.bucket_node import window_of
+from gapless.engine.extremes import extremes_of
 from gapless.engine.graph import Graph
 from gapless.engine.properties import Properties
 from gapless.engine.query import Query
@@ -126,7 +127,9 @@ class Compiler:
                 return self._add(operator, node, [below], THROUGH)
             case nodes.Select():
                 below = self._compile(node.input, bare)
-                operator = Select(node.input.schema, node.columns, self._aside)
+                extremes = extremes_of(node, self._known[node.input])
+                told = extremes if node in self._with_marks else ()
+                operator = Select(node.input.schema, node.columns, self._aside, extremes=told)
                 return self._add(operator, node, [below], THROUGH)
             case nodes.Union():
                 all_below = [self._compile(each, bare) for each in node.inputs]

@@ -49,6 +49,8 @@ class Properties:
     """Columns that equal `_vs` in every event."""
     progress: Mapping[str, int] = field(default_factory=dict)
     """Columns of which marks come, each with its lag: the most that an end is after its value."""
+    no_nulls: bool = False
+    """Whether no column of `progress` is ever null."""
     hop: Hop | None = None
     """The window that an aggregate above would answer; None: it would be over free lifetimes."""
     window: str | None = None

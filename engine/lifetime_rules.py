@@ -101,6 +101,7 @@ def _lived(p: Properties, **own: Any) -> Properties:
         ve_of_vs=own["lasts"] is not None,
         deterministic_ties=own["strictly_ordered"],
         group_marks=p.group_marks,
+        no_nulls=p.no_nulls,
         **own,
     )
 

@@ -57,6 +57,7 @@ from gapless.engine import nodes
 from gapless.engine.bucket_node import bucketed
 from gapless.engine.dedupe_node import deduped
 from gapless.engine.disagreement import aggregate_may_differ, computed_may_differ
+from gapless.engine.extremes import lags_of
 from gapless.engine.known import Hop, Properties
 from gapless.engine.lateness import Watermarks, is_ordered
 from gapless.engine.lifetime_rules import latest, windowed, with_lifetime
@@ -124,6 +125,7 @@ def _source(node: nodes.Source) -> Properties:
         lasts=1,
         starts=frozenset((node.time,)),
         progress={node.time: 1},
+        no_nulls=True,
         group_marks=isinstance(node.lateness, Watermarks),
     )
 
@@ -154,7 +156,10 @@ def _select(node: nodes.Select, p: Properties) -> Properties:
         starts=frozenset(
             name for name, c in node.columns if isinstance(c, Column) and c.name in p.starts
         ),
-        progress={renamed[old]: lag for old, lag in p.progress.items() if old in renamed},
+        progress={
+            **{renamed[old]: lag for old, lag in p.progress.items() if old in renamed},
+            **lags_of(node, p),
+        },
         hop=_renamed_hop(p.hop, renamed),
         own_divergence=_distinct(why),
     )
@@ -281,6 +286,7 @@ def _join(node: nodes.Join, left: Properties, right: Properties) -> Properties:
         longest=_longest(node.how, left.longest, right.longest),
         grain=gcd(left.grain, right.grain),
         progress=_joined_progress(columns, sides),
+        no_nulls=inner and left.no_nulls and right.no_nulls,
         group_marks=left.group_marks or right.group_marks,
         own_reach=0 if inner else min(INF, left.longest + right.longest),
         own_divergence=tuple(where),
@@ -321,6 +327,7 @@ def _union(node: nodes.Union, *below: Properties) -> Properties:
             for name in first.progress
             if all(name in p.progress for p in others)
         },
+        no_nulls=all(p.no_nulls for p in below),
         hop=_common_hop([p.hop for p in below]),
         window=next((p.window for p in below if p.window), None),
         endless=next((p.endless for p in below if p.endless), None),

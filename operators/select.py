@@ -7,7 +7,8 @@ Times stay as they are. What is computed of a payload is the same for an insert 
 an adjust still finds its event. Two payloads may become one: then an event is there twice, and
 (vs, payload) no key. A column that only gets another name is not copied.
 
-A mark speaks of columns: it passes, under the new names, where all of them are still there.
+A mark speaks of columns: it passes, under the new names, where all of them are still there. What
+marks say of the greatest or least of columns is told in `extremes.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ import pyarrow as pa
 
 from gapless.operators.aside import Aside
 from gapless.operators.evaluation import Computed, evaluate_rows
+from gapless.operators.extremes import Extreme, ExtremeMarks
 from gapless.operators.operator import Marks, Operator, Out, check_schema
+from gapless.operators.state import (
+    FACTS,
+    State,
+    check_names,
+    check_no_state,
+    facts,
+    read_facts,
+)
 from gapless.protocol.columns import take
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.expr import Column
@@ -36,8 +46,12 @@ class Select(Operator):
         columns: Sequence[tuple[str, Computed]],
         aside: Aside | None = None,
         what: str = "select",
+        extremes: Sequence[Extreme] = (),
     ) -> None:
-        """`what`: the step that rows which go aside are said to be of."""
+        """`what`: the step that rows which go aside are said to be of. `extremes`: columns of which
+        marks are asked.
+        """
+        self._extremes = ExtremeMarks(extremes) if extremes else None
         self._input = schema
         self._columns = [_Column(schema, name, computed, what) for name, computed in columns]
         self.schema = StreamSchema(pa.schema([c.field for c in self._columns]), schema.time_unit)
@@ -51,7 +65,7 @@ class Select(Operator):
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """The rows with their new payloads, and the stable."""
         check_schema(frame, self._input)
-        passed = tuple(filter(None, map(self._renamed, marks))) if marks else ()
+        passed = self._passed(marks) if marks else ()
         if not len(frame):
             return Out(self._nothing.with_stable(frame.stable), passed)
         columns: list[pa.Array] = []
@@ -66,6 +80,10 @@ class Select(Operator):
             columns.append(values)
         return Out(frame.with_payload(self.schema, columns), passed)
 
+    def _passed(self, marks: Marks) -> Marks:
+        passed = tuple(filter(None, map(self._renamed, marks)))
+        return passed if self._extremes is None else (*passed, *self._extremes.hear(marks))
+
     def _renamed(self, mark: Punctuation) -> Punctuation | None:
         """The mark in the words of the output; None where that has none for it."""
         names = self._names
@@ -79,6 +97,18 @@ class Select(Operator):
     def fast_forward(self, t: int) -> int:
         """Keeps nothing, so asks its input for what is asked of it."""
         return t
+
+    def snapshot(self) -> State:
+        """What was promised of the extremes."""
+        return {} if self._extremes is None else {FACTS: facts(**self._extremes.snapshot())}
+
+    def restore(self, state: State) -> None:
+        """Takes it back."""
+        if self._extremes is None:
+            check_no_state(state)
+            return
+        check_names(state, FACTS)
+        self._extremes.restore(read_facts(state, *self._extremes.snapshot()))
 
     def validate(self) -> None:
         """Keeps nothing that could be wrong."""

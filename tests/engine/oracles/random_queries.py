@@ -25,6 +25,7 @@ from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.window_bounds import WindowBound
+from gapless.protocol.conditions import greatest, least
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr, col, if_else, lit
@@ -123,6 +124,10 @@ class Drawing:
         computed: dict[str, Computed] = {n: col(n) for n in kept}
         for new in self.rng.sample(("p", "q"), self.rng.randint(0, 2)):
             computed[new] = self.value(q.schema)
+        times = [f for f in q.schema.payload if f.name.startswith("ts")]
+        if len({f.type for f in times}) == 1 and len(times) > 1 and self.rng.random() < 0.5:
+            extreme = self.rng.choice((greatest, least))
+            computed[self.rng.choice(("ts", "ts_of"))] = extreme(*(col(f.name) for f in times[:2]))
         whole = self._named(q.schema, "int64", "int32")
         if self.taste.odd and whole and self.rng.random() < 0.2:
             column = self.rng.choice(whole)
