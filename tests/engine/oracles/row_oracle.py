@@ -208,6 +208,7 @@ def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
 
 def _held(node: nodes.Aggregate, slide: int, timed: Table) -> Iterator[Event]:
     """Of all that came before: from each e with new rows of the group to its next."""
+    timed = _countable(node, timed)
     for members in _grouped(timed, node.input.schema, node.group_by).values():
         ends = sorted({t.vs - t.vs % slide + slide for t in members})
         for e, until in pairwise([*ends, INF]):
@@ -218,6 +219,7 @@ def _held(node: nodes.Aggregate, slide: int, timed: Table) -> Iterator[Event]:
 def _sessions(node: nodes.Aggregate, window: nodes.Session, o: RowOracle) -> Iterator[Event]:
     """Row by row: one that comes more than the gap after the one before it begins a session."""
     timed = [Event(e.payload, ts, INF) for e, ts in _timed(window, o.table(window.input))]
+    timed = _countable(node, timed)
     for rows in _grouped(timed, window.schema, window.partition_by).values():
         rows.sort(key=lambda e: e.vs)
         cuts = [i for i in range(1, len(rows)) if rows[i].vs - rows[i - 1].vs > window.gap]
@@ -273,9 +275,7 @@ def _answers_of_groups(
     """The answers about a window, by group."""
     bounds = {"start": start, "end": end, "time": end - 1}
     schema = node.input.schema
-    conditions = [f.where for _, f in node.aggregates if isinstance(f, Filtered)]
-    if conditions:  # a row for which one has no answer goes aside
-        events = [e for e in events if _answers(conditions, schema, e.payload) is not None]
+    events = _countable(node, events)
     out = []
     for group, members in _grouped(events, schema, node.group_by).items():
         try:
@@ -287,6 +287,15 @@ def _answers_of_groups(
             continue
         out.append((*group, *values))
     return out
+
+
+def _countable(node: nodes.Aggregate, events: Table) -> Table:
+    """Without the rows for which a condition has no answer: they go aside below the aggregate."""
+    conditions = [f.where for _, f in node.aggregates if isinstance(f, Filtered)]
+    schema = node.input.schema
+    if not conditions:
+        return events
+    return [e for e in events if _answers(conditions, schema, e.payload) is not None]
 
 
 def _grouped(
