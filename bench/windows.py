@@ -1,6 +1,7 @@
 """Windows against their bars: the figures of the thesis on windows, re-run.
 
     section       what                                                       module
+    rates         sessions beside W1                                         windows_rates
     disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
     order         8-4, 8-5, 8-8 to 8-10: state without order and with it     windows_joins
     merge         of the LMerge paper: figures 4 and 6 with the sub-query    merge_subquery
@@ -31,6 +32,7 @@ from gapless.bench.windows_joins import (
     skewed_join,
     skewed_pairs,
 )
+from gapless.bench.windows_rates import rates
 from gapless.bench.windows_scale import Scale
 
 SUMMARY = "Windows: the thesis's figures on disorder and order, and more of the LMerge paper's"
@@ -40,6 +42,7 @@ Figure = Callable[[Scale, Path | None], Iterator[Row]]
 
 SECTIONS: Mapping[str, tuple[Figure, ...]] = MappingProxyType(
     {
+        "rates": (rates,),
         "disorder": (band_disorder, block_disorder),
         "order": (delayed, ordered_output, skewed_pairs, skewed_join, rare_late),
         "merge": (chattiness, ordering_first, switching, complexity),

@@ -12,6 +12,8 @@ class Scale:
     """Sizes of one run of the bench."""
 
     repeat: int
+    flows: int
+    """Rows of which rates are measured."""
     banded_s: int
     """Seconds of rows in figure 6-11."""
     blocks: int
@@ -49,6 +51,7 @@ class Scale:
         if context.quick:
             return Scale(
                 repeat=1,
+                flows=40_000,
                 banded_s=90,
                 blocks=5,
                 held_min=9,
@@ -68,6 +71,7 @@ class Scale:
             )
         return Scale(
             repeat=REPEAT,
+            flows=2_000_000,
             banded_s=600,
             blocks=20,
             held_min=15,

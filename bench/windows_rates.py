@@ -1,0 +1,142 @@
+"""How fast windows of other kinds are beside W1: counts and bytes by source, over the same flows.
+
+    W1               the last 10 s, every second
+    session          a source's rows that lie 1 s apart at most
+    rows 1000/10     a source's last 1,000 rows, at every tenth
+    slide-by-tuple   a source's last 10 s, at every row
+
+Rates are rows in a second, in frames of 16,000 that are made before the clock starts, the best of
+several runs in turn. Before that the answers are compared with those that numpy computes from all
+rows in order (`expected_*`): a wrong answer ends the bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.bench.engine_queries import w1
+from gapless.bench.engine_runs import made, rows_in, seconds, watched
+from gapless.bench.harness import Row
+from gapless.bench.netflow import FLOW_LATENESS_MS, FLOWS, Ints, flows, generator
+from gapless.bench.windows_scale import Scale
+from gapless.engine.plan import Plan
+from gapless.engine.query import Query, source
+from gapless.operators.aggregates import count, sum_
+from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Frame
+
+FRAME_ROWS = 16_000
+GAP_MS = 1_000
+
+
+class Told(NamedTuple):
+    """Answers: whose, from when on, how many rows, how many bytes."""
+
+    src: Ints
+    vs: Ints
+    n: Ints
+    total: Ints
+
+
+# -- the queries ----------------------------------------------------------------------------------
+
+
+def _flows() -> Query:
+    return source("flows", FLOWS, time="ts", lateness=FLOW_LATENESS_MS)
+
+
+def _counted(windowed: Query) -> Query:
+    return windowed.group_by("src").aggregate(n=count(), bytes=sum_("len"))
+
+
+def sessions() -> Query:
+    """A source's rows that lie 1 s apart at most."""
+    return _counted(_flows().window(session=GAP_MS, partition_by="src"))
+
+
+# -- what they must answer ------------------------------------------------------------------------
+
+
+class Ordered:
+    """Flows by source and time, then length: as ranks go."""
+
+    def __init__(self, given: pa.RecordBatch) -> None:
+        ts, src, length = (given.column(i).to_numpy().astype(np.int64) for i in range(3))
+        order = np.lexsort((length, ts, src))
+        self.ts, self.src, self.length = ts[order], src[order], length[order]
+        self.before = np.concatenate([[0], np.cumsum(self.length)])
+        """Bytes before each row."""
+        self.begins = np.r_[True, self.src[1:] != self.src[:-1]]
+        """Where the rows of a source begin."""
+
+    def told(self, last: Ints, first: Ints, vs: Ints) -> Told:
+        """Answers over the rows `first` to `last`."""
+        total = self.before[last + 1] - self.before[first]
+        return Told(self.src[last], vs, last - first + 1, total)
+
+
+def expected_sessions(rows: Ordered) -> Told:
+    """An answer lives from the end of its session, a gap behind its last row."""
+    apart = np.r_[True, np.diff(rows.ts) > GAP_MS]
+    first = np.flatnonzero(rows.begins | apart)
+    last = np.r_[first[1:], len(rows.ts)] - 1
+    return rows.told(last, first, rows.ts[last] + GAP_MS)
+
+
+def check(name: str, frames: Sequence[Frame], wanted: Told) -> None:
+    """Raises `Bug` unless the inserts of these frames are the answers. Ends are not looked at."""
+    inserts = [frame if frame.insert_only else frame.inserts for frame in frames]
+    parts = [
+        (f.payload.column("src"), pa.array(f.vs), f.payload.column("n"), f.payload.column("bytes"))
+        for f in inserts
+    ]
+    got = [np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)]
+    for mine, right in zip(_sorted(got), _sorted(wanted), strict=True):
+        if not np.array_equal(mine, right):
+            raise Bug(f"{name}: {len(mine):,} answers are not the {len(right):,} that are right")
+
+
+def _sorted(columns: Sequence[Ints]) -> list[Ints]:
+    src, vs, *_ = columns
+    order = np.lexsort((vs, src))
+    return [column[order] for column in columns]
+
+
+# -- rates ----------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """One kind of window, and the least of its rate over W1's."""
+
+    query: Callable[[], Query]
+    expected: Callable[[Ordered], Told]
+    least: float
+
+
+CASES: Mapping[str, Case] = MappingProxyType({"session": Case(sessions, expected_sessions, 0.2)})
+
+
+def rates(scale: Scale, plot_dir: Path | None) -> Iterator[Row]:
+    """Of each, over W1's."""
+    del plot_dir  # some figures make no curve
+    given = flows(scale.flows, generator())
+    ordered = Ordered(given)
+    plans = {"W1": Plan(w1()), **{name: Plan(case.query()) for name, case in CASES.items()}}
+    pushes = {name: made(plan, {"flows": given}, FRAME_ROWS) for name, plan in plans.items()}
+    for name, case in CASES.items():
+        outputs = watched(plans[name].compile(), pushes[name]).outputs
+        check(name, outputs, case.expected(ordered))
+    best = dict.fromkeys(plans, float("inf"))
+    for _ in range(scale.repeat_curve):
+        for name, plan in plans.items():
+            best[name] = min(best[name], seconds(plan.compile(), pushes[name]))
+    for name, took in best.items():
+        yield Row(f"rate: {name}", rows_in(pushes[name]) / took, "rows/s")
+    for name, case in CASES.items():
+        yield Row(f"rate: {name} / W1", best["W1"] / best[name], "x", case.least, ">=")
