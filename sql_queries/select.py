@@ -21,7 +21,7 @@ from gapless.sql_queries.expressions import Expressions, UserFunctions, conjunct
 from gapless.sql_queries.from_ import From, Tables
 from gapless.sql_queries.grouping import Grouping
 from gapless.sql_queries.items import Item, items_of
-from gapless.sql_queries.places import Text
+from gapless.sql_queries.places import AT, Text, start_of
 from gapless.sql_queries.relation import Relation
 from gapless.sql_queries.selection import selected
 from gapless.sql_queries.top_n import RowNumber, limited, ranked, row_number_of, rows_kept
@@ -97,9 +97,7 @@ class Queries:
                     number.window,
                 )
             relation = ranked(relation, number, kept, self._text)
-            others = [i for i, e in enumerate(node.expressions) if not _is(e, number)]
-            node = node.copy()
-            node.set("expressions", [node.expressions[i] for i in others])
+            node = _with_rank(node, number, relation)
         clause = self._clause(node)
         if clause is not None:
             relation = with_clause(relation, clause, self._text, bool(node.args.get("joins")))
@@ -208,9 +206,24 @@ class Queries:
         return replace(sides[0], query=query, kind="table")
 
 
-def _is(item: exp.Expr, number: RowNumber) -> bool:
-    """Whether an item is that ROW_NUMBER()."""
-    return item is number.window or item.this is number.window
+def _with_rank(node: exp.Select, number: RowNumber, relation: Relation) -> exp.Select:
+    """The SELECT with the column of ranks in place of its ROW_NUMBER(), if there is one; a star
+    has it already.
+    """
+    is_number = [e is number.window or e.this is number.window for e in node.expressions]
+    has_rank = number.name in relation.query.schema.names
+    has_star = any(isinstance(e, exp.Star) for e in node.expressions)
+    made = node.copy()
+    items = []
+    for item, is_it in zip(made.expressions, is_number, strict=True):
+        if not is_it:
+            items.append(item)
+        elif has_rank and not has_star:
+            column = exp.column(number.name, quoted=True)
+            column.meta[AT] = start_of(item)
+            items.append(column)
+    made.set("expressions", items)
+    return made
 
 
 def _inputs(node: exp.Union) -> list[exp.Expr]:

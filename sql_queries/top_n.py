@@ -4,7 +4,8 @@
     .top_k(10, by="n")
 
     SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (PARTITION BY window_start ORDER BY n DESC) AS r
-                    FROM ..) WHERE r <= 3          the same, in each partition
+                    FROM ..) WHERE r <= 3
+    .top(3, by="n", rank="r")                      of each window; r may be read on
 
 A stream has no order as a whole, and no first ten rows. Of rows without a window only the last one
 of each key is known: r = 1 by the time, descending.
@@ -19,7 +20,7 @@ from sqlglot import exp
 from gapless.protocol.expr import Expr, col
 from gapless.sql_queries.expressions import Expressions
 from gapless.sql_queries.places import Text
-from gapless.sql_queries.relation import Relation, resolve
+from gapless.sql_queries.relation import Field, Relation, resolve
 
 
 def limited(relation: Relation, node: exp.Expr, text: Text) -> Relation:
@@ -113,7 +114,9 @@ def ranked(relation: Relation, number: RowNumber, count: int, text: Text) -> Rel
     is_last = bool(first.args.get("desc"))
     with text.at(window):
         if relation.kind != "rows":
-            return relation.then(relation.query.top_k(count, by, largest=is_last, within=columns))
+            rank = number.name
+            query = relation.query.top(count, by, largest=is_last, within=columns, rank=rank)
+            return replace(relation.then(query), fields=(*relation.fields, Field("", rank, rank)))
         if count == 1 and is_last and columns and by.columns <= relation.times:
             return replace(relation, query=relation.query.latest_by(*columns), kind="table")
     raise text.error(

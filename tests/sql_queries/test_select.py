@@ -93,7 +93,13 @@ SAME: dict[str, Callable[[], Query]] = {
     ),
     "SELECT src, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY src ORDER BY n DESC) AS r FROM"
     " (SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src)) WHERE r <= 3"
-    " AND n > 1": lambda: BIG.top_k(3, by="n", within="src").where(gl.col("n") > 1),
+    " AND n > 1": lambda: (
+        BIG.top(3, by="n", within="src", rank="r").where(gl.col("n") > 1).select("src", "n")
+    ),
+    "SELECT * FROM (SELECT src, ROW_NUMBER() OVER (ORDER BY n) AS r, n FROM (SELECT src,"
+    " count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src)) WHERE r = 1": lambda: BIG.top(
+        1, by="n", largest=False, rank="r"
+    ).select("src", "r", "n"),
     "SELECT src, len FROM (SELECT src, len, ROW_NUMBER() OVER (PARTITION BY src ORDER BY ts DESC)"
     " AS r FROM flows) WHERE r = 1": lambda: FLOWS.latest_by("src").select("src", "len"),
     "SELECT window_start, window_end AS e, src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"
