@@ -109,8 +109,9 @@ class _Walk:
                 return self._within(node, what, node.group_by, "group by")
             case nodes.TopK() | nodes.Top():
                 self._within(node, f"{kind_of(node)} {node.k}", node.within, "put within=")
-            case nodes.Session():
-                self._within(node, "a session", node.partition_by, "put partition_by=")
+            case nodes.Session() | nodes.RowWindow():
+                what = "a session" if isinstance(node, nodes.Session) else str(node)
+                self._within(node, what, node.partition_by, "put partition_by=")
             case nodes.LatestBy() | nodes.Dedupe():
                 self._within(node, f"{kind_of(node)} {_listed(node.key)}", node.key, "name")
             case nodes.Distinct() | nodes.Normalise():

@@ -5,6 +5,7 @@ window(on="x")                         x must progress, or no window is ever com
 aggregate(early=...) without a slide   there is no answer to give early
 a step other than aggregate above a    which session a row is in depends on all rows: choose them
 session window                         below it
+any other step above counted rows      ranks would count rows that it leaves out, or twice
 a join with a landmark window          its rows never end, so none is ever let go
 """
 
@@ -18,6 +19,7 @@ from gapless.engine.dedupe_node import check_dedupe
 from gapless.engine.known import Properties
 from gapless.engine.nodes import Node
 from gapless.engine.window_times import check_bounds
+from gapless.operators.windows import Hopping, Landmark
 from gapless.protocol.errors import Misuse
 
 
@@ -25,8 +27,9 @@ def check(node: Node, below: Sequence[Properties]) -> None:
     """Raises `Misuse` where a node has no meaning above inputs with these properties."""
     if not isinstance(node, nodes.Aggregate):
         _check_no_session(node)
+        _check_no_counted_rows(below)
     match node:
-        case nodes.Window() | nodes.Session():
+        case nodes.Window() | nodes.Session() | nodes.RowWindow():
             _check_window(node, below[0])
         case nodes.Dedupe():
             check_dedupe(below[0])
@@ -51,12 +54,24 @@ def _check_no_session(node: Node) -> None:
         )
 
 
-def _check_window(node: nodes.Window | nodes.Session, p: Properties) -> None:
+def _check_no_counted_rows(below: Sequence[Properties]) -> None:
+    for p in below:
+        if p.hop is not None and not isinstance(p.hop.window, Hopping | Landmark):
+            raise Misuse(
+                f"{p.window} counts rows, so it is answered by the aggregate directly above it, as "
+                "in window(range=gl.rows(100), slide=gl.rows(10)).aggregate(n=gl.count()): put "
+                "where, select, union and the like below the window"
+            )
+
+
+def _check_window(node: nodes.Window | nodes.Session | nodes.RowWindow, p: Properties) -> None:
     if p.window is not None:
         raise Misuse(
             f"window: its input is in a window already, {p.window}, whose lifetimes would be lost: "
             "aggregate or join first, or leave one of the two out"
         )
+    if isinstance(node, nodes.RowWindow):
+        return
     if node.on is not None and node.on not in p.starts and node.on not in p.progress:
         known = sorted({*p.progress, *p.starts})
         advice = f"{', '.join(known)} does" if known else "none does here"
@@ -73,6 +88,8 @@ def _check_aggregate(node: nodes.Aggregate, p: Properties) -> None:
         raise Misuse(f"aggregate: {p.hop.problem}")
     if isinstance(node.input, nodes.Session):
         return
+    if isinstance(node.input, nodes.RowWindow):
+        _check_counting(node, node.input)
     if node.early is not None and p.hop is None:
         raise Misuse(
             "aggregate early=: only windows with a slide are answered early, and sessions; else "
@@ -90,6 +107,21 @@ def _check_of_windows(what: str, p: Properties, other: str) -> None:
         f"{what}: it is said of each window, and here are none: write window(range=, slide=) "
         f"before it, or put it behind an aggregate of such windows{other}"
     )
+
+
+def _check_counting(node: nodes.Aggregate, window: nodes.RowWindow) -> None:
+    if node.early is not None:
+        raise Misuse(
+            f"aggregate early=: {window} answers once ranks are final, and they never are early: "
+            "leave early out, or use a window of time"
+        )
+    missing = [name for name in window.partition_by if name not in node.group_by]
+    if missing:
+        groups = ", ".join(repr(n) for n in (*window.partition_by, *node.group_by))
+        raise Misuse(
+            f"aggregate: {window} has answers by {', '.join(window.partition_by)}: say "
+            f"group_by({groups}).aggregate(...)"
+        )
 
 
 def _check_join(below: Sequence[Properties]) -> None:

@@ -29,7 +29,7 @@ from gapless.engine import nodes
 from gapless.engine.bucket_node import window_of
 from gapless.engine.extremes import extremes_of
 from gapless.engine.graph import Graph
-from gapless.engine.properties import Properties
+from gapless.engine.marks_read import reads_a_column, with_marks
 from gapless.engine.query import Query
 from gapless.engine.race import Race
 from gapless.engine.steps import Step
@@ -53,6 +53,8 @@ from gapless.operators.meld import Meld
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Operator
 from gapless.operators.progress import Progress
+from gapless.operators.row_window import RowWindowAggregate
+from gapless.operators.row_windows import LastRows, RowWindow
 from gapless.operators.select import Select
 from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.settle import Settle
@@ -89,7 +91,7 @@ class Compiler:
         self._sources: dict[str, nodes.Source] = {}
         self._made: dict[tuple[nodes.Node, bool], Origin] = {}
         self._known = query.derived
-        self._with_marks = _below(query.root, lambda node: _uses_marks(node, self._known))
+        self._with_marks = with_marks(query.root, self._known)
         self._grids: list[int] = []  # what a step makes of stables: see `_thinned`
         self._compile(query.root)
 
@@ -142,6 +144,8 @@ class Compiler:
                 return self._bucket(node)
             case nodes.Session():
                 raise Misuse(NO_ANSWER)
+            case nodes.RowWindow():
+                raise Misuse(f"{node} has no answer of its own: put an aggregate above it")
             case nodes.Dedupe() | nodes.LatestBy() | nodes.Top() | nodes.Heavy():
                 below = self._settled(node.input, self._compile(node.input))
                 return self._add(self._of_settled(node), node, [below])
@@ -184,7 +188,7 @@ class Compiler:
             window = Sliding(node.range)
         else:
             window = stepping(node)
-        on = node.on if _reads_a_column(node, self._known) else None
+        on = node.on if reads_a_column(node, self._known) else None
         operator = SetLifetimes(node.schema, window, on, self._aside)
         grid = node.slide if node.slide is not None and on is None else 1
         return self._add(operator, node, [below], grid)
@@ -205,6 +209,8 @@ class Compiler:
             below, schema, aggregates = self._with_conditions(node, below)
             operator: Operator = FreeAggregate(schema, node.group_by, aggregates, self._aside)
             return self._add(operator, node, [below])
+        if not isinstance(p.hop.window, Hopping | Landmark):
+            return self._counted(node, p.hop.window)
         below = self._settled(node.input, self._compile(node.input, bare=True))
         below, schema, aggregates = self._with_conditions(node, below)
         slides = node.early is None and p.hop.on is None
@@ -257,7 +263,7 @@ class Compiler:
             session.partition_by,
             node.group_by,
             aggregates,
-            on=session.on if _reads_a_column(session, self._known) else None,
+            on=session.on if reads_a_column(session, self._known) else None,
             early=node.early,
             aside=self._aside,
         )
@@ -289,6 +295,23 @@ class Compiler:
                 return WindowRows(schema, Heavy(schema, node.count, node.share))
         first = (node.k, node.by, node.largest, node.within, node.rank)
         return WindowRows(schema, Top(schema, *first, self._aside))
+
+    def _counted(self, node: nodes.Aggregate, window: RowWindow) -> Origin:
+        counted = node.input
+        if not isinstance(counted, nodes.RowWindow):
+            raise Bug("windows that count rows are right below what answers them")
+        below = self._settled(counted.input, self._compile(counted.input))
+        below, schema, aggregates = self._with_conditions(node, below)
+        operator = RowWindowAggregate(
+            schema,
+            window,
+            counted.partition_by,
+            node.group_by,
+            aggregates,
+            aside=self._aside,
+        )
+        grid = window.slide if isinstance(window, LastRows) else 1
+        return self._add(operator, node, [below], grid, f"{node_text(node)} (held)")
 
     def _settled(self, node: nodes.Node, below: Origin) -> Origin:
         """A node's events, held until they stay where it revises itself."""
@@ -359,35 +382,3 @@ def _lifetime(node: nodes.Lifetime) -> Until | For:
     if node.end is None:
         raise Bug("a lifetime has an end or a duration")
     return Until(node.end)
-
-
-def _reads_a_column(node: nodes.Node, known: Mapping[nodes.Node, Properties]) -> bool:
-    """Whether it is a window over another column than one that equals `_vs`."""
-    return (
-        isinstance(node, nodes.Window | nodes.Session)
-        and node.on is not None
-        and node.on not in known[node.input].starts
-    )
-
-
-def _uses_marks(node: nodes.Node, known: Mapping[nodes.Node, Properties]) -> bool:
-    return _reads_a_column(node, known) or _closes_groups(node, known)
-
-
-def _closes_groups(node: nodes.Node, known: Mapping[nodes.Node, Properties]) -> bool:
-    """Whether it is an aggregate at each instant whose groups end by marks, long before stables
-    say so: by a column that progresses, over events that are never adjusted.
-    """
-    if not isinstance(node, nodes.Aggregate):
-        return False
-    p = known[node.input]
-    return p.hop is None and p.insert_only and not p.progress.keys().isdisjoint(node.group_by)
-
-
-def _below(root: nodes.Node, chosen: Callable[[nodes.Node], bool]) -> frozenset[nodes.Node]:
-    """The nodes of which some node above is a chosen one."""
-    found: set[nodes.Node] = set()
-    for node in reversed(nodes.walk(root)):
-        if node in found or chosen(node):
-            found.update(node.inputs)
-    return frozenset(found)

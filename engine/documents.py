@@ -20,6 +20,7 @@ from gapless.engine.functions import UserFunction
 from gapless.engine.lateness import lateness_to_document
 from gapless.engine.nodes import Node
 from gapless.engine.query import Query
+from gapless.engine.row_counts import Rows
 from gapless.operators.aggregates.custom import Custom
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import Misuse
@@ -81,6 +82,18 @@ def _computed(computed: Computed) -> Document:
     }
 
 
+def _row_window(node: nodes.RowWindow) -> dict[str, Document]:
+    return {
+        "range": _span(node.range),
+        "slide": _span(node.slide),
+        "partition_by": list(node.partition_by),
+    }
+
+
+def _span(span: int | Rows | None) -> Document:
+    return {"rows": span.count} if isinstance(span, Rows) else span
+
+
 def _lifetime(node: nodes.Lifetime) -> dict[str, Document]:
     end = None if node.end is None else node.end.to_document()
     return {"end": end, "duration": node.duration}
@@ -123,6 +136,7 @@ _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {
     },
     nodes.Bucket: lambda node: {"bounds": [[name, f.to_document()] for name, f in node.bounds]},
     nodes.Dedupe: lambda node: {"key": list(node.key), "within": node.within},
+    nodes.RowWindow: _row_window,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: lambda node: {"key": list(node.key)},
     nodes.Aggregate: _aggregate,
@@ -145,6 +159,7 @@ _NAMES: Mapping[type, str] = {
     nodes.Session: "session",
     nodes.Dedupe: "dedupe",
     nodes.Bucket: "bucket",
+    nodes.RowWindow: "row_window",
     nodes.Lifetime: "lifetime",
     nodes.LatestBy: "latest_by",
     nodes.Aggregate: "aggregate",

@@ -26,7 +26,7 @@ from gapless.engine.lateness import KLate, TimeLate, is_ordered
 from gapless.engine.nodes import Node
 from gapless.engine.words import node_text, properties_text
 from gapless.merge.choose import choose
-from gapless.operators.windows import Landmark
+from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[
     known = query.derived
     if isinstance(node, nodes.Race):
         yield f"LMerge {': '.join(choose([known[n].merge for n in node.inputs]))}"
+    if isinstance(node, nodes.Window | nodes.RowWindow):
+        yield node.context
     if isinstance(node, nodes.Aggregate):
         hop = known[node.input].hop
         if isinstance(node.input, nodes.Session):
@@ -99,7 +101,8 @@ def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[
         elif hop is None:
             yield "at every instant"
         else:
-            yield "held" if isinstance(hop.window, Landmark) else _chosen(node, implementation)
+            hopping = isinstance(hop.window, Hopping)
+            yield _chosen(node, implementation) if hopping else "held"
 
 
 def _chosen(node: Node, implementation: Implementation) -> str:
@@ -130,7 +133,7 @@ def _answered(query: Query) -> set[Node]:
     return {
         node
         for node in known
-        if isinstance(node, nodes.Window)
+        if isinstance(node, nodes.Window | nodes.RowWindow)
         and known[node].hop is not None
         and all(isinstance(reader, nodes.Aggregate) for reader in _ends(node, readers, query))
     }

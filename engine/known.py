@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gapless.merge.choose import StreamProperties
+from gapless.operators.row_windows import RowWindow
 from gapless.operators.windows import Hopping, Landmark
 from gapless.protocol.elements import INF
 
@@ -18,7 +19,7 @@ from gapless.protocol.elements import INF
 class Hop:
     """The window with a slide that rows are in, for an aggregate to answer."""
 
-    window: Hopping | Landmark
+    window: Hopping | Landmark | RowWindow
     on: str | None
     """The column that it reads, by its present name; None: `_vs`."""
     problem: str | None = None

@@ -35,6 +35,7 @@ from gapless.engine.lateness import Lateness
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
 from gapless.engine.ranked_nodes import Heavy, Top
+from gapless.engine.row_window_node import RowWindow
 from gapless.engine.session_node import Session
 from gapless.engine.window_nodes import LatestBy, Lifetime, Window
 from gapless.engine.window_times import time_type
@@ -64,6 +65,7 @@ __all__ = [
     "Node",
     "Normalise",
     "Race",
+    "RowWindow",
     "Select",
     "Session",
     "Source",
@@ -271,6 +273,7 @@ Node = (
     | Where
     | Select
     | Window
+    | RowWindow
     | Session
     | Bucket
     | Dedupe

@@ -20,8 +20,8 @@ of arrival and any cut into frames. What is not known is not claimed.
                                     groups close early;
                                     strictly if one
                                     group is all
-    landmark           no           no                   yes                       no
-      aggregate
+    landmark, counted  no           no                   yes                       no
+      rows: aggregate
     session aggregate  no if early  no if early          if partitions are told    yes
                                                          apart by their groups
     free aggregate,    no           no                   if no two events that     no
@@ -62,11 +62,12 @@ from gapless.engine.known import Hop, Properties
 from gapless.engine.lateness import Watermarks, is_ordered
 from gapless.engine.lifetime_rules import latest, windowed, with_lifetime
 from gapless.engine.nodes import Node
+from gapless.engine.row_window_node import answered_held, counted
 from gapless.engine.session_node import answered, in_session
 from gapless.engine.window_times import with_bounds
 from gapless.merge.choose import choose
 from gapless.operators.join_columns import JoinColumns
-from gapless.operators.windows import Landmark
+from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF
 from gapless.protocol.expr import Column
 
@@ -185,9 +186,9 @@ def _answers(node: nodes.Aggregate, p: Properties) -> Properties:
         return answered(node.input, node.group_by, node.early, differ)
     if p.hop is None:
         return _per_instant(p, unique=node.group_by, own_divergence=differ)
-    slide = p.hop.window.slide or 1
-    if isinstance(p.hop.window, Landmark):
-        return Properties(key=True, unique=node.group_by, grain=slide, own_divergence=differ)
+    if not isinstance(p.hop.window, Hopping):
+        return answered_held(p.hop.window, node.group_by, differ)
+    slide = p.hop.window.slide
     final = node.early is None
     # Groups close early where marks name their columns, by their values or as what progresses.
     early = p.group_marks or not p.progress.keys().isdisjoint(node.group_by)
@@ -382,6 +383,7 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.Session: in_session,
     nodes.Bucket: bucketed,
     nodes.Dedupe: deduped,
+    nodes.RowWindow: counted,
     nodes.Lifetime: with_lifetime,
     nodes.LatestBy: latest,
     nodes.Aggregate: _aggregate,

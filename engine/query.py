@@ -30,7 +30,7 @@ from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.on import On, pairs_of
 from gapless.engine.query_aliases import of_groups, of_query
-from gapless.engine.windowing import Columns, window_node
+from gapless.engine.windowing import Columns, Span, window_node
 from gapless.operators.aggregates.counts import Count
 from gapless.operators.aside import OnError
 from gapless.protocol.column_names import column_names
@@ -109,8 +109,8 @@ class Query:
 
     def window(
         self,
-        range: Duration | None = None,  # noqa: A002  # the paper's word
-        slide: Duration | None = None,
+        range: Span | None = None,  # noqa: A002  # the paper's word
+        slide: Span | None = None,
         on: str | Expr | None = None,
         *,
         session: Duration | None = None,
@@ -120,13 +120,12 @@ class Query:
 
         With `slide`, aggregates are answered at its multiples, else at every instant. A slide
         longer than the range skips rows, and warns. `on` names a progressing column to use instead
-        of the source's time. With `session` the aggregate above answers each session: rows, of
+        of the source's time. Both may count rows, `gl.rows(100)`: the last 100, or answers at every
+        100th, of each value of `partition_by`. With `session` each session is answered: rows, of
         equal `partition_by`, whose neighbours are at most that far apart.
         """
-        node = window_node(
-            self.root, self.properties, range, slide, on, session=session, partition_by=partition_by
-        )
-        return self._then(node)
+        given = (range, slide, on, session, partition_by)
+        return self._then(window_node(self.root, self.properties, *given))
 
     def bucket(self, **bounds: WindowBound) -> Query:
         """Each row once for every window that it is in, with columns that say which, as in

@@ -24,7 +24,9 @@ from gapless.engine.lateness import lateness_from_document
 from gapless.engine.nodes import INPUTS_MAX, NODES_MAX, Node
 from gapless.engine.properties import of_node
 from gapless.engine.query import Query
+from gapless.engine.row_counts import Rows
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.row_windows import ROWS_MAX
 from gapless.operators.top_k import K_MAX
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.elements import INF
@@ -193,6 +195,26 @@ def _read_dedupe(given: _Given, inputs: list[Node], _: Functions) -> Node:
     return nodes.Dedupe(inputs[0], key, given.take_int("within", 1, INF - 1))
 
 
+def _read_row_window(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    covers, slide = (_read_span(given, name) for name in ("range", "slide"))
+    if slide is None:
+        raise DecodeError("slide", "is null", "a span, or a number of rows")
+    partition_by = tuple(given.take_list("partition_by", str, FIELDS_MAX))
+    return nodes.RowWindow(inputs[0], covers, slide, partition_by)
+
+
+def _read_span(given: _Given, name: str) -> int | Rows | None:
+    span = given.any(name)
+    if isinstance(span, dict):
+        counted = Fields(span, name)
+        count = counted.take_int("rows", 1, ROWS_MAX)
+        counted.done()
+        return Rows(count)
+    if span is None or (type(span) is int and 1 <= span < INF):
+        return span
+    raise DecodeError(name, repr(span)[:20], "null, a span, or a number of rows")
+
+
 def _read_lifetime(given: _Given, inputs: list[Node], _: Functions) -> Node:
     end = given.any("end")
     duration = given.maybe_int("duration", 1, INF - 1)
@@ -253,6 +275,7 @@ _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "session": _read_session,
     "dedupe": _read_dedupe,
     "bucket": _read_bucket,
+    "row_window": _read_row_window,
     "lifetime": _read_lifetime,
     "latest_by": _read_latest_by,
     "aggregate": _read_aggregate,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gapless.engine.fit import check_columns, check_span, check_time, type_of
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
+from gapless.operators.row_windows import Context
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr
 
@@ -49,6 +50,11 @@ class Window(NodeBase):
         if self.on is not None:
             check_column("window on", self.on, self.input.schema.names)
         self._is(self.input.schema, self.input)
+
+    @property
+    def context(self) -> Context:
+        """What the windows of a row follow from: its time alone."""
+        return "CF"
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,7 +1,8 @@
 """From the arguments of `window(...)` to the node that they describe.
 
-window(range="10s", slide="1s")                  Window 10 s / 1 s
-window(session="30s", partition_by="src")        Session 30 s by src
+window(range="10s", slide="1s")                                   Window 10 s / 1 s
+window(range=rows(1000), slide=rows(10), partition_by="src")      RowWindow 1,000 / 10 rows by src
+window(session="30s", partition_by="src")                         Session 30 s by src
 """
 
 from __future__ import annotations
@@ -11,20 +12,26 @@ from collections.abc import Sequence
 
 from gapless.engine.durations import Duration, text, ticks
 from gapless.engine.known import Properties
-from gapless.engine.nodes import Node, Session, Window
+from gapless.engine.nodes import Node, RowWindow, Session, Window
+from gapless.engine.row_counts import Rows
 from gapless.protocol.column_names import column_name, column_names
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr
 
 Columns = str | Expr | Sequence[str | Expr]
 """A column, or several."""
+Span = Duration | Rows
+"""Of time, or of rows."""
+
+_LEVEL = 5
+"""Calls from a warning up to that of `window`."""
 
 
 def window_node(
     below: Node,
     known: Properties,
-    covers: Duration | None,
-    slide: Duration | None,
+    covers: Span | None,
+    slide: Span | None,
     on: str | Expr | None,
     session: Duration | None,
     partition_by: Columns,
@@ -45,24 +52,55 @@ def window_node(
         return Session(below, gap, partition, column)
     if covers is None:
         raise Misuse("window: say range=, as in window(range='10s', slide='1s'), or session=")
+    if isinstance(covers, Rows) or isinstance(slide, Rows):
+        return _row_window(below, covers, slide, column, partition)
     if partition:
         raise Misuse(
-            "window partition_by: goes with session=; windows of time are the same for all rows, "
-            "so say group_by(...) above them"
+            f"window partition_by={', '.join(partition)}: goes with session= and gl.rows(n); "
+            "windows of time are the same for all rows, so say "
+            f"group_by({', '.join(map(repr, partition))}) above them"
         )
     return _window(below, covers, slide, column)
 
 
 def _window(below: Node, covers: Duration, slide: Duration | None, on: str | None) -> Window:
     unit = below.schema.time_unit
-    spans = None if covers == "all" else ticks(covers, unit, "window range", least=1)
-    every = None if slide is None else ticks(slide, unit, "window slide", least=1)
+    spans, every = _ticks(covers, "range", unit), _ticks(slide, "slide", unit)
     if every is not None and spans is not None and every > spans:
-        warnings.warn(
-            f"window: the slide, {text(every, unit)}, is longer than the range, "
-            f"{text(spans, unit)}: rows between two windows are skipped; to count every "
-            f"row once use range={text(every, unit)!r}",
-            UserWarning,
-            stacklevel=4,
-        )
+        _warn_of_gaps(text(every, unit), text(spans, unit), repr(text(every, unit)))
     return Window(below, spans, every, on)
+
+
+def _row_window(
+    below: Node, covers: Span, slide: Span | None, on: str | None, partition_by: tuple[str, ...]
+) -> RowWindow:
+    if slide is None:
+        raise Misuse(
+            f"window range={covers!r}: say how often it is answered, slide=gl.rows(1) for every "
+            "row or slide='1m' for every minute"
+        )
+    if on is not None:
+        raise Misuse(
+            f"window on={on!r}: rows are ranked by their time, which is the source's: leave on out"
+        )
+    unit = below.schema.time_unit
+    spans = covers if isinstance(covers, Rows) else _ticks(covers, "range", unit)
+    every = slide if isinstance(slide, Rows) else ticks(slide, unit, "window slide", least=1)
+    if isinstance(spans, Rows) and isinstance(every, Rows) and every.count > spans.count:
+        _warn_of_gaps(str(every), str(spans), f"gl.rows({every.count})")
+    return RowWindow(below, spans, every, partition_by)
+
+
+def _ticks(span: Duration | None, what: str, unit: str) -> int | None:
+    if span is None or span == "all":
+        return None
+    return ticks(span, unit, f"window {what}", least=1)
+
+
+def _warn_of_gaps(slide: str, covers: str, instead: str) -> None:
+    warnings.warn(
+        f"window: the slide, {slide}, is longer than the range, {covers}: rows between two windows "
+        f"are skipped; to count every row once use range={instead}",
+        UserWarning,
+        stacklevel=_LEVEL,
+    )

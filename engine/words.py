@@ -84,6 +84,14 @@ def _dedupe(node: nodes.Dedupe) -> str:
     return f"dedupe {', '.join(node.key)} within {text(node.within, node.schema.time_unit)}"
 
 
+def _row_window(node: nodes.RowWindow) -> str:
+    unit = node.schema.time_unit
+    spans = (INF if node.range is None else node.range, node.slide)
+    covers, slide = (text(s, unit) if isinstance(s, int) else str(s) for s in spans)
+    by = f" by {', '.join(node.partition_by)}" if node.partition_by else ""
+    return f"window range {covers}, slide {slide}{by}"
+
+
 def _lifetime(node: nodes.Lifetime) -> str:
     if node.duration is None:
         return f"lifetime until {node.end}"
@@ -131,6 +139,7 @@ _TEXTS: Mapping[type, Callable[..., str]] = {
     nodes.Session: _session,
     nodes.Dedupe: _dedupe,
     nodes.Bucket: _bucket,
+    nodes.RowWindow: _row_window,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: _latest_by,
     nodes.Aggregate: _aggregate,

@@ -178,9 +178,8 @@ def results(
     unanswerable = [u for state in states if (u := state.unanswerable(ids)) is not None]
     if not unanswerable:
         return Answers(windows, [*groups, *(state.results(ids) for state in states)])
-    good = np.ones(len(ids), np.bool_)
+    good = answerable(grouping, states, ids)
     for found in unanswerable:
-        good &= ~found.mask
         for mask, reason in found.by_reason() if final else ():
             rows = pa.RecordBatch.from_arrays(
                 [pa.array(windows[mask]), *(take(g, pa.array(mask)) for g in groups)],
@@ -189,3 +188,13 @@ def results(
             grouping.aside.put("aggregate", rows, reason)
     kept = [take(g, pa.array(good)) for g in groups]
     return Answers(windows[good], [*kept, *(state.results(ids[good]) for state in states)])
+
+
+def answerable(grouping: Grouping, states: Sequence[Accumulator], ids: Ids) -> Mask:
+    """Which ids have an answer."""
+    good = np.ones(len(ids), np.bool_)
+    for state in states[: grouping.answers]:
+        found = state.unanswerable(ids)
+        if found is not None:
+            good &= ~found.mask
+    return good

@@ -131,6 +131,10 @@ class Cells:
         """Their sub-aggregates, one batch a state."""
         return [state.take(found.ids) for state in self.states]
 
+    def counts(self, ids: Ids) -> Ids:
+        """How many rows cells have."""
+        return self._counter.counts.of(ids)
+
     def forget(self, found: Found) -> None:
         """Frees them: all cells of the first places."""
         if not len(found.ids):

@@ -89,6 +89,7 @@ _HOMES = {
     "source": "gapless.engine.query",
     "race": "gapless.engine.query",
     "sql": "gapless.sql_queries.script",
+    "rows": "gapless.engine.row_counts",
     "function": "gapless.engine.functions",
     "ordered": "gapless.engine.lateness",
     "k_late": "gapless.engine.lateness",
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     from gapless.engine.lateness import k_late, ordered, watermarks
     from gapless.engine.plan import Plan
     from gapless.engine.query import Query, race, source
+    from gapless.engine.row_counts import rows
     from gapless.io.journal_handles import JournalReader, JournalWriter
     from gapless.merge.choose import StreamProperties
     from gapless.merge.lmerge import LMerge
@@ -292,6 +294,7 @@ __all__ = [
     "quorum",
     "race",
     "resume",
+    "rows",
     "source",
     "sql",
     "stddev",

@@ -46,7 +46,7 @@ def test_a_windowed_aggregate() -> None:
     assert said(TALKERS) == expected("""
         aggregate by src: packets=count(), bytes=sum(len) paned; reach 11 s; inserts only, in \
 order of start, (vs, group) a key, ends follow from starts
-          window range 10 s, slide 1 s
+          window range 10 s, slide 1 s CF
             where (len > 0)
               source netflow (ts, src, len, load) time ts, lateness 5 s inserts only, ends follow \
 from starts
@@ -71,7 +71,7 @@ def test_a_join_with_a_step_that_both_sides_read() -> None:
     q = big.window("5s").join(big.latest_by("src"), on="src", how="left").on_error("aside")
     assert said(q) == expected("""
         left join on src reach all; revises
-          window range 5 s reach 5 s
+          window range 5 s CF; reach 5 s
             #1 select ts, src, size=len
               where (len > 1000)
                 source netflow (ts, src, len, load) time ts, lateness 5 s inserts only, ends \
@@ -146,7 +146,7 @@ def test_a_race_says_its_case() -> None:
 def test_a_window_that_is_answered_and_read_otherwise_shows_its_reach() -> None:
     windowed = FLOWS.window("10s", "1s")
     q = windowed.group_by("src").aggregate(n=count()).join(windowed, on="src")
-    assert "window range 10 s, slide 1 s reach 11 s" in said(q)
+    assert "window range 10 s, slide 1 s CF; reach 11 s" in said(q)
 
 
 def test_sources_that_come_in_order_have_no_late_rows() -> None:

@@ -21,6 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from gapless.engine import nodes
+from gapless.engine.row_counts import Rows
 from gapless.protocol.elements import INF
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.values import from_values, payload_tuples
@@ -298,6 +299,8 @@ def _latest_by(node: nodes.LatestBy, at: int) -> str:
 def _aggregate(node: nodes.Aggregate, at: int) -> str:
     if isinstance(node.input, nodes.Session):
         return f"select {_names(node)} from ({events(node)}) where {VS} = {at}"
+    if isinstance(node.input, nodes.RowWindow):
+        return _counted(node, node.input, at)
     window = _hopping_below(node.input)
     if window is not None and window.slide is not None:
         end = at - at % window.slide
@@ -309,6 +312,39 @@ def _aggregate(node: nodes.Aggregate, at: int) -> str:
     groups = [name_text(g) for g in node.group_by]
     by = f"group by {', '.join(groups)}" if groups else "having count(*) > 0"
     return f"select {', '.join(groups + answers)} from ({rows}) {by}"
+
+
+def _counted(node: nodes.Aggregate, window: nodes.RowWindow, at: int) -> str:
+    """Of each partition the window that has ended last."""
+    names = [name_text(n) for n in window.partition_by]
+    by = f"partition by {', '.join(names)}" if names else ""
+    order = ", ".join(f"{name_text(n)} nulls last" for n in window.schema.names)
+    rank = f"row_number() over ({by} order by {VS}, {order}) - 1 as _rank"
+    ranked = f"select *, {rank} from ({events(window.input)})"
+    end, ends = VS, "true"
+    if isinstance(window.slide, Rows):
+        ends = f"_rank % {window.slide.count} = {window.slide.count - 1}"
+    else:
+        end = _after(VS, window.slide)
+    keys = [f"{name} as _p{i}" for i, name in enumerate(names)]
+    closed = f"select {', '.join([*keys, f'{end} as _at', '_rank + 1 as _upto'])} from ({ranked})"
+    last_by = f"partition by {', '.join(f'_p{i}' for i in range(len(names)))} " if names else ""
+    last = (
+        f"select * from ({closed} where {ends} and {end} <= {at}) qualify row_number() over "
+        f"({last_by}order by _at desc, _upto desc) = 1"
+    )
+    same = [f"{name} is not distinct from _p{i}" for i, name in enumerate(names)]
+    match window.range:
+        case Rows(n):
+            same.append(f"_upto - {n} <= _rank and _rank < _upto")
+        case None:
+            same.append("_rank < _upto")
+        case covers:
+            same.append(f"_at - {covers} < {VS} and {VS} <= _at")
+    rows = f"select * from ({ranked}) join ({last}) on {' and '.join(same)}"
+    groups = [name_text(g) for g in node.group_by]
+    having = f"group by {', '.join(groups)}" if groups else "having count(*) > 0"
+    return f"select {', '.join(groups + _answers(node, VS))} from ({rows}) {having}"
 
 
 def _answers(node: nodes.Aggregate, times: str | None) -> list[str]:

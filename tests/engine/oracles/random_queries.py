@@ -21,6 +21,7 @@ from gapless.engine.functions import UserFunction
 from gapless.engine.lateness import KLate, Lateness, TimeLate, Watermarks
 from gapless.engine.nodes import How, Node
 from gapless.engine.query import Query
+from gapless.engine.row_counts import Rows
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
@@ -107,10 +108,10 @@ class Drawing:
         steps += [self._bucket, self._of_windows]
         if not self.taste.finite_reach:
             steps += [self._distinct, self._difference, self._top_k, self._latest_by]
-            steps += [self._landmark, self._normalise, self._outer_join]
-            steps += [self._session] * 3 + [self._dedupe]
+            steps += [self._landmark, self._normalise, self._outer_join, self._counted]
+            steps += [self._session] * 3 + [self._dedupe, self._rolled_up]
         if self.taste.races:
-            steps.append(self._race)
+            steps += [self._race] * 2
         return steps
 
     # -- one input ----------------------------------------------------------------------------
@@ -223,10 +224,31 @@ class Drawing:
         early = self.rng.choice((None, None, None, 0, 5, INF))
         return nodes.Aggregate(window, groups, (*functions, *self._bounds(groups)), early)
 
+    def _rolled_up(self, q: Node, _depth: int) -> Node:
+        """Answers of windows in windows of the last time that each covers."""
+        window = self._hopping(q, 0)
+        groups = self._some(q.schema, 0, 1)
+        functions = (*self.functions(q.schema), ("ts_time", calls.window_time()))
+        below = nodes.Aggregate(window, groups, functions, None)
+        again = nodes.Window(below, 10, self.rng.choice((None, 5)), "ts_time")
+        return self._grouped(again, self.functions(again.schema))
+
     def _bounds(self, groups: Sequence[str]) -> tuple[tuple[str, WindowBound], ...]:
         """What answers say of their windows, now and then: a window above may read it."""
         drawn = self.rng.sample(BOUNDS, self.rng.choice((0, 0, 0, 1, 2)))
         return tuple(bound for bound in drawn if bound[0] not in groups)
+
+    def _counted(self, q: Node, _depth: int) -> Node:
+        """Windows that count rows, and the aggregate that answers them."""
+        functions = self.functions(q.schema)
+        groups = self._some(q.schema, 0, 2)
+        partition_by = groups[: self.rng.randint(0, len(groups))]
+        slide, every = self.rng.choice((1, 1, 2, 3, 5)), self.rng.choice((1, 4, 7))
+        ranges: tuple[int | Rows | None, ...] = (*map(Rows, (1, 3, 4, 10)), 1, 5, 20, None)
+        window = nodes.RowWindow(q, self.rng.choice(ranges), Rows(slide), partition_by)
+        if self.rng.random() < 0.15:
+            window = nodes.RowWindow(q, Rows(self.rng.choice((1, 2, 6))), every, partition_by)
+        return nodes.Aggregate(window, groups, functions, None)
 
     def _grouped(self, q: Node, functions: Functions) -> Node:
         groups = self._some(q.schema, 0, 2)

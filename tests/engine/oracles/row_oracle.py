@@ -32,6 +32,7 @@ from gapless.protocol.values import from_values, to_values
 from tests.engine.oracles.aggregate_oracle import NoAnswer, aggregate
 from tests.engine.oracles.fixed_order import place
 from tests.engine.oracles.instants import Payload, Table, at_each_instant, normal_form, rank_by
+from tests.engine.oracles.row_window_oracle import counted
 
 Rows = Mapping[str, Sequence[Payload]]
 """By source's name its rows, in any order."""
@@ -189,6 +190,8 @@ def _latest_by(node: nodes.LatestBy, o: RowOracle) -> Table:
 def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
     if isinstance(node.input, nodes.Session):
         return list(_sessions(node, node.input, o))
+    if isinstance(node.input, nodes.RowWindow):
+        return list(_counted(node, node.input, o))
     hopping = _hopping(node.input, o)
     if hopping is None:
         return at_each_instant(
@@ -204,6 +207,14 @@ def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
         answers = _answers_of_groups(node, extent, e - window.range, e)
         out += [Event(p, *lives) for p in answers]
     return out
+
+
+def _counted(node: nodes.Aggregate, window: nodes.RowWindow, o: RowOracle) -> Iterator[Event]:
+    """Windows that count rows: of each partition, from the end of one to that of the next."""
+    schema, below = window.schema, _countable(node, o.table(window.input))
+    for events in _grouped(below, schema, window.partition_by).values():
+        groups = _grouped(events, schema, node.group_by)
+        yield from counted(window, events, groups, lambda rows: _answers_of_groups(node, rows))
 
 
 def _held(node: nodes.Aggregate, slide: int, timed: Table) -> Iterator[Event]:
