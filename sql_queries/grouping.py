@@ -5,8 +5,9 @@
     .map(arg_1=col("len") * 8).group_by("src").aggregate(n=count(), bits=sum("arg_1"))
     .where(col("n") > 9)
 
-A window has to bound the rows, or GROUP BY a column of their time: each of its values is then an
-instant, and its answer is final once that has passed.
+GROUP BY a column of the time needs no window: each of its values is an instant, and its answer is
+final once that has passed. Any other aggregate of rows without a window is of all rows so far, and
+is answered anew at each row of its group.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from gapless.engine.query import Query
+from gapless.engine.row_counts import rows
 from gapless.protocol.expr import Expr, col
 from gapless.sql_queries.aggregate_calls import AggregateCalls, is_aggregate
 from gapless.sql_queries.clause import Direct
@@ -133,12 +135,12 @@ class Grouping:
             raise self._text.error(
                 "the window has to be named: GROUP BY window_start, window_end", self._place()
             )
-        if relation.kind == "rows" and not any(k.column in relation.times for k in self._keys):
-            raise self._text.error(
-                "nothing bounds the rows of this aggregate: give it a window, as in FROM flows "
-                "[RANGE 5 minutes, SLIDE 1 minute], or GROUP BY the column of time",
-                self._place(),
-            )
+
+    def _so_far(self, query: Query, keys: list[str]) -> Query:
+        """All rows so far, answered at each row of a group."""
+        if not self._calls.functions:
+            return query.window(range="all")
+        return query.window(range="all", slide=rows(1), partition_by=tuple(keys))
 
     def _place(self) -> exp.Expr:
         found: exp.Expr = self._select.args.get("group") or self._select
@@ -173,8 +175,11 @@ class Grouping:
 
     def _aggregated(self) -> Query:
         keys = [key.column for key in self._keys]
+        relation = self._relation
         with self._text.at(self._place()):
-            query = self._relation.computed(self._calls.computed)
+            query = relation.computed(self._calls.computed)
+            if relation.kind == "rows" and not relation.times & set(keys):
+                query = self._so_far(query, keys)
             if not self._calls.functions:
                 return query.distinct(*keys)
             if not keys:

@@ -21,6 +21,7 @@ from gapless.sql_queries.expressions import Expressions, UserFunctions, conjunct
 from gapless.sql_queries.from_ import From, Tables
 from gapless.sql_queries.grouping import Grouping
 from gapless.sql_queries.items import Item, items_of
+from gapless.sql_queries.over import has_over, over
 from gapless.sql_queries.places import AT, Text, start_of
 from gapless.sql_queries.relation import Relation
 from gapless.sql_queries.selection import selected
@@ -103,7 +104,9 @@ class Queries:
             relation = with_clause(relation, clause, self._text, bool(node.args.get("joins")))
         items = items_of(node, relation, self._text)
         distinct = node.args.get("distinct")
-        if is_grouped(node):
+        if has_over(items):
+            made = over(relation, items, node, self._text, self._functions)
+        elif is_grouped(node):
             made = Grouping(relation, node, items, self._text, self._functions).answer()
         else:
             if distinct is not None:

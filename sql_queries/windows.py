@@ -3,6 +3,7 @@
 [RANGE 10 minutes, SLIDE 1 minute, WA ts]      window(range="10m", slide="1m")
 [RANGE TUMBLING 5 minutes]                     window(range="5m", slide="5m")
 [RANGE ALL, SLIDE 1 minute]                    window(range="all", slide="1m")
+[RANGE 9 rows, SLIDE 3 rows, PA src]   window(range=rows(9), slide=rows(3), partition_by="src")
 TUMBLE(flows, ts, INTERVAL '5' MINUTE)         window(range="5m", slide="5m")
 HOP(flows, ts, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)    slide, then range
 """
@@ -14,6 +15,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from gapless.engine.row_counts import rows
 from gapless.sql_queries.clause import (
     ROW_NUMBER,
     Attribute,
@@ -77,17 +79,26 @@ def with_clause(relation: Relation, clause: Clause, text: Text, is_join: bool) -
         raise text.error("a window has a RANGE, as in [RANGE 5 minutes, SLIDE 1 minute]", clause)
     slide = _slide(covers, parts.get("slide"), text)
     on = _attribute(relation, parts, text)
-    for name, span in (("PA", parts.get("pa")), ("rows", _rows(covers) or _rows(slide))):
-        if span:
-            raise text.error(f"a window by {name} is not supported yet", clause)
-    options: dict[str, Any] = {
-        "range": "all" if _is_all(covers) else duration(span_ns(covers, text))
-    }
+    options: dict[str, Any] = {"range": _length(covers, text)}
     if slide is not None:
-        options["slide"] = duration(span_ns(slide, text))
-    if on is not None:
+        options["slide"] = _length(slide, text)
+    if on is not None and on not in relation.times:
         options["on"] = on
+    if parts.get("pa"):
+        options["partition_by"] = tuple(_column(relation, a, text) for a in parts["pa"])
     return in_window(relation, options, text, clause)
+
+
+def _length(span: Span, text: Text) -> Any:
+    """A span as `query.window` takes it: "all", rows(10), or "5m"."""
+    if _is_all(span):
+        return "all"
+    if not _rows(span):
+        return duration(span_ns(span, text))
+    if not str(span.this).isdigit():
+        raise text.error(f"{span.this} is no number of rows", span)
+    with text.at(span):
+        return rows(int(str(span.this)))
 
 
 def _slide(covers: Span, slide: Span | None, text: Text) -> Span | None:

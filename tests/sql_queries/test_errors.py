@@ -93,6 +93,16 @@ BAD = {
     "SELECT len FROM flows WHERE ^len BETWEEN SYMMETRIC 3 AND 1": "SYMMETRIC is not supported",
     "SELECT len FROM flows WHERE proto LIKE 'a' ESCAPE 'b'": "ESCAPE is not supported",
     "SELECT ^a.flows.len FROM flows": "with DB is not supported",
+    "SELECT proto, ^sum(len) OVER (ORDER BY ts) AS n FROM flows": None,
+    "SELECT sum(len) OVER (^ORDER BY len) AS n FROM flows": "OVER goes by time: ORDER BY ts",
+    "SELECT sum(len) OVER (ORDER BY ts ROWS BETWEEN ^3 PRECEDING AND 1 FOLLOWING) n FROM flows": (
+        "OVER ends with the row"
+    ),
+    "SELECT ^sum(len) OVER (ORDER BY ts) AS n FROM flows [RANGE 5 s]": "in a window or an answer",
+    "SELECT max(len) OVER (ORDER BY ts) AS a, ^max(len) OVER (PARTITION BY src ORDER BY ts) AS b"
+    " FROM flows": "the same window",
+    "SELECT len FROM flows [RANGE ^1.5 rows]": "no number of rows",
+    "SELECT ^src FROM flows [RANGE 5 rows, SLIDE 5 rows]": None,
     "SELECT max(len, ^src) FROM flows [RANGE 5 s]": "has to be a constant",
     "SELECT ^avg(len, 1, 2) FROM flows [RANGE 5 s]": "does not take 3 arguments",
     "SELECT sum(len ^ORDER BY ts) FROM flows [RANGE 5 s]": None,

@@ -132,6 +132,34 @@ SAME: dict[str, Callable[[], Query]] = {
         .bucket(window_end=gl.window_end())
         .select("len", "window_end")
     ),
+    "SELECT src, count(*) AS n, sum(len * 8) AS bits FROM flows GROUP BY src": lambda: (
+        FLOWS.map(arg_1=LEN * 8)
+        .window(range="all", slide=gl.rows(1), partition_by="src")
+        .group_by("src")
+        .aggregate(n=gl.count(), bits=gl.sum("arg_1"))
+    ),
+    "SELECT count(*) AS n FROM flows": lambda: FLOWS.window(
+        range="all", slide=gl.rows(1)
+    ).aggregate(n=gl.count()),
+    "SELECT src FROM flows GROUP BY src": lambda: FLOWS.window(range="all").distinct("src"),
+    "SELECT max(len) FROM flows [RANGE 100 rows, SLIDE 1 min, RATTR row-num, SATTR ts]": lambda: (
+        FLOWS.window(range=gl.rows(100), slide="1m").aggregate(max=gl.max("len"))
+    ),
+    "SELECT src, ts, sum(len) OVER (PARTITION BY src ORDER BY ts ROWS BETWEEN 9 PRECEDING AND"
+    " CURRENT ROW) AS bytes, 1 + count(*) OVER (PARTITION BY src ORDER BY ts ROWS BETWEEN 9"
+    " PRECEDING AND CURRENT ROW) AS n FROM flows WHERE len > 3": lambda: (
+        FLOWS.where(LEN > 3)
+        .window(range=gl.rows(10), slide=gl.rows(1), partition_by="src")
+        .group_by("src")
+        .aggregate(ts=gl.max("ts"), bytes=gl.sum("len"), agg_1=gl.count())
+        .select("src", "ts", "bytes", n=gl.lit(1) + gl.col("agg_1"))
+    ),
+    "SELECT avg(len) OVER (ORDER BY ts RANGE INTERVAL '5' SECOND PRECEDING) AS mean FROM flows": (
+        lambda: FLOWS.window(range=5_001, slide=gl.rows(1)).aggregate(mean=gl.mean("len"))
+    ),
+    "SELECT max(len) OVER (ORDER BY ts) AS most FROM flows": lambda: FLOWS.window(
+        range="all", slide=gl.rows(1)
+    ).aggregate(most=gl.max("len")),
     "SELECT DISTINCT src FROM flows": lambda: FLOWS.window(range="all").distinct("src"),
     "SELECT DISTINCT src FROM flows [RANGE 5 s]": lambda: FLOWS.window(range="5s").distinct("src"),
     "SELECT src FROM flows UNION ALL SELECT id FROM hosts UNION ALL SELECT len FROM flows": (

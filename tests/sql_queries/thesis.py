@@ -146,9 +146,41 @@ CASES = (
         lambda: _counts("Main", "10m", "1m", "srcIP"),
     ),
     Case(
+        "5-2",
+        "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num, PA srcIP]"
+        " FROM Main",
+        lambda: (
+            _of("Main")
+            .window(range=gl.rows(1000), slide=gl.rows(10), partition_by="srcIP")
+            .group_by("srcIP")
+            .aggregate(max=gl.max("length"))
+        ),
+    ),
+    Case(
+        "5-3",
+        "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num]"
+        " FROM Main GROUP BY srcIP",
+        lambda: (
+            _of("Main")
+            .window(range=gl.rows(1000), slide=gl.rows(10))
+            .group_by("srcIP")
+            .aggregate(max=gl.max("length"))
+        ),
+    ),
+    Case(
         "5-4",
         "SELECT srcIP, count(*) [RANGE ALL, SLIDE 1 minute, WA ts] FROM Main1 GROUP BY srcIP",
         _landmark,
+    ),
+    Case(
+        "5-5",
+        "SELECT max(length) [RANGE 5 minutes, RATTR ts, SLIDE 1 row, SATTR row-num] FROM Main",
+        lambda: _of("Main").window(range="5m", slide=gl.rows(1)).aggregate(max=gl.max("length")),
+    ),
+    Case(
+        "5-6",
+        "SELECT count(*) [RANGE 5 minutes, RATTR ts, SLIDE 5 rows, SATTR rank(ts)] FROM Main",
+        lambda: _of("Main").window(range="5m", slide=gl.rows(5)).aggregate(count=gl.count()),
     ),
     Case(
         "5-7",
