@@ -69,7 +69,18 @@ def test_what_no_clock_says_holds_at_small_sizes_too(report: Report) -> None:
 def test_every_figure_is_drawn(report: Report, plots: Path) -> None:
     assert report.rows
     drawn = {path.stem for path in plots.iterdir()}
-    assert drawn == {"fig6-11", "fig6-12", "fig8-8-pairs", "fig8-9", "fig8-10"}
+    assert drawn == {
+        "fig6-11",
+        "fig6-12",
+        "fig8-10",
+        "fig8-8-pairs",
+        "fig8-9",
+        "lmerge-fig4-run",
+        "lmerge-fig6-memory-run",
+        "lmerge-fig6-throughput-run",
+        "lmerge-fig9",
+        *(f"lmerge-table4-{what}" for what in "dghnw"),
+    }
     for path in plots.iterdir():
         assert ET.parse(path).getroot().tag.endswith("svg")  # noqa: S314  # it is ours
 

@@ -8,13 +8,17 @@ import pyarrow as pa
 import pytest
 
 from gapless.bench.engine_runs import made, watched
-from gapless.bench.netflow import flows, generator
+from gapless.bench.netflow import RANGE_MS, START_MS, flows, generator
 from gapless.bench.windows_rates import (
     CASES,
     GAP_MS,
+    RANGE_ROWS,
+    SLIDE_ROWS,
     Ordered,
     Told,
     check,
+    expected_last_rows,
+    expected_last_time,
     expected_sessions,
 )
 from gapless.engine.plan import Plan
@@ -53,6 +57,33 @@ def test_differential_sessions_are_those_of_a_loop_over_rows(few: pa.RecordBatch
     assert answers(expected_sessions(Ordered(few))) == wanted
 
 
+def test_differential_last_rows_are_those_of_a_loop_over_rows(few: pa.RecordBatch) -> None:
+    wanted: dict[tuple[int, int], tuple[int, int]] = {}
+    for src, rows in by_source(few).items():
+        for end in range(SLIDE_ROWS, len(rows) + 1, SLIDE_ROWS):
+            mine = [length for _, length in rows[max(0, end - RANGE_ROWS) : end]]
+            wanted[src, rows[end - 1][0]] = len(mine), sum(mine)
+    found = answers(expected_last_rows(Ordered(few)))
+    assert found == {(*key, *value) for key, value in wanted.items()}
+
+
+@pytest.mark.parametrize("of_all", [False, True])
+def test_differential_the_last_time_is_that_of_a_loop_over_rows(
+    few: pa.RecordBatch, of_all: bool
+) -> None:
+    apart = pa.array((few.column("ts").to_numpy() - START_MS) * 20 + START_MS)
+    given = few.set_column(0, "ts", apart).slice(0, 400)  # over many times the range
+    sources = by_source(given)
+    if of_all:
+        sources = {0: sorted(row for rows in sources.values() for row in rows)}
+    wanted: Answers = set()
+    for src, rows in sources.items():
+        for w in {ts for ts, _ in rows}:
+            mine = [length for ts, length in rows if w - RANGE_MS < ts <= w]
+            wanted.add((src, w, len(mine), sum(mine)))
+    assert answers(expected_last_time(Ordered(given, by_source=not of_all))) == wanted
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_engine_answers_what_is_expected_and_anything_else_is_refused(
     name: str, few: pa.RecordBatch
@@ -60,7 +91,7 @@ def test_the_engine_answers_what_is_expected_and_anything_else_is_refused(
     case = CASES[name]
     plan = Plan(case.query())
     outputs = watched(plan.compile(), made(plan, {"flows": few}, 500)).outputs
-    wanted = case.expected(Ordered(few))
+    wanted = case.expected(Ordered(few, by_source=case.by_source))
     check(name, outputs, wanted)
     with pytest.raises(Bug, match="are right"):
         check(name, outputs, Told(*(column[1:] for column in wanted)))
