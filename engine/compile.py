@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from gapless.engine import nodes
 from gapless.engine.bucket_node import window_of
@@ -44,7 +43,7 @@ from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
 from gapless.operators.free_aggregate import FreeAggregate
 from gapless.operators.held import HeldAggregate
-from gapless.operators.hopping_aggregate import HoppingAggregate
+from gapless.operators.hopping_aggregate import DEFAULT, HoppingAggregate, Implementation
 from gapless.operators.join import Join
 from gapless.operators.join_marks import JoinProgress
 from gapless.operators.latest import LatestBy
@@ -67,8 +66,6 @@ from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.expr import col
 from gapless.protocol.schema import StreamSchema
 
-Implementation = Literal["paned", "wid"]
-IMPLEMENTATIONS: tuple[Implementation, ...] = ("paned", "wid")
 NO_ANSWER = (
     "a session window has no answer of its own: aggregate its sessions, as in "
     "window(session='30s').aggregate(n=gl.count())"
@@ -227,7 +224,7 @@ class Compiler:
             )
             step = self._add(operator, node, [below], grid, f"{node_text(node)} (held)")
             return self._progressing(node, step, offsets(node, p))
-        implementation = self._chosen.get(node, IMPLEMENTATIONS[0])
+        implementation = self._chosen.get(node, DEFAULT)
         operator = HoppingAggregate(
             schema,
             p.hop.window,

@@ -26,17 +26,17 @@ from gapless.engine.lateness import KLate, TimeLate, is_ordered
 from gapless.engine.nodes import Node
 from gapless.engine.words import node_text, properties_text
 from gapless.merge.choose import choose
+from gapless.operators.hopping_aggregate import DEFAULT
+from gapless.operators.hopping_aggregate import Implementation as Way
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF
 
 if TYPE_CHECKING:
     from gapless.engine.query import Query
 
-Implementation = str | Mapping[Node, str] | None
+Implementation = Way | Mapping[Node, Way] | None
 """Of all windowed aggregates, or of each; None, and for those that are left out: the default."""
 
-DEFAULT = "paned"
-"""What answers windows unless a plan says otherwise."""
 NOTE_COLUMN_MAX = 72
 """Characters: steps that are longer do not move the notes of the others."""
 
@@ -107,8 +107,8 @@ def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[
 
 def _chosen(node: Node, implementation: Implementation) -> str:
     if isinstance(implementation, Mapping):
-        return implementation.get(node, DEFAULT)
-    return implementation or DEFAULT
+        return str(implementation.get(node, DEFAULT))
+    return str(implementation or DEFAULT)
 
 
 def _looks_back(node: Node, query: Query) -> Iterator[str]:

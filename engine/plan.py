@@ -3,6 +3,7 @@
     Plan(talkers)                                     everything by default
     Plan(talkers, implementation="wid")               every windowed aggregate counts by window
     Plan(talkers, implementation={"packets": "wid"})  the one that computes `packets` does
+    Plan(talkers, implementation=two_level(slots=64)) few partials below, and panes above
 
 Two plans of one query give the same table, so they may race each other. A plan is data like its
 query: it travels, and `compile` makes the graph that runs it, a new one with each call.
@@ -11,13 +12,15 @@ query: it travels, and `compile` makes the graph that runs it, a new one with ea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from gapless.engine import nodes
-from gapless.engine.compile import IMPLEMENTATIONS, Compiler, Implementation
+from gapless.engine.compile import Compiler
 from gapless.engine.graph import Graph
 from gapless.engine.query import Query
 from gapless.operators.aside import Aside
+from gapless.operators.hopping_aggregate import DEFAULT, NAMES, Implementation
+from gapless.operators.two_level import TwoLevelOptions
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.errors import DecodeError, Misuse
 from gapless.protocol.tables import html_text
@@ -78,7 +81,7 @@ class Plan:
         """The plan as plain data, except for functions of the user's, which are named."""
         return {
             "query": self.query.to_document(),
-            "implementations": list(self.implementations),
+            "implementations": [_written(each) for each in self.implementations],
         }
 
     @staticmethod
@@ -88,17 +91,14 @@ class Plan:
         """The inverse, for documents from anybody: raises `DecodeError`."""
         fields = Fields(document, "plan")
         query = Query.from_document(fields.take("query", dict), functions)
-        chosen = fields.take_list("implementations", str, nodes.NODES_MAX)
+        chosen = fields.take("implementations", list)
         fields.done()
         aggregates = _aggregates(query.root)
         if len(chosen) != len(aggregates):
             raise DecodeError(
                 "plan.implementations", f"{len(chosen)} choices", f"{len(aggregates)} aggregates"
             )
-        for each in chosen:
-            if each not in IMPLEMENTATIONS:
-                raise DecodeError("plan.implementations", f"is {each!r}", IMPLEMENTATIONS)
-        return Plan(query, dict(zip(aggregates, cast(list[Implementation], chosen), strict=True)))
+        return Plan(query, dict(zip(aggregates, map(_read, chosen), strict=True)))
 
     def _repr_html_(self) -> str:
         return html_text(self.explain())
@@ -123,7 +123,7 @@ def _aggregates(root: nodes.Node) -> list[nodes.Node]:
 def _choose(aggregates: list[nodes.Node], choice: Choice) -> dict[nodes.Node, Implementation]:
     if not isinstance(choice, Mapping):
         return dict.fromkeys(aggregates, _known(choice))
-    chosen: dict[nodes.Node, Implementation] = dict.fromkeys(aggregates, IMPLEMENTATIONS[0])
+    chosen: dict[nodes.Node, Implementation] = dict.fromkeys(aggregates, DEFAULT)
     for key, value in choice.items():
         named = [node for node in aggregates if key is node or key in _names(node)]
         if len(named) != 1:
@@ -139,7 +139,25 @@ def _names(node: nodes.Node) -> list[str]:
 
 
 def _known(implementation: Any) -> Implementation:
-    for each in IMPLEMENTATIONS:
+    if isinstance(implementation, TwoLevelOptions):
+        return implementation
+    for each in NAMES:
         if implementation == each:
             return each
-    raise Misuse(f"implementation {implementation!r}: use one of {', '.join(IMPLEMENTATIONS)}")
+    raise Misuse(
+        f"implementation {implementation!r}: use one of {', '.join(NAMES)}, or gl.two_level(slots=)"
+    )
+
+
+def _written(implementation: Implementation) -> Document:
+    if isinstance(implementation, TwoLevelOptions):
+        return implementation.to_document()
+    return implementation
+
+
+def _read(document: Document) -> Implementation:
+    if isinstance(document, dict):
+        return TwoLevelOptions.from_document(document)
+    if document not in NAMES:
+        raise DecodeError("plan.implementations", f"is {document!r:.50}", NAMES)
+    return _known(document)

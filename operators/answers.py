@@ -115,6 +115,12 @@ class Windowed(ABC):
         `within`: the earliest and the latest of their times.
         """
 
+    def promised(self, complete: int) -> int:
+        """Below which window answers can be given now that the rows of all below `complete` have
+        come; that is what is asked for next.
+        """
+        return complete
+
     @abstractmethod
     def answer(self, complete: int) -> Iterator[AnswerPart]:
         """Answers all windows below `complete`, each once, and forgets what only they needed.

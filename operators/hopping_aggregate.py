@@ -36,6 +36,7 @@ from gapless.operators.operator import Marks, Operator, Out, check_schema, joine
 from gapless.operators.paned import Paned
 from gapless.operators.state import State, as_part, facts, part, read_facts
 from gapless.operators.told_answers import Revision, ToldAnswers
+from gapless.operators.two_level import TwoLevel, TwoLevelOptions
 from gapless.operators.wid import Wid
 from gapless.operators.window_times import promised, ticks_of
 from gapless.operators.windows import Hopping
@@ -46,7 +47,11 @@ from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import VS, StreamSchema
 
-Implementation = Literal["paned", "wid"]
+Name = Literal["paned", "wid", "two_level"]
+NAMES: tuple[Name, ...] = ("paned", "wid", "two_level")
+DEFAULT: Name = "paned"
+"""What answers windows unless a plan says otherwise."""
+Implementation = Name | TwoLevelOptions
 
 
 class HoppingAggregate(Operator):
@@ -69,8 +74,6 @@ class HoppingAggregate(Operator):
         self._bounds = Bounds(len(group_by), aggregates)
         if not aggregates:
             raise Misuse("aggregate: names at least one aggregate, as in n=count()")
-        if implementation not in ("paned", "wid"):
-            raise Misuse(f"implementation {implementation!r}: use 'paned' or 'wid'")
         self._input = schema
         self._window = window
         self._slide = window.slide
@@ -88,10 +91,7 @@ class HoppingAggregate(Operator):
         grouping = Grouping(rows, group_by, functions, self._aside)
         ahead = None if early is None else Ahead()
         self._grouping = grouping
-        if implementation == "wid":
-            self._windowed: Windowed = Wid(window, grouping, ahead)
-        else:
-            self._windowed = Paned(window, grouping, ahead)
+        self._windowed = _implemented(implementation, window, grouping, ahead)
         computed = answer_schema(schema, group_by, self._bounds.computed)
         self._told = ToldAnswers(computed.payload, self._groups)
         self._closed = ClosedGroups(pa.schema([schema.payload.field(name) for name in group_by]))
@@ -128,7 +128,7 @@ class HoppingAggregate(Operator):
         elif self._on is not None and stable != INF:
             stable = None
         if stable is not None:
-            complete = self._window.complete_below(stable)
+            stable, complete = self._promised(stable)
             if complete > self._complete:
                 for part, below in self._answer(complete):
                     if below < complete:
@@ -144,6 +144,12 @@ class HoppingAggregate(Operator):
                         yield Out(self._frame(out, None))
                     out = self._revised(self._told.revise(*look))
         yield Out(self._frame(out, None if stable is None else self._window.stable(stable)))
+
+    def _promised(self, stable: int) -> tuple[int, int]:
+        """Up to which time all is said at a stable, and below which window."""
+        complete = self._window.complete_below(stable)
+        promised = self._windowed.promised(complete)
+        return (stable if promised == complete else promised * self._slide), promised
 
     def _take_in(self, frame: Frame) -> None:
         if not frame.insert_only:
@@ -319,6 +325,21 @@ class HoppingAggregate(Operator):
         self._told.validate()
         if self._windowed.has_open(max(self._complete, self._wanted)):
             raise Bug("a window that has been answered, or is not wanted, is still open")
+
+
+def _implemented(
+    implementation: Implementation, window: Hopping, grouping: Grouping, ahead: Ahead | None
+) -> Windowed:
+    match implementation:
+        case "paned":
+            return Paned(window, grouping, ahead)
+        case "wid":
+            return Wid(window, grouping, ahead)
+        case "two_level":
+            return TwoLevel(window, grouping, TwoLevelOptions(), ahead)
+        case TwoLevelOptions():
+            return TwoLevel(window, grouping, implementation, ahead)
+    raise Misuse(f"implementation {implementation!r}: use one of {', '.join(NAMES)}")
 
 
 def _matching(mark: Punctuation, groups: pa.RecordBatch) -> Mask:

@@ -22,7 +22,7 @@ of the groups that it has, without gaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import gcd
 
 import numpy as np
@@ -95,6 +95,15 @@ class Paned(Windowed):
             self._cells.add(panes, groups, self._groups.capacity, times, rows, ends)
             if self._ahead is not None:
                 self._ahead.touch(*self._windows_of_panes(panes), groups)
+
+    def take_in(
+        self, panes: Times, groups: Sequence[pa.Array], partials: list[pa.RecordBatch]
+    ) -> None:
+        """Takes sub-aggregates in, by pane and the values of their groups, each pair once."""
+        ids = self._groups.intern(groups, len(panes))
+        self._cells.merge(panes, ids, self._groups.capacity, partials)
+        if self._ahead is not None:
+            self._ahead.touch(*self._windows_of_panes(panes), ids)
 
     def _windows_of_panes(self, panes: Times) -> tuple[Times, Times]:
         """The first window of each pane, and the one after its last."""

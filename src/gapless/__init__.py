@@ -112,6 +112,7 @@ _HOMES = {
     "window_start": "gapless.operators.aggregates",
     "window_time": "gapless.operators.aggregates",
     "sum": "gapless.operators.aggregates:sum_",
+    "two_level": "gapless.operators.two_level",
     "aggregate": "gapless.operators.aggregates",
     "count_distinct": "gapless.operators.aggregates",
     "first": "gapless.operators.aggregates",
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
     from gapless.operators.aggregates import max_ as max
     from gapless.operators.aggregates import min_ as min
     from gapless.operators.aggregates import sum_ as sum
+    from gapless.operators.two_level import two_level
     from gapless.protocol.conditions import case, coalesce, concat, greatest, least
     from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Stable
     from gapless.protocol.errors import (
@@ -301,6 +303,7 @@ __all__ = [
     "string_agg",
     "sum",
     "table",
+    "two_level",
     "var",
     "watermarks",
     "window_end",

@@ -19,7 +19,6 @@ import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.engine import judged, nodes
-from gapless.engine.compile import IMPLEMENTATIONS
 from gapless.engine.execute import Execution
 from gapless.engine.intake import Intake
 from gapless.engine.judged import Judged, check_source, judged_rows
@@ -41,6 +40,7 @@ from gapless.journal.layout import Layout
 from gapless.journal.reader import Reader
 from gapless.journal.writer import Writer
 from gapless.operators.aggregates import count
+from gapless.operators.hopping_aggregate import NAMES
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import BadData, GaplessError, Misuse, SchemaError
 from gapless.protocol.expr import lit
@@ -224,7 +224,7 @@ def check_a_journal_is_the_rows_that_it_took(seed: int) -> None:
         for name, there in journals.items()
     }
     query = Query(with_lateness(case.query.root, lambda read: bounds[read.name]), "aside")
-    how = rng.choice(IMPLEMENTATIONS)
+    how = rng.choice(NAMES)
     plain = Query(with_lateness(case.query.root, lambda _: Watermarks()), "aside")
     rows = {
         name: batch_of(plain.sources[name].schema, sorted(there.taken, key=lambda row: row[0]))

@@ -5,12 +5,14 @@ import numpy as np
 import pytest
 
 from gapless.engine.graph import Graph
+from gapless.engine.nodes import Node
 from gapless.engine.plan import Plan, plan_of
 from gapless.engine.query import Query, race, source
 from gapless.operators.aggregates import count, sum_
 from gapless.operators.aside import Aside
 from gapless.operators.free_aggregate import FreeAggregate
-from gapless.operators.hopping_aggregate import HoppingAggregate
+from gapless.operators.hopping_aggregate import HoppingAggregate, Implementation
+from gapless.operators.two_level import two_level
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import INF, Insert
 from gapless.protocol.errors import DecodeError, Misuse, RowError
@@ -260,7 +262,10 @@ def test_implementations_are_chosen_for_all_or_by_what_is_computed() -> None:
 def test_choices_that_choose_nothing_are_misuse() -> None:
     query = two_aggregates()
     for choice, message in [
-        ("fast", "implementation 'fast': use one of paned, wid"),
+        (
+            "fast",
+            r"implementation 'fast': use one of paned, wid, two_level, or gl.two_level\(slots=\)",
+        ),
         ({"m": "fast"}, "use one of paned, wid"),
         ({"x": "wid"}, "no aggregate computes 'x'; these are computed: s, m, c"),
     ]:
@@ -280,7 +285,8 @@ def test_every_graph_of_a_plan_is_a_new_one() -> None:
 
 
 def test_a_plan_travels_with_its_query_and_its_choices() -> None:
-    plan = Plan(two_aggregates().on_error("aside"), {"m": "wid"})
+    choices: dict[str | Node, Implementation] = {"m": "wid", "s": two_level(slots=8, late=1)}
+    plan = Plan(two_aggregates().on_error("aside"), choices)
     again = Plan.from_document(plan.to_document())
     assert again.implementations == plan.implementations
     assert again.query.same_as(plan.query)
@@ -290,6 +296,9 @@ def test_a_plan_travels_with_its_query_and_its_choices() -> None:
     wrongs: list[Document] = [
         {**document, "implementations": ["wid"]},
         {**document, "implementations": ["wid", "fast"]},
+        {**document, "implementations": ["wid", {"slots": 0}]},
+        {**document, "implementations": ["wid", 7]},
+        {**document, "implementations": "wid"},
         {**document, "more": 1},
         {"query": document["query"]},
     ]

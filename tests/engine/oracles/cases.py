@@ -17,6 +17,8 @@ from functools import cached_property
 from gapless.engine import nodes
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
+from gapless.operators.hopping_aggregate import Implementation
+from gapless.operators.two_level import TwoLevelOptions
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.tdb import Event
 from tests.effort import cases
@@ -37,6 +39,16 @@ ROWS = (0, 3, 12, *[30] * 9)
 ORIGINS = (0, 0, 0, -37, 1_000)
 """Where times begin: also below zero, where rounding down is another thing than towards zero."""
 
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    "paned",
+    "wid",
+    TwoLevelOptions(slots=3, flush="slow", every=4, late=1),
+    "paned",
+    "wid",
+    TwoLevelOptions(slots=8),
+)
+"""What answers windows: slots are few, so that they collide."""
 
 GROUPS = ("k", "x")
 """Columns of which a source may say that some value comes no more."""
@@ -88,7 +100,7 @@ class Case:
 
     def plan(self, number: int = 0) -> Plan:
         """One of its plans."""
-        return Plan(self.query, "paned" if (self.seed + number) % 2 else "wid")
+        return Plan(self.query, IMPLEMENTATIONS[(self.seed + number) % len(IMPLEMENTATIONS)])
 
     @cached_property
     def oracle(self) -> RowOracle:

@@ -22,7 +22,7 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.tdb import Tdb
 from gapless.protocol.text import format_element
 from tests.engine.oracles.aggregate_oracle import near
-from tests.engine.oracles.cases import Case
+from tests.engine.oracles.cases import IMPLEMENTATIONS, Case
 from tests.engine.oracles.duckdb_oracle import DuckdbOracle
 from tests.engine.oracles.random_queries import Taste, random_inexact_query
 from tests.engine.oracles.random_streams import (
@@ -112,7 +112,7 @@ def check_orders(seed: int) -> None:
     tables = [
         Counter(run(Plan(case.query, how), case.told(n)).tdb.events)
         for n in range(TELLINGS)
-        for how in ("wid", "paned")
+        for how in IMPLEMENTATIONS[:3]
     ]
     assert all(table == tables[0] for table in tables), f"seed {seed}: {case.outline()}"
 

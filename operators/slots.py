@@ -1,0 +1,213 @@
+"""A fixed number of sub-aggregates: what the lower of two levels keeps (window-queries, 8.3.3).
+
+    slot     0: (p7, A) 2     1: (p7, C) 5     2: -          (pane, group) and its sub-aggregate
+    row      of C in p7       its slot is 1: counted there
+    row      of D in p7       its slot is 1, too: (p7, C) 5 leaves, and D begins with 1
+
+A pane and group have one slot, found by hash, and share it with others: on collision the one that
+is there leaves. So what is kept has a bound that no number of groups moves, and nothing is laid
+out while rows come. Old ones leave by collision, or because they are asked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.kernels.columns import Column
+from gapless.kernels.keys import Ids, Mask
+from gapless.operators.aggregates.hashing import Hashes, hash_column, splitmix64
+from gapless.operators.answers import Grouping
+from gapless.operators.groups import Groups
+from gapless.operators.pick import Picks
+from gapless.protocol.elements import INF
+from gapless.protocol.errors import Bug
+from gapless.protocol.frame import Times
+
+ROUNDS_MAX = 4
+"""How often the rows of one frame may drive each other out of a slot; then they go through."""
+
+
+_APART = np.int64(0x2545F4914F6CDD1D)
+"""Panes of one group are in slots far apart."""
+
+
+class Leaving(NamedTuple):
+    """Sub-aggregates that leave, no two of one pane and group."""
+
+    panes: Times
+    groups: list[pa.Array]
+    """Group columns."""
+    partials: list[pa.RecordBatch]
+    """A batch a state."""
+
+
+class Through(NamedTuple):
+    """Rows that find no slot."""
+
+    times: Times
+    rows: pa.RecordBatch
+
+
+class Slots:
+    """State by slot."""
+
+    def __init__(self, grouping: Grouping, count: int) -> None:
+        self._keyed = grouping.group_by
+        self.groups = Groups(grouping.rows, grouping.group_by)
+        self.states, self._counter = grouping.states()
+        for state in self.states:
+            state.fit(count)
+        self.panes: Times = np.full(count, INF, np.int64)
+        """By slot; INF where it is empty."""
+        self._owner: Ids = np.full(count, -1, np.int64)
+        self._last: Ids = np.zeros(count, np.int64)  # by slot, for one call
+        self._uses = Column(0)  # by group, in how many slots it is
+        self._hashes = Column(0)  # by group, 0 where it is not known yet
+        self._picks = Picks(grouping.rows)
+        self._mask = count - 1 if count & (count - 1) == 0 else None
+
+    def add(self, panes: Times, times: Times, rows: pa.RecordBatch) -> Iterator[Leaving | Through]:
+        """Counts rows in their slots; what has to make room, and what finds none."""
+        groups = self.groups.of(rows)
+        gone: list[Ids] = []
+        where = self._slots_of(panes, groups)
+        for turn in range(ROUNDS_MAX + 1):
+            here: Mask = (self.panes[where] == panes) & (self._owner[where] == groups)
+            missed = (~here).nonzero()[0]
+            if not len(missed):
+                self._count(where, rows, times)
+                break
+            if len(missed) < len(where):
+                kept = here.nonzero()[0]
+                self._count(where[kept], self._picks.take(rows, kept), times[kept])
+                where, panes, groups = where[missed], panes[missed], groups[missed]
+                rows, times = self._picks.take(rows, missed), times[missed]
+            if turn == ROUNDS_MAX:
+                gone.append(groups)
+                yield Through(times, rows)
+                break
+            first = self._one_each(where)
+            wanted = where[first]
+            taken = wanted[self.panes[wanted] != INF]
+            if len(taken):
+                gone.append(self._owner[taken])
+                yield self._leave(taken)
+            self._settle(wanted, panes[first], groups[first])
+        if gone:
+            self._release(np.concatenate(gone))
+
+    def _one_each(self, slots: Ids) -> Ids:
+        """The positions of some, each slot once."""
+        at = np.arange(len(slots))
+        self._last[slots] = at
+        chosen: Ids = (self._last[slots] == at).nonzero()[0]
+        return chosen
+
+    def _slots_of(self, panes: Times, groups: Ids) -> Ids:
+        """By the values of groups, not by their ids, which are others after a restart."""
+        hashes = self._hashes.fit(self.groups.capacity)
+        self._uses.fit(self.groups.capacity)
+        new = (hashes[groups] == 0).nonzero()[0]
+        if len(new):
+            columns = self.groups.columns(groups[new])
+            hashes[groups[new]] = (_hash(columns, len(new)) | np.uint64(1)).view(np.int64)
+        mixed = hashes[groups] + panes * _APART
+        if self._mask is not None:
+            return mixed & self._mask
+        where: Ids = (mixed.view(np.uint64) % np.uint64(len(self.panes))).view(np.int64)
+        return where
+
+    def _count(self, where: Ids, rows: pa.RecordBatch, times: Times) -> None:
+        for state in self.states:
+            state.add(where, rows, times)
+
+    def _settle(self, slots: Ids, panes: Times, groups: Ids) -> None:
+        self.panes[slots] = panes
+        self._owner[slots] = groups
+        np.add.at(self._uses.values, groups, 1)
+
+    def _leave(self, slots: Ids) -> Leaving:
+        """Empties slots."""
+        groups = self._owner[slots]
+        partials = [state.take(slots) for state in self.states]
+        left = Leaving(self.panes[slots], self.groups.columns(groups), partials)
+        for state in self.states:
+            state.clear(slots)
+        self.panes[slots] = INF
+        self._owner[slots] = -1
+        np.subtract.at(self._uses.values, groups, 1)
+        return left
+
+    def leave(self, slots: Ids) -> Leaving | None:
+        """Empties slots that are taken; None for no slots."""
+        if not len(slots):
+            return None
+        groups = self._owner[slots]
+        left = self._leave(slots)
+        self._release(groups)
+        return left
+
+    def below(self, pane: int) -> Ids:
+        """The slots of panes below this one, the oldest first."""
+        slots = (self.panes < pane).nonzero()[0]
+        oldest: Ids = slots[np.argsort(self.panes[slots], kind="stable")]
+        return oldest
+
+    def forget(self, slots: Ids) -> None:
+        """Empties slots of which nobody wants what is there."""
+        self.leave(slots)
+
+    def _release(self, groups: Ids) -> None:
+        """Forgets those groups that have no slot."""
+        free = np.unique(groups[self._uses.values[groups] == 0])
+        self._hashes.values[free] = 0
+        self.groups.release(free)
+
+    # -- as data ------------------------------------------------------------------------------
+
+    def held(self) -> tuple[Times, Ids, list[pa.RecordBatch]]:
+        """Panes, ascending, groups and sub-aggregates."""
+        slots = self.below(INF)
+        return self.panes[slots], self._owner[slots], [s.take(slots) for s in self.states]
+
+    def hold(self, panes: Times, groups: Ids, partials: list[pa.RecordBatch]) -> Ids:
+        """Takes them back into empty slots; the positions of those that have none."""
+        where = self._slots_of(panes, groups)
+        first = self._one_each(where)
+        slots = where[first]
+        self._settle(slots, panes[first], groups[first])
+        for state, partial in zip(self.states, partials, strict=True):
+            state.merge(slots, partial.take(pa.array(first)))
+        return np.setdiff1d(np.arange(len(where)), first)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the slots, of their state and of the groups in them."""
+        own = 3 * self.panes.nbytes + self._uses.nbytes + self._hashes.nbytes
+        return own + self.groups.nbytes + sum(state.nbytes for state in self.states)
+
+    def validate(self) -> None:
+        """Raises `Bug` where an invariant is broken."""
+        self.groups.validate()
+        for state in self.states:
+            state.validate()
+        taken = self.panes < INF
+        counts = self._counter.counts.values[: len(self.panes)]
+        if not ((self._owner >= 0) == taken).all() or not ((counts > 0) == taken).all():
+            raise Bug("a slot is taken and empty")
+        uses = np.bincount(self._owner[taken], minlength=len(self._uses.values))
+        if (uses != self._uses.values).any():
+            raise Bug("a group is in other slots than was counted")
+        if len(self._keyed) and int(np.count_nonzero(uses)) != len(self.groups):
+            raise Bug(f"{np.count_nonzero(uses)} groups have slots, {len(self.groups)} are known")
+
+
+def _hash(columns: list[pa.Array], rows: int) -> Hashes:
+    hashes = np.zeros(rows, np.uint64)
+    for column in columns:
+        hashes = splitmix64(hashes + hash_column(column))
+    return hashes
