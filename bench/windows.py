@@ -1,7 +1,7 @@
 """Windows against their bars: the figures of the thesis on windows, re-run.
 
     section       what                                                       module
-    rates         sessions and windows that count rows, beside W1            windows_rates
+    rates         sessions, windows that count rows, two_level, beside W1    windows_rates
     disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
     order         8-4, 8-5, 8-8 to 8-10: state without order and with it     windows_joins
     merge         of the LMerge paper: figures 4 and 6 with the sub-query    merge_subquery

@@ -1,6 +1,7 @@
 """How fast windows of other kinds are beside W1: counts and bytes by source, over the same flows.
 
     W1               the last 10 s, every second
+    two_level        the same, by partials in 20,000 slots: two for each source
     session          a source's rows that lie 1 s apart at most
     rows 1000/10     a source's last 1,000 rows, at every tenth
     slide-by-tuple   the last 10 s, at every row; and a source's, which nothing is held against
@@ -20,21 +21,35 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from gapless.bench.engine_expected import ExpectedWindows
 from gapless.bench.engine_queries import w1
 from gapless.bench.engine_runs import made, rows_in, seconds, watched
 from gapless.bench.harness import Row
-from gapless.bench.netflow import FLOW_LATENESS_MS, FLOWS, RANGE_MS, Ints, flows, generator
+from gapless.bench.netflow import (
+    FLOW_KEYS,
+    FLOW_LATENESS_MS,
+    FLOWS,
+    RANGE_MS,
+    SLIDE_MS,
+    Ints,
+    flows,
+    generator,
+)
 from gapless.bench.windows_scale import Scale
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, source
 from gapless.engine.row_counts import rows
 from gapless.operators.aggregates import count, sum_
+from gapless.operators.two_level import two_level
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Frame, Mask
 
 FRAME_ROWS = 16_000
 GAP_MS = 1_000
 RANGE_ROWS, SLIDE_ROWS = 1_000, 10
+
+
+TWO_LEVEL_MIN = 0.5
 
 
 class Told(NamedTuple):
@@ -185,8 +200,12 @@ def rates(scale: Scale, plot_dir: Path | None) -> Iterator[Row]:
     """Of each, over W1's."""
     del plot_dir  # some figures make no curve
     given = flows(scale.flows, generator())
-    plans = {"W1": Plan(w1()), **{name: Plan(case.query()) for name, case in CASES.items()}}
+    slots = two_level(slots=2 * FLOW_KEYS)
+    plans = {"W1": Plan(w1()), "two_level": Plan(w1(), implementation=slots)}
+    plans |= {name: Plan(case.query()) for name, case in CASES.items()}
     pushes = {name: made(plan, {"flows": given}, FRAME_ROWS) for name, plan in plans.items()}
+    outputs = watched(plans["two_level"].compile(), pushes["two_level"]).outputs
+    ExpectedWindows(given, RANGE_MS, SLIDE_MS).check(outputs)
     for name, case in CASES.items():
         outputs = watched(plans[name].compile(), pushes[name]).outputs
         check(name, outputs, case.expected(Ordered(given, by_source=case.by_source)))
@@ -196,6 +215,8 @@ def rates(scale: Scale, plot_dir: Path | None) -> Iterator[Row]:
             best[name] = min(best[name], seconds(plan.compile(), pushes[name]))
     for name, took in best.items():
         yield Row(f"rate: {name}", rows_in(pushes[name]) / took, "rows/s")
+    share = best["W1"] / best["two_level"]
+    yield Row("rate: two_level / W1", share, "x", TWO_LEVEL_MIN, ">=")
     for name, case in CASES.items():
-        share = f"rate: {name} / W1", best["W1"] / best[name], "x"
-        yield Row(*share) if case.least is None else Row(*share, case.least, ">=")
+        found = f"rate: {name} / W1", best["W1"] / best[name], "x"
+        yield Row(*found) if case.least is None else Row(*found, case.least, ">=")
