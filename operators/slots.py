@@ -152,8 +152,11 @@ class Slots:
         return left
 
     def below(self, pane: int) -> Ids:
-        """The slots of panes below this one, the oldest first."""
-        slots = (self.panes < pane).nonzero()[0]
+        """The slots of panes below this one, the oldest first.
+
+        Never an empty one, whose pane is INF: after the last window the bound is beyond INF.
+        """
+        slots = (self.panes < min(pane, INF)).nonzero()[0]
         oldest: Ids = slots[np.argsort(self.panes[slots], kind="stable")]
         return oldest
 

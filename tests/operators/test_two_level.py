@@ -93,6 +93,16 @@ def tumbling(options: TwoLevelOptions) -> HoppingAggregate:
     return made(Hopping(5, 5), options)
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_one_that_is_finished_restarts_finished(options: TwoLevelOptions) -> None:
+    old = made(Hopping(5, 2), options, AGGREGATES)
+    assert pushed(old, "ins((A,1),1,2) stable(inf)").endswith("stable(inf)")
+    new = made(Hopping(5, 2), options, AGGREGATES)
+    new.restore(old.snapshot())
+    new.validate()
+    assert pushed(new, "stable(inf)") == ""
+
+
 def test_a_lazy_one_promises_no_more_than_its_slots_allow_and_is_no_later_than_it_says() -> None:
     operator = tumbling(TwoLevelOptions(slots=1 << 10, late=2))
     assert pushed(operator, "ins((A,1),1,2) stable(6)") == "stable(5)"
