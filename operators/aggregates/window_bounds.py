@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.protocol.columns import int64s
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import BEGIN
+from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Times
 
 Which = Literal["start", "end", "time"]
@@ -42,6 +43,10 @@ class WindowBound(AggregateFunction):
     differential = True
     sub = "nothing"
     super_ = "what the window says of itself"
+
+    def __post_init__(self) -> None:
+        if self.which not in get_args(Which):
+            raise Misuse(f"a window has a start, an end and a time, and no {self.which!r}")
 
     @property
     def name(self) -> str:

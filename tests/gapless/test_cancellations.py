@@ -114,6 +114,7 @@ NO_MIDDLE: Mapping[str, str] = {
     "JournalWriter.base_name": NOT_AT_ALL,
     "JournalWriter.close": ON_DISK,
     "JournalWriter.end": ON_DISK,
+    "JournalWriter.promise": ON_DISK,
     "JournalWriter.put_base": ON_DISK,
     "JournalWriter.seal": ON_DISK,
     "JournalWriter.seal_full": ON_DISK,

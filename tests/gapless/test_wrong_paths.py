@@ -31,6 +31,8 @@ COMMANDS = [
     "run {query} --journal {journal} --dir {X}",
     "run {query} --journal {journal} --dir {new} --timing {X}",
     "run --resume {X}",
+    "explain {X}",
+    "sql {X}",
     "cutover job {X}",
     "merge {X}",
     "merge {X} --check",
@@ -156,6 +158,8 @@ def test_a_path_of_the_wrong_kind_is_one_sentence(
         return  # likewise
     assert outcome.code == 2, (outcome.code, outcome.out, outcome.err)
     *usage, line = outcome.err.strip().splitlines()
+    if command.startswith("sql "):  # of a text: the sentence, the line, a caret
+        usage, line = [], (usage or [line])[0]
     assert line.startswith("gapless: ") if not usage else usage[0].startswith("Usage: ")
     assert len(line) < SENTENCE_CHARS_MAX
 

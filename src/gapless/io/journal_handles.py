@@ -165,6 +165,15 @@ class JournalWriter(Writer):
     def _alone(self, append: Callable[[], Written]) -> Written:
         """Unless another thread is appending; what is left half-way ends the writer."""
         self._check_usable()
+        try:
+            return self._locked(append)
+        except GaplessError:
+            raise
+        except BaseException:  # a signal, say, half-way: what is there is not counted
+            self._ended_by = "an append was interrupted: open the journal again"
+            raise
+
+    def _locked(self, append: Callable[[], Written]) -> Written:
         if not self._appending.acquire(blocking=False):
             raise Misuse(
                 "another thread is appending: use a writer from one thread at a time, or take"
@@ -172,11 +181,6 @@ class JournalWriter(Writer):
             )
         try:
             return append()
-        except GaplessError:
-            raise
-        except BaseException:  # a signal, say, half-way: what is there is not counted
-            self._ended_by = "an append was interrupted: open the journal again"
-            raise
         finally:
             self._appending.release()
 
