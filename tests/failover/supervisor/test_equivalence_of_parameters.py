@@ -19,6 +19,7 @@ from gapless.engine.functions import UserFunction
 from gapless.engine.lateness import k_late
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query, source
+from gapless.engine.row_counts import Rows
 from gapless.failover.supervisor.equivalence import check_equivalent
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
@@ -73,6 +74,10 @@ def whole_queries() -> Iterator[Query]:
     yield rows.select("k", "v").distinct()
     yield rows.top_k(3, by="v", within="k")
     yield rows.lifetime(duration=3).normalise()
+    yield rows.window(range=20, slide=5).top(3, by="v", within="k")
+    for covers, every in ((Rows(20), Rows(5)), (20, Rows(5)), (Rows(20), 5)):
+        counted = rows.window(range=covers, slide=every, partition_by="k")
+        yield counted.group_by("k", "v").aggregate(n=calls.count())
     yield from (random_query(seed) for seed in range(60))
 
 
@@ -113,6 +118,8 @@ def changed_thing(value: Any) -> Iterator[Any]:
             yield StreamSchema(value.payload, "s")
         case pa.DataType():
             yield pa.int32()
+        case Rows():
+            yield Rows(value.count + 1)
         case _:
             yield max if callable(value) else k_late(9)
 
