@@ -16,9 +16,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.window_bounds import Bounds, WindowBound, before
 from gapless.operators.aside import Aside
 from gapless.operators.operator import ANSWER_ROWS_MAX, Marks, Operator, Out, check_schema, joined
+from gapless.operators.row_bytes import RowBytes, cuts
 from gapless.operators.windows import Hopping
 from gapless.protocol.columns import take
 from gapless.protocol.elements import BEGIN, INF
@@ -46,6 +48,10 @@ class Bucket(Operator):
         self._input = schema
         self._window = window
         self._bounds = Bounds(len(schema.payload), bounds)
+        self._row_bytes = RowBytes(schema.arrow)
+        self._bounds_bytes = RowBytes(
+            pa.schema(list(self.schema.payload)[len(schema.payload) :])
+        ).least
         self._aside = aside or Aside()
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
@@ -58,14 +64,18 @@ class Bucket(Operator):
         rows = self._ending(frame)
         ends = np.where(rows.is_insert, rows.ve, rows.was)
         windows = (ends - rows.vs) // self._window.slide
-        upto = np.cumsum(windows)
-        at = 0
-        while at < len(rows):
-            said = int(upto[at]) - int(windows[at])
-            stop = max(at + 1, int(np.searchsorted(upto, said + ANSWER_ROWS_MAX, "right")))
-            yield Out(self._cut(rows.slice(at, stop - at), windows[at:stop]))
-            at = stop
+        for part in cuts(windows, len(rows), ANSWER_ROWS_MAX):
+            some = rows.slice(part.start, part.stop - part.start)
+            for cut in self._in_room(some, windows[part]):
+                yield Out(cut)
         yield Out(Frame.empty(self.schema, frame.stable), marks)
+
+    def _in_room(self, rows: Frame, windows: Ids) -> Iterator[Frame]:
+        """The pieces of these rows, as many at a time as there is room for."""
+        row_bytes = windows * (self._row_bytes.of(rows.batch) + self._bounds_bytes)
+        for part in cuts(row_bytes, len(rows), self.memory.part_bytes):
+            self.memory.ask(int(row_bytes[part].sum()), "rows of windows")
+            yield self._cut(rows.slice(part.start, part.stop - part.start), windows[part])
 
     def _ending(self, frame: Frame) -> Frame:
         """The rows that are in a number of windows; others go aside."""
@@ -76,7 +86,7 @@ class Bucket(Operator):
         self._aside.put("bucket", frame.take(endless).batch, last)
         return frame.take(~endless)
 
-    def _cut(self, rows: Frame, windows: np.typing.NDArray[np.int64]) -> Frame:
+    def _cut(self, rows: Frame, windows: Ids) -> Frame:
         slide = self._window.slide
         at = np.arange(len(rows)).repeat(windows)
         number = np.arange(len(at)) - (np.cumsum(windows) - windows)[at]

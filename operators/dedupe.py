@@ -80,6 +80,7 @@ class Dedupe(Operator):
         """Takes out the held rows before the stable."""
         if not self._held:
             return self._nothing
+        self.memory.ask(self._held_bytes, "rows that are decided")
         rows = Frame.concat(self._held)
         below = rows.vs < stable
         settled = int(np.count_nonzero(below))
@@ -201,8 +202,11 @@ class Dedupe(Operator):
     @property
     def nbytes(self) -> int:
         """Bytes of held rows and of keys."""
-        held = sum(int(frame.batch.nbytes) for frame in self._held)
-        return held + int(self._keys.nbytes) + self._until.nbytes + self._ending.nbytes
+        return self._held_bytes + int(self._keys.nbytes) + self._until.nbytes + self._ending.nbytes
+
+    @property
+    def _held_bytes(self) -> int:
+        return sum(int(frame.batch.nbytes) for frame in self._held)
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""

@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.keys import Ids
-from gapless.operators.memory import Memory
 from gapless.operators.operator import (
     ANSWER_ROWS_MAX,
     Marks,
@@ -31,6 +30,7 @@ from gapless.operators.operator import (
     check_schema,
     joined,
 )
+from gapless.operators.row_bytes import RowBytes
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts, table
 from gapless.protocol.columns import concat_batches, take_rows
 from gapless.protocol.elements import BEGIN
@@ -66,15 +66,12 @@ class WindowRows(Operator):
         self._choice = choice
         self.schema = choice.schema
         self._held = _none(schema)
+        self._row_bytes = RowBytes(self._held.schema)
         self._came: list[pa.RecordBatch] = []  # not yet among those held
         self._rows = 0
         self._thin_at = THIN_ROWS_MIN
         self._stable = BEGIN
         self._wanted = BEGIN  # rows that end before are of no use
-
-    def limited(self, memory: Memory) -> None:
-        """Rows that are said are asked for."""
-        super().limited(memory)
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
         """Takes the rows in, and says what has become complete."""
@@ -90,12 +87,10 @@ class WindowRows(Operator):
             yield Out(Frame.empty(self.schema))
             return
         rows = self._gathered()
-        starts = rows.column(0).to_numpy()
-        complete = starts < stable
+        complete = rows.column(0).to_numpy() < stable
         self._hold(take_rows(rows, ~complete))
         self._stable = stable
-        done = take_rows(rows, complete)
-        for part in self._in_parts(done):
+        for part in self._in_parts(rows, complete.nonzero()[0]):
             yield Out(self._said(part))
         yield Out(Frame.empty(self.schema, stable))
 
@@ -123,19 +118,26 @@ class WindowRows(Operator):
     def _hold(self, rows: pa.RecordBatch) -> None:
         self._held, self._came, self._rows = rows, [], rows.num_rows
 
-    def _in_parts(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Whole windows, in ascending order, some rows at a time."""
-        if not rows.num_rows:
+    def _in_parts(self, rows: pa.RecordBatch, at: Ids) -> Iterator[pa.RecordBatch]:
+        """Whole windows of the rows that stand there, in ascending order, as many rows at a time as
+        there is room for.
+        """
+        if not len(at):
             return
-        order = np.argsort(rows.column(0).to_numpy(), kind="stable")
-        starts = rows.column(0).to_numpy()[order]
+        row_bytes = self._row_bytes.of(rows)
+        most = self.memory.rows(float(row_bytes.mean()), ANSWER_ROWS_MAX)
+        starts = rows.column(0).to_numpy()[at]
+        order = np.argsort(starts, kind="stable")
+        at, starts = at[order], starts[order]
         ends = np.append((np.diff(starts) != 0).nonzero()[0] + 1, len(starts))
-        at = 0
-        while at < len(starts):
-            within = np.searchsorted(ends, at + ANSWER_ROWS_MAX, side="right")
-            whole = int(ends[max(int(within) - 1, int(np.searchsorted(ends, at, side="right")))])
-            yield take_rows(rows, order[at:whole])
-            at = whole
+        begin = 0
+        while begin < len(starts):
+            within = np.searchsorted(ends, begin + most, side="right")
+            whole = int(ends[max(int(within) - 1, int(np.searchsorted(ends, begin, side="right")))])
+            part = at[begin:whole]
+            self.memory.ask(int(row_bytes[part].sum()), "rows of windows")
+            yield take_rows(rows, part)
+            begin = whole
 
     def _said(self, rows: pa.RecordBatch) -> Frame:
         """What is chosen of the rows of whole windows."""

@@ -17,8 +17,10 @@ from gapless.engine.race import Race
 from gapless.merge.choose import StreamProperties
 from gapless.operators.aggregates import count, sum_
 from gapless.operators.aside import Aside
+from gapless.operators.bucket import Bucket
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.clip import Clip
+from gapless.operators.dedupe import Dedupe
 from gapless.operators.difference import Difference
 from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
@@ -33,9 +35,15 @@ from gapless.operators.memory import Memory
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Chain, Operator
 from gapless.operators.per_snapshot import PerSnapshot
+from gapless.operators.progress import Progress
+from gapless.operators.row_window import RowWindowAggregate
+from gapless.operators.row_windows import RowHopping
 from gapless.operators.select import Select
+from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.settle import Settle
 from gapless.operators.top_k import TopK
+from gapless.operators.window_choices import Top
+from gapless.operators.window_rows import WindowRows
 from gapless.operators.windows import Hopping, Landmark, Sliding
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import MemoryLimit, Misuse
@@ -77,13 +85,16 @@ class Asked(Memory):
 
 Told = list[tuple[int, Frame]]
 ONE: Told = [(0, frame(i * ROWS)) for i in range(5)] + [(0, nothing(900)), (0, nothing(INF))]
+INSTANTS: Told = [(0, frame(i * ROWS, lives=1)) for i in range(5)] + ONE[5:]
 TWO: Told = [(side, frame(i * ROWS)) for i in range(5) for side in (0, 1)]
 TWO += [(0, nothing(900)), (1, nothing(900)), (0, nothing(INF)), (1, nothing(INF))]
 COUNTS = [("c", count()), ("s", sum_("n"))]
 CASES: dict[type[Operator], tuple[Callable[[], Operator], Told]] = {
+    Bucket: (lambda: Bucket(S, Hopping(900, 10), ()), ONE),
     Chain: (lambda: Chain(Filter(S, col("n") >= 0, Aside()), Settle(S)), ONE),
     Cleanse: (lambda: Cleanse(S), ONE),
     Clip: (lambda: Clip(S, before=500), ONE),
+    Dedupe: (lambda: Dedupe(S, ["text", "k"], 50), INSTANTS),
     Difference: (lambda: Difference(S), TWO),
     Distinct: (lambda: Distinct(S), ONE),
     Filter: (lambda: Filter(S, col("n") >= 0, Aside()), ONE),
@@ -94,11 +105,21 @@ CASES: dict[type[Operator], tuple[Callable[[], Operator], Told]] = {
     LatestBy: (lambda: LatestBy(S, ["k"]), ONE),
     Meld: (lambda: Meld(S, 2), TWO),
     Normalise: (lambda: Normalise(S), ONE),
+    Progress: (lambda: Progress(S, {"n": -1}), ONE),
     Race: (lambda: Race(S, [StreamProperties(key=True)] * 2), TWO),
+    RowWindowAggregate: (
+        lambda: RowWindowAggregate(S, RowHopping(100, 1), [], ["text", "k"], COUNTS),
+        INSTANTS,
+    ),
     Select: (lambda: Select(S, [("k", col("k")), ("text", col("text"))], Aside()), ONE),
+    SessionAggregate: (lambda: SessionAggregate(S, 5, ["k"], ["text", "k"], COUNTS), INSTANTS),
     SetLifetimes: (lambda: SetLifetimes(S, Sliding(7)), ONE),
     Settle: (lambda: Settle(S), ONE),
     TopK: (lambda: TopK(S, 3, col("n"), True, ("k",), Aside()), ONE),
+    WindowRows: (
+        lambda: WindowRows(S, Top(S, 9, col("n"), True, ("k",), "rank", Aside())),
+        INSTANTS,
+    ),
 }
 
 
@@ -139,7 +160,17 @@ def test_an_operator_asks_for_what_it_puts_out_beyond_what_it_was_given(
 
 @pytest.mark.parametrize(
     "kind",
-    [FreeAggregate, HeldAggregate, HoppingAggregate, Settle, TopK],
+    [
+        Dedupe,
+        FreeAggregate,
+        HeldAggregate,
+        HoppingAggregate,
+        RowWindowAggregate,
+        SessionAggregate,
+        Settle,
+        TopK,
+        WindowRows,
+    ],
     ids=lambda kind: kind.__name__,
 )
 def test_where_there_is_no_room_nothing_is_put_out(kind: type[Operator]) -> None:
@@ -149,10 +180,21 @@ def test_where_there_is_no_room_nothing_is_put_out(kind: type[Operator]) -> None
     stables = len(told) - operator.inputs * 2
     for source, given in told[:stables]:
         operator.push(source, given)
-    memory.limit = 1000  # from now on
+    memory.limit = 500  # from now on
     last = [operator.parts(source, given) for source, given in told[stables:]]
     with pytest.raises(MemoryLimit):
         list(chain.from_iterable(last))
+
+
+def test_a_row_of_more_windows_than_there_is_room_for_is_not_put_out() -> None:
+    make, _ = CASES[Bucket]
+    operator, memory = make(), Memory(1000)
+    operator.limited(memory)
+    one_by_one = [len(out.frame) for out in operator.parts(0, frame(0, rows=9))]
+    assert one_by_one == [5] * 9 + [0]
+    memory.limit = 400
+    with pytest.raises(MemoryLimit, match="rows of windows"):
+        operator.push(0, frame(0, rows=9))
 
 
 class Silent(Settle):
