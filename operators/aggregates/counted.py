@@ -9,6 +9,7 @@ Values are of any type that a payload may have, in the order of `operators/order
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,9 +117,9 @@ class _Counted(OfParts):
         at[~missing] = places
         return restored(values.take(pa.array(at, mask=missing)), self._type)
 
+    @abstractmethod
     def _chosen(self, sizes: Ids, counts: Ids) -> Ids:
         """Where, of each id that has values, the answer stands; see `at_rank`."""
-        raise NotImplementedError
 
 
 class _OfRank(_Counted):

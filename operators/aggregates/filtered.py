@@ -102,7 +102,7 @@ class Filtered(AggregateFunction):
     def to_document(self) -> Document:
         """The function as plain data."""
         document = self.function.to_document()
-        assert isinstance(document, dict)  # noqa: S101  # every function's is
+        assert isinstance(document, dict)  # noqa: S101  # for the type checker: every function's document is one
         return {**document, "where": self.where.to_document()}
 
     def __eq__(self, other: object) -> bool:
