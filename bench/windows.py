@@ -5,7 +5,7 @@
     disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
     order         8-4, 8-5, 8-8 to 8-10: state without order and with it     windows_joins
     merge         of the LMerge paper: figures 4 and 6 with the sub-query    merge_subquery
-                  run, figure 9, table IV                                    merge_switching,
+                  run, figure 9, table IV                                    merge_switches,
                                                                              merge_complexity
 
 Ratios are taken within one run, and our side has one core. What the thesis compares with stands in
@@ -23,7 +23,7 @@ from gapless.bench.engine import one_core
 from gapless.bench.harness import Context, Row, wanted
 from gapless.bench.merge_complexity import complexity
 from gapless.bench.merge_subquery import chattiness, ordering_first
-from gapless.bench.merge_switching import switching
+from gapless.bench.merge_switches import switching
 from gapless.bench.windows_disorder import band_disorder, block_disorder
 from gapless.bench.windows_joins import (
     delayed,

@@ -30,7 +30,7 @@ from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.on import On, pairs_of
 from gapless.engine.query_aliases import of_groups, of_query
-from gapless.engine.windowing import Columns, Span, window_node
+from gapless.engine.window_arguments import Columns, Span, window_node
 from gapless.operators.aggregates.counts import Count
 from gapless.operators.aside import OnError
 from gapless.protocol.column_names import column_names

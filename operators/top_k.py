@@ -3,7 +3,7 @@
     k = 1, by = n       ins((A,5),0,9) ins((A,7),2,4) stable(9)
                     ->  ins((A,5),0,2) ins((A,7),2,4) ins((A,5),4,9) stable(9)
 
-What makes it the same in every replica is that its order is total (`ranking.py`). Equal rows are
+What makes it the same in every replica is that its order is total (`rank_order.py`). Equal rows are
 several rows, and which of them are in does not show.
 
 Rows are ranked once an evaluation. Each is then listed at the few nodes of the tree over the pieces
@@ -25,7 +25,7 @@ from gapless.operators.evaluation import Computed, evaluate_rows
 from gapless.operators.operator import Marks, Out, check_schema
 from gapless.operators.per_snapshot import PerSnapshot
 from gapless.operators.pieces import Pieces, Rows, Spans
-from gapless.operators.ranking import best_first
+from gapless.operators.rank_order import best_first
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema

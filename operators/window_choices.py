@@ -3,7 +3,7 @@
     Top 2 by n             the largest first, with their ranks, from 1; of each group, if `within`
     Heavy, share 0.05      those whose count is 5 % of all counts of the window, or more
 
-Ranks follow `ranking.py`, so every replica says the same, in the same order.
+Ranks follow `rank_order.py`, so every replica says the same, in the same order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gapless.kernels import KeyTable
 from gapless.kernels.keys import Ids
 from gapless.operators.aside import Aside
 from gapless.operators.evaluation import Computed, evaluate_rows
-from gapless.operators.ranking import best_first
+from gapless.operators.rank_order import best_first
 from gapless.protocol.columns import int64s
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame, Times

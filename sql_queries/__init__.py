@@ -8,6 +8,6 @@ places.py      where in the text something stands; errors with a caret
 
 select.py      a SELECT; relation.py is what FROM gives it, items.py its columns
 from_.py       FROM: tables, unions, subqueries; joins.py, bands.py, windows.py
-grouping.py    GROUP BY and aggregates, aggregate_calls.py; over.py OVER; top_n.py LIMIT, ROW_NUMBER
+group_by.py    GROUP BY and aggregates, aggregate_calls.py; over.py OVER; top_n.py LIMIT, ROW_NUMBER
 expressions.py expressions; functions.py, aggregates.py, casts.py, intervals.py what they use
 """

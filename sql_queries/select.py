@@ -19,7 +19,7 @@ from gapless.sql_queries.buckets import bucketed
 from gapless.sql_queries.clause import CLAUSE, Clause
 from gapless.sql_queries.expressions import Expressions, UserFunctions, conjuncts
 from gapless.sql_queries.from_ import From, Tables
-from gapless.sql_queries.grouping import Grouping
+from gapless.sql_queries.group_by import Grouping
 from gapless.sql_queries.items import Item, items_of
 from gapless.sql_queries.over import has_over, over
 from gapless.sql_queries.places import AT, Text, start_of

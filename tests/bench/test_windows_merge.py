@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gapless.bench import merge_complexity, merge_switching
+from gapless.bench import merge_complexity, merge_switches
 from gapless.bench.lmerge_workload import TEXT_BYTES, interleave
 from gapless.bench.merge_complexity import element_ns, frozen_ns, half_frozen_ns, same_start_ns
 from gapless.bench.merge_runs import adjusts_in, adjusts_out
 from gapless.bench.merge_subquery import COUNTED, SubQuery, folded
-from gapless.bench.merge_switching import FRAME_ROWS, Replica, run, selection, udf
+from gapless.bench.merge_switches import FRAME_ROWS, Replica, run, selection, udf
 from gapless.bench.two_plans import X_MAX, alternating, expected
 from gapless.engine.plan import Plan
 from gapless.merge.choose import CaseName
@@ -94,8 +94,8 @@ def test_an_event_that_goes_and_comes_back_is_adjusted_and_others_stay() -> None
 @pytest.fixture
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions that compute next to nothing."""
-    monkeypatch.setattr(merge_switching, "CHEAP_ROUNDS", 4)
-    monkeypatch.setattr(merge_switching, "DEAR_ROUNDS", 400)
+    monkeypatch.setattr(merge_switches, "CHEAP_ROUNDS", 4)
+    monkeypatch.setattr(merge_switches, "DEAR_ROUNDS", 400)
 
 
 @pytest.mark.usefixtures("cheap")
@@ -133,7 +133,7 @@ def test_a_plan_that_selects_something_else_is_refused(monkeypatch: pytest.Monke
         del number
         return pa.array(np.ones(len(x), np.bool_))
 
-    monkeypatch.setattr(merge_switching, "udf", every)
+    monkeypatch.setattr(merge_switches, "udf", every)
     with pytest.raises(Bug, match="are right"):
         run((0,), alternating(FRAME_ROWS), feedback=False)
 
@@ -143,7 +143,7 @@ def test_each_function_is_dear_where_the_other_is_cheap(monkeypatch: pytest.Monk
     for number in (0, 1):
         seen: list[list[bool]] = []
         monkeypatch.setattr(
-            merge_switching,
+            merge_switches,
             "selected",
             lambda x, mask, cheap, much, seen=seen: seen.append(mask.tolist()),
         )

@@ -15,7 +15,7 @@ from gapless.kernels.keys import Ids
 from gapless.operators import per_snapshot, ranking
 from gapless.operators.aside import Aside
 from gapless.operators.pieces import Spans
-from gapless.operators.ranking import places_of_values
+from gapless.operators.rank_order import places_of_values
 from gapless.operators.top_k import TopK
 from gapless.protocol.elements import INF, Payload
 from gapless.protocol.errors import GaplessError, Misuse, RowError, SchemaError
