@@ -23,7 +23,7 @@ from gapless.operators import (
     meld,
     normalise,
     per_snapshot,
-    ranking,
+    rank_order,
     session_state,
     settle,
     top_k,
@@ -170,7 +170,7 @@ def top_k_takes_one_row_too_many(patch: Patch) -> None:
 @caught_by(check_table)
 def top_k_breaks_ties_by_arrival(patch: Patch) -> None:
     patch.setattr(
-        ranking,
+        rank_order,
         "by_time_and_payload",
         lambda vs, ve, _: pa.array(np.lexsort((ve, vs))).to_numpy().astype(np.uint64),
     )

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.kernels.keys import Ids
-from gapless.operators import per_snapshot, ranking
+from gapless.operators import per_snapshot, rank_order
 from gapless.operators.aside import Aside
 from gapless.operators.pieces import Spans
 from gapless.operators.rank_order import places_of_values
@@ -240,7 +240,7 @@ def test_the_checks_of_this_file_catch_a_broken_one(
     broken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if broken is nulls_first:
-        monkeypatch.setattr(ranking, "places_of_values", nulls_first)
+        monkeypatch.setattr(rank_order, "places_of_values", nulls_first)
         broken = TopK
 
     def caught(seed: int) -> bool:
