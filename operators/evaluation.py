@@ -130,7 +130,8 @@ def _in_parts(
 
 
 def _is_foreign(computed: Computed) -> bool:
-    return getattr(computed, "is_foreign", False)
+    # An `Expr` looks for what was meant by a name that it lacks, for longer than it evaluates.
+    return not isinstance(computed, Expr) and getattr(computed, "is_foreign", False)
 
 
 def _evaluate(computed: Computed, batch: pa.RecordBatch) -> pa.Array:

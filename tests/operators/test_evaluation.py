@@ -54,6 +54,16 @@ class Counting:
         return self.inner.type(schema)
 
 
+def test_an_expression_is_not_asked_for_a_name_that_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("gapless.protocol.expr.of_expression", lambda _, name: asked.append(name))
+    evaluate_rows(col("len") // col("n"), rows((8, 2)), Aside(), "select")
+    evaluate_rows(col("len") // col("n"), rows((8, 2)).slice(1), Aside(), "select")
+    assert asked == []
+
+
 def test_rows_that_all_have_an_answer_are_evaluated_once() -> None:
     quotient = Counting(col("len") // col("n"))
     answers, left = evaluate_rows(quotient, rows((8, 2), (9, 3)), Aside(), "select")
