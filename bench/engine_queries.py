@@ -20,7 +20,8 @@ from gapless.bench.netflow import (
 )
 from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
-from gapless.engine.query import GroupedQuery, Query, source
+from gapless.engine.query import GroupedQuery, Query
+from gapless.engine.source import source
 from gapless.engine.steps import Step
 from gapless.operators.aggregates import count, max_, sum_
 from gapless.operators.operator import Operator

@@ -41,7 +41,8 @@ from gapless.bench.skewed import Curves, growth, ratios
 from gapless.bench.windows_scale import Scale
 from gapless.engine.functions import function
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.kernels import KeyTable
 from gapless.operators.aggregates import count
 from gapless.protocol.elements import BEGIN

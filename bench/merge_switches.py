@@ -42,7 +42,8 @@ from gapless.bench.windows_scale import Scale
 from gapless.engine.functions import function
 from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.merge.lmerge import LMerge
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug

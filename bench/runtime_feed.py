@@ -31,7 +31,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.bench.netflow import FLOW_LATENESS_MS, FLOW_RATE, FLOWS, flows, generator
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.writer import Writer

@@ -42,7 +42,8 @@ from gapless.bench.two_plans import (
     small_is_dear,
 )
 from gapless.engine.functions import function
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.failover.replica.executor import Executor
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout

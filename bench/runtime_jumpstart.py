@@ -25,7 +25,8 @@ from gapless.bench.harness import Context, Row
 from gapless.bench.journal_files import folder
 from gapless.bench.netflow import FLOW_LATENESS_MS, FLOWS, START_MS, flows, generator
 from gapless.bench.runtime_throughput import cluster_of_one, wait_for_all, writer
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.failover.job.state import SlotState
 from gapless.operators.aggregates import count, sum_
 from gapless.protocol.errors import Bug

@@ -35,7 +35,8 @@ from gapless.bench.runtime_kills import in_slots
 from gapless.bench.runtime_pauses import longest_pause_s, pause_bar_s
 from gapless.bench.runtime_run import REPLICAS, is_whole, signals
 from gapless.bench.runtime_throughput import cluster_of_one
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.writer import Writer

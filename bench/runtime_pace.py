@@ -29,7 +29,8 @@ from gapless.bench.harness import Context, Row
 from gapless.bench.journal_files import folder
 from gapless.bench.runtime_throughput import WAIT_S, cluster_of_one, wait_for_all
 from gapless.engine.functions import function
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import Layout
 from gapless.journal.reader import FRAME_ROWS

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from gapless.bench.weight_case import Case, counted, rows
 from gapless.bench.weight_feeds import ROW, Feed, changed, every, spread
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.protocol.expr import col
 
 BAD_ROWS = 200_000

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from gapless.bench.weight_feeds import ROW, Feed
 from gapless.engine.intake import FRAME_ROWS
 from gapless.engine.lateness import Lateness
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.operators.aggregates import count, sum_
 
 ALL_ANSWERS = 1 << 62

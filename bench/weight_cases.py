@@ -25,7 +25,8 @@ from gapless.bench.weight_feeds import (
     one_after_the_other,
     spread,
 )
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.operators.aggregates import count, count_distinct, first, last, max_, min_, sum_
 from gapless.protocol.expr import col
 

@@ -34,7 +34,8 @@ from gapless.bench.windows_scale import Scale
 from gapless.engine.graph import Graph
 from gapless.engine.intake import Intake
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.operators.aggregates import count, mean
 from gapless.operators.aside import Aside
 from gapless.operators.windows import Hopping

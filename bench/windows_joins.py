@@ -36,7 +36,8 @@ from gapless.bench.skewed import Curves, by_skew, growth, ratios, stream_frames
 from gapless.bench.windows_scale import Scale
 from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.engine.steps import Step
 from gapless.operators.aggregates import count
 from gapless.operators.join import Join

@@ -37,8 +37,9 @@ from gapless.bench.netflow import (
 )
 from gapless.bench.windows_scale import Scale
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
 from gapless.engine.row_counts import rows
+from gapless.engine.source import source
 from gapless.operators.aggregates import count, sum_
 from gapless.operators.two_level import two_level
 from gapless.protocol.errors import Bug

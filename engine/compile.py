@@ -29,27 +29,22 @@ from gapless.engine.bucket_node import window_of
 from gapless.engine.extremes import extremes_of
 from gapless.engine.graph import Graph
 from gapless.engine.marks_read import reads_a_column, with_marks
+from gapless.engine.plain_operators import operator_of
 from gapless.engine.query import Query
-from gapless.engine.race import Race
 from gapless.engine.steps import Step
 from gapless.engine.window_times import offsets, offsets_of
 from gapless.engine.words import node_text
 from gapless.operators.aggregates.filtered import Named, conditions_below
 from gapless.operators.aside import Aside
 from gapless.operators.bucket import Bucket
-from gapless.operators.dedupe import Dedupe
-from gapless.operators.difference import Difference
-from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
 from gapless.operators.free_aggregate import FreeAggregate
 from gapless.operators.held import HeldAggregate
 from gapless.operators.hopping_aggregate import DEFAULT, HoppingAggregate, Implementation
 from gapless.operators.join import Join
 from gapless.operators.join_marks import JoinProgress
-from gapless.operators.latest import LatestBy
 from gapless.operators.lifetimes import SetLifetimes
 from gapless.operators.meld import Meld
-from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Operator
 from gapless.operators.progress import Progress
 from gapless.operators.row_window import RowWindowAggregate
@@ -57,10 +52,7 @@ from gapless.operators.row_windows import LastRows, RowWindow
 from gapless.operators.select import Select
 from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.settle import Settle
-from gapless.operators.top_k import TopK
-from gapless.operators.window_choices import Heavy, Top
-from gapless.operators.window_rows import WindowRows
-from gapless.operators.windows import For, Hopping, Landmark, Sliding, Until
+from gapless.operators.windows import Hopping, Landmark, Sliding
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.expr import col
@@ -145,30 +137,13 @@ class Compiler:
                 raise Misuse(f"{node} has no answer of its own: put an aggregate above it")
             case nodes.Dedupe() | nodes.LatestBy() | nodes.Top() | nodes.Heavy():
                 below = self._settled(node.input, self._compile(node.input))
-                return self._add(self._of_settled(node), node, [below])
+                return self._add(operator_of(node, self._known, self._aside), node, [below])
             case nodes.Aggregate():
                 return self._aggregate(node)
             case nodes.Join():
                 return self._join(node)
         inputs: list[Origin] = [self._compile(each) for each in node.inputs]
-        return self._add(self._plain(node), node, inputs)
-
-    def _plain(self, node: nodes.Node) -> Operator:
-        """The operators that are their nodes."""
-        match node:
-            case nodes.Lifetime():
-                return SetLifetimes(node.input.schema, _lifetime(node), aside=self._aside)
-            case nodes.Difference():
-                return Difference(node.schema)
-            case nodes.Distinct():
-                return Distinct(node.schema)
-            case nodes.TopK():
-                return TopK(node.schema, node.k, node.by, node.largest, node.within, self._aside)
-            case nodes.Race():
-                return Race(node.schema, [self._known[each].merge for each in node.inputs])
-            case nodes.Normalise():
-                return Normalise(node.schema)
-        raise Bug(f"no operator for {type(node).__name__}")
+        return self._add(operator_of(node, self._known, self._aside), node, inputs)
 
     def _source(self, node: nodes.Source) -> str:
         known = self._sources.setdefault(node.name, node)
@@ -278,21 +253,6 @@ class Compiler:
         title = f"progress of {', '.join(columns)}"
         return self._add(Progress(node.schema, columns), node, [below], THROUGH, title)
 
-    def _of_settled(
-        self, node: nodes.Dedupe | nodes.LatestBy | nodes.Top | nodes.Heavy
-    ) -> Operator:
-        """Operators of rows that stay."""
-        schema = node.input.schema
-        match node:
-            case nodes.Dedupe():
-                return Dedupe(schema, node.key, node.within)
-            case nodes.LatestBy():
-                return LatestBy(schema, node.key)
-            case nodes.Heavy():
-                return WindowRows(schema, Heavy(schema, node.count, node.share))
-        first = (node.k, node.by, node.largest, node.within, node.rank)
-        return WindowRows(schema, Top(schema, *first, self._aside))
-
     def _counted(self, node: nodes.Aggregate, window: RowWindow) -> Origin:
         counted = node.input
         if not isinstance(counted, nodes.RowWindow):
@@ -371,11 +331,3 @@ def stepping(node: nodes.Window) -> Hopping | Landmark:
     if node.slide is None:
         raise Bug("a sliding window has no steps")
     return Hopping(node.range, node.slide)
-
-
-def _lifetime(node: nodes.Lifetime) -> Until | For:
-    if node.duration is not None:
-        return For(node.duration)
-    if node.end is None:
-        raise Bug("a lifetime has an end or a duration")
-    return Until(node.end)

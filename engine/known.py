@@ -7,7 +7,9 @@ no two that live together share a src, all times are whole seconds
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import gcd
+from typing import Any
 
 from gapless.merge.choose import StreamProperties
 from gapless.operators.row_windows import RowWindow
@@ -86,3 +88,19 @@ class Properties:
             ve_of_vs=self.ve_of_vs,
             lossless=self.lossless,
         )
+
+
+def per_instant(p: Properties, *others: Properties, **own: Any) -> Properties:
+    """What says what holds at each instant, in normal form."""
+    return Properties(
+        key=own["unique"] is not None,
+        grain=gcd(p.grain, *(o.grain for o in others)),
+        group_marks=p.group_marks or any(o.group_marks for o in others),
+        own_reach=INF,
+        **own,
+    )
+
+
+def passed(p: Properties, **changed: Any) -> Properties:
+    """What passes events as they are."""
+    return replace(p, own_reach=0, **{"own_divergence": (), **changed})

@@ -50,23 +50,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import gcd
 from typing import Any
 
 from gapless.engine import nodes
 from gapless.engine.bucket_node import bucketed
+from gapless.engine.combined_properties import of_difference, of_join, of_race, of_union
 from gapless.engine.dedupe_node import deduped
 from gapless.engine.disagreement import aggregate_may_differ, computed_may_differ
 from gapless.engine.extremes import lags_of
-from gapless.engine.known import Hop, Properties
+from gapless.engine.known import Hop, Properties, passed, per_instant
 from gapless.engine.lateness import Watermarks, is_ordered
 from gapless.engine.lifetime_rules import latest, windowed, with_lifetime
 from gapless.engine.nodes import Node
 from gapless.engine.row_window_node import answered_held, counted
 from gapless.engine.session_node import answered, in_session
 from gapless.engine.window_times import with_bounds
-from gapless.merge.choose import choose
-from gapless.operators.join_columns import JoinColumns
 from gapless.operators.windows import Hopping
 from gapless.protocol.elements import INF
 from gapless.protocol.expr import Column
@@ -134,7 +132,7 @@ def _source(node: nodes.Source) -> Properties:
 def _where(node: nodes.Where, p: Properties) -> Properties:
     payload = node.input.schema.payload
     why = computed_may_differ(f"where {node.predicate}", node.predicate, payload)
-    return _step(p, own_divergence=tuple(why))
+    return passed(p, own_divergence=tuple(why))
 
 
 def _select(node: nodes.Select, p: Properties) -> Properties:
@@ -150,7 +148,7 @@ def _select(node: nodes.Select, p: Properties) -> Properties:
         kept = all(name in renamed for name in unique)
         unique = tuple(renamed[name] for name in unique) if kept else None
     whole = all(name in renamed for name in payload.names)
-    return _step(
+    return passed(
         p,
         key=unique is not None or (p.key and whole),
         unique=unique,
@@ -185,7 +183,7 @@ def _answers(node: nodes.Aggregate, p: Properties) -> Properties:
     if isinstance(node.input, nodes.Session):
         return answered(node.input, node.group_by, node.early, differ)
     if p.hop is None:
-        return _per_instant(p, unique=node.group_by, own_divergence=differ)
+        return per_instant(p, unique=node.group_by, own_divergence=differ)
     if not isinstance(p.hop.window, Hopping):
         return answered_held(p.hop.window, node.group_by, differ)
     slide = p.hop.window.slide
@@ -209,13 +207,13 @@ def _answers(node: nodes.Aggregate, p: Properties) -> Properties:
 
 def _distinct_node(node: nodes.Distinct, p: Properties) -> Properties:
     unique = tuple(node.schema.names) if p.unique is None else p.unique
-    return _per_instant(p, unique=unique, endless=p.endless)
+    return per_instant(p, unique=unique, endless=p.endless)
 
 
 def _top_k(node: nodes.TopK, p: Properties) -> Properties:
     why = tuple(computed_may_differ(f"top_k by={node.by}", node.by, node.schema.payload))
     unique = node.within if node.k == 1 else p.unique
-    return _per_instant(p, unique=unique, own_divergence=why)
+    return per_instant(p, unique=unique, own_divergence=why)
 
 
 def _top(node: nodes.Top, p: Properties) -> Properties:
@@ -246,133 +244,7 @@ def _of_windows(p: Properties, **own: Any) -> Properties:
 
 def _normalise(node: nodes.Normalise, p: Properties) -> Properties:
     del node
-    return _per_instant(p, unique=p.unique, endless=p.endless)
-
-
-def _per_instant(p: Properties, *others: Properties, **own: Any) -> Properties:
-    """What says what holds at each instant, in normal form."""
-    return Properties(
-        key=own["unique"] is not None,
-        grain=gcd(p.grain, *(o.grain for o in others)),
-        group_marks=p.group_marks or any(o.group_marks for o in others),
-        own_reach=INF,
-        **own,
-    )
-
-
-def _step(p: Properties, **changed: Any) -> Properties:
-    """What passes events as they are."""
-    return replace(p, own_reach=0, **{"own_divergence": (), **changed})
-
-
-# -- several inputs -------------------------------------------------------------------------------
-
-
-def _join(node: nodes.Join, left: Properties, right: Properties) -> Properties:
-    columns = JoinColumns(node.left.schema, node.right.schema, node.on, node.how)
-    sides = left, right
-    inner = node.how == "inner"
-    payload = node.schema.payload
-    where = () if node.where is None else computed_may_differ("join where", node.where, payload)
-    # In a full join a row of nulls on the left may look like one of nulls on the right.
-    apart = node.how != "full" and all(s.unique is not None for s in sides)
-    whole = node.how != "full" and all(s.key and s.starts for s in sides)
-    unique: list[str] = []
-    for side, names in zip(sides, columns.names, strict=True):
-        unique += [names[name] for name in side.unique or ()]
-    return Properties(
-        insert_only=inner and left.insert_only and right.insert_only,
-        key=apart or whole,
-        unique=tuple(dict.fromkeys(unique)) if apart else None,
-        longest=_longest(node.how, left.longest, right.longest),
-        grain=gcd(left.grain, right.grain),
-        progress=_joined_progress(columns, sides),
-        no_nulls=inner and left.no_nulls and right.no_nulls,
-        group_marks=left.group_marks or right.group_marks,
-        own_reach=0 if inner else min(INF, left.longest + right.longest),
-        own_divergence=tuple(where),
-    )
-
-
-def _longest(how: str, left: int, right: int) -> int:
-    own = {"left": left, "right": right, "full": max(left, right)}
-    return own.get(how, min(left, right))
-
-
-def _joined_progress(columns: JoinColumns, sides: tuple[Properties, Properties]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for number, side in enumerate(sides):
-        for column, lag in side.progress.items():
-            said = column not in columns.on[number] or not columns.keeps[1 - number]
-            if said and lag < INF:
-                name = columns.names[number][column]
-                found[name] = max(found.get(name, 0), lag)
-    return found
-
-
-def _union(node: nodes.Union, *below: Properties) -> Properties:
-    del node
-    first, *others = below
-    if not others:
-        return _step(first)
-    alike = all(p.lasts == first.lasts for p in others)
-    return Properties(
-        insert_only=all(p.insert_only for p in below),
-        ve_of_vs=alike and first.lasts is not None,
-        longest=max(p.longest for p in below),
-        lasts=first.lasts if alike else None,
-        grain=gcd(*(p.grain for p in below)),
-        starts=frozenset.intersection(*(p.starts for p in below)),
-        progress={
-            name: max(p.progress[name] for p in below)
-            for name in first.progress
-            if all(name in p.progress for p in others)
-        },
-        no_nulls=all(p.no_nulls for p in below),
-        hop=_common_hop([p.hop for p in below]),
-        window=next((p.window for p in below if p.window), None),
-        endless=next((p.endless for p in below if p.endless), None),
-        group_marks=any(p.group_marks for p in below),
-    )
-
-
-def _common_hop(hops: Sequence[Hop | None]) -> Hop | None:
-    first = hops[0]
-    if first is None or any(hop is None or hop.window != first.window for hop in hops):
-        return None
-    problem = next((hop.problem for hop in hops if hop and hop.problem), None)
-    if problem is None and any(hop and hop.on != first.on for hop in hops):
-        problem = "the inputs of its union are windowed on different columns"
-    return replace(first, problem=problem)
-
-
-def _difference(node: nodes.Difference, left: Properties, right: Properties) -> Properties:
-    del node
-    return _per_instant(left, right, unique=left.unique, endless=left.endless)
-
-
-def _race(node: nodes.Race, *below: Properties) -> Properties:
-    del node
-    first = below[0]
-    case, _ = choose([p.merge for p in below])
-    alike = all(p.lasts == first.lasts for p in below)
-    in_order = case in ("r0", "r1", "r2")
-    return Properties(
-        ordered=in_order,
-        strictly_ordered=case == "r0",
-        insert_only=in_order,
-        key=all(p.key for p in below),
-        deterministic_ties=case == "r0",
-        ve_of_vs=alike and first.lasts is not None,
-        # LMerge puts out what an input may yet take back beside what another has in its place.
-        unique=first.unique if all(p.insert_only for p in below) else None,
-        longest=max(p.longest for p in below),
-        lasts=first.lasts if alike else None,
-        grain=gcd(*(p.grain for p in below)),
-        starts=frozenset.intersection(*(p.starts for p in below)),
-        window=next((p.window for p in below if p.window), None),
-        endless=next((p.endless for p in below if p.endless), None),
-    )
+    return per_instant(p, unique=p.unique, endless=p.endless)
 
 
 _RULES: Mapping[type, Callable[..., Properties]] = {
@@ -387,13 +259,13 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.Lifetime: with_lifetime,
     nodes.LatestBy: latest,
     nodes.Aggregate: _aggregate,
-    nodes.Join: _join,
-    nodes.Union: _union,
-    nodes.Difference: _difference,
+    nodes.Join: of_join,
+    nodes.Union: of_union,
+    nodes.Difference: of_difference,
     nodes.Distinct: _distinct_node,
     nodes.TopK: _top_k,
     nodes.Top: _top,
     nodes.Heavy: _heavy,
-    nodes.Race: _race,
+    nodes.Race: of_race,
     nodes.Normalise: _normalise,
 }

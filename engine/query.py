@@ -18,14 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from gapless.engine import nodes
 from gapless.engine.derivation import derived, sources_of
 from gapless.engine.durations import Duration, ticks
 from gapless.engine.fit import Computed, check_columns
 from gapless.engine.known import Properties
-from gapless.engine.lateness import Lateness, lateness_of
 from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.on import On, pairs_of
@@ -331,31 +328,6 @@ class GroupedQuery:
 
         def __getattr__(self, name: str) -> Any:
             return of_groups(self, name)
-
-
-# -- beginning ------------------------------------------------------------------------------------
-
-
-def source(
-    name: str,
-    schema: pa.Schema | Mapping[str, pa.DataType | str],
-    *,
-    time: str,
-    lateness: Duration | Lateness | None = None,
-    time_unit: str | None = None,
-) -> Query:
-    """A named source of rows: an input of the embedded engine, or a journal.
-
-    `time` is the column with each row's time: a timestamp, or an int64 in `time_unit` (ms by
-    default). `lateness` is how late rows may be; None: the input itself gives watermarks.
-    """
-    payload = StreamSchema(schema).payload
-    check_column(f"source {name}: time", time, payload.names)
-    if time_unit is None:
-        t = payload.field(time).type
-        time_unit = t.unit if pa.types.is_timestamp(t) else "ms"
-    typed = StreamSchema(payload, time_unit)
-    return Query(nodes.Source(name, typed, time, lateness_of(lateness, time_unit)))
 
 
 def race(first: Query, *others: Query) -> Query:

@@ -26,12 +26,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels.columns import Column
-from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.window_bounds import Bounds
 from gapless.operators.ahead import EARLY_WINDOWS_MAX
-from gapless.operators.answers import Answers, Grouping, results
+from gapless.operators.answers import Grouping
 from gapless.operators.aside import Aside
 from gapless.operators.cells import Cells
 from gapless.operators.grouped_tables import read_cells, write_cells
@@ -41,6 +39,7 @@ from gapless.operators.memory import Memory
 from gapless.operators.operator import ANSWER_ROWS_MAX, Marks, Operator, Out, check_schema, joined
 from gapless.operators.present_window import panes_of
 from gapless.operators.provisional import Told
+from gapless.operators.standing import Standing
 from gapless.operators.state import State, facts, read_facts
 from gapless.operators.two_stacks import Pane
 from gapless.operators.window_times import promised, ticks_of
@@ -53,93 +52,6 @@ from gapless.protocol.schema import VE, VS, StreamSchema
 
 _ALL = 0
 """What is told early is one table, of all windows."""
-
-
-class Standing:
-    """By group, the state of all its rows so far, and since when its answer is held."""
-
-    def __init__(self, grouping: Grouping, groups: Groups, slide: int) -> None:
-        self._grouping, self._groups, self._slide = grouping, groups, slide
-        self._states, _ = grouping.states()
-        self._since = Column(BEGIN)
-        self._fitted = -1
-
-    def _fit(self) -> Times:
-        """Makes room for every group; since when each is held, BEGIN where it has no rows."""
-        capacity = self._groups.capacity
-        if capacity != self._fitted:
-            self._fitted = capacity
-            for state in self._states:
-                state.fit(capacity)
-        return self._since.fit(capacity)
-
-    @property
-    def held(self) -> Ids:
-        """The groups that have rows, in the order in which their answers began."""
-        since = self._since.values
-        ids = (since > BEGIN).nonzero()[0]
-        ordered: Ids = ids[np.argsort(since[ids], kind="stable")]
-        return ordered
-
-    def since(self, ids: Ids) -> Times:
-        """From when the answers of groups are held."""
-        return self._fit()[ids]
-
-    def answers(self, ids: Ids) -> Answers:
-        """What is held of groups, each with its start; nothing of those that have no rows, or of
-        which no answer can be given.
-        """
-        since = self._fit()
-        ids = ids[since[ids] > BEGIN]
-        return results(
-            self._grouping, since[ids], self._groups.columns(ids), self._states, ids, final=False
-        )
-
-    def enter(self, pane: Pane) -> None:
-        """Rows of these groups have come."""
-        since, ids = self._fit(), pane.groups
-        for state, partial in zip(self._states, pane.partials, strict=True):
-            state.merge(ids, partial)
-        since[ids] = (pane.number + 1) * self._slide
-
-    def entered(self, pane: Pane) -> Answers:
-        """The final answers of a pane that has entered, by its number; what has none goes aside."""
-        ids = pane.groups
-        windows = np.full(len(ids), pane.number, np.int64)
-        columns = self._groups.columns(ids)
-        return results(self._grouping, windows, columns, self._states, ids, final=True)
-
-    def take(self, ids: Ids) -> list[pa.RecordBatch]:
-        """The state of groups, a batch each."""
-        self._fit()
-        return [state.take(ids) for state in self._states]
-
-    def put(self, ids: Ids, since: Times, partials: Sequence[pa.RecordBatch]) -> None:
-        """Takes up the state of groups that have none here."""
-        self._fit()[ids] = since
-        for state, partial in zip(self._states, partials, strict=True):
-            state.merge(ids, partial)
-
-    def copy_of(self, ids: Ids) -> Standing:
-        """Another that has what these groups have, and may go its own way."""
-        since = self._fit()
-        ids = ids[since[ids] > BEGIN]
-        copy = Standing(self._grouping, self._groups, self._slide)
-        copy.put(ids, since[ids], self.take(ids))
-        return copy
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of state."""
-        return sum(state.nbytes for state in self._states) + self._since.nbytes
-
-    def validate(self) -> None:
-        """Raises `Bug` where an invariant is broken."""
-        for state in self._states:
-            state.validate()
-        since = self._since.values
-        if np.count_nonzero((since > BEGIN) & (since % self._slide != 0)):
-            raise Bug("an answer is held from between two slides on")
 
 
 class HeldAggregate(Operator):

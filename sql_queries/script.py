@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.protocol.errors import Misuse
 from gapless.sql_queries.casts import arrow_type
 from gapless.sql_queries.dialect import parse

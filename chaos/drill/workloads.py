@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.engine.plan import Plan
-from gapless.engine.query import source
+from gapless.engine.source import source
 from gapless.journal.layout import Layout
 from gapless.operators.aggregates import count, max_, sum_
 from gapless.protocol.expr import col

@@ -86,7 +86,7 @@ _HOMES = {
     "table": "gapless.embedded",
     "Plan": "gapless.engine.plan",
     "Query": "gapless.engine.query",
-    "source": "gapless.engine.query",
+    "source": "gapless.engine.source",
     "race": "gapless.engine.query",
     "sql": "gapless.sql_queries.script",
     "rows": "gapless.engine.row_counts",
@@ -146,8 +146,9 @@ if TYPE_CHECKING:
     from gapless.engine.functions import function
     from gapless.engine.lateness import k_late, ordered, watermarks
     from gapless.engine.plan import Plan
-    from gapless.engine.query import Query, race, source
+    from gapless.engine.query import Query, race
     from gapless.engine.row_counts import rows
+    from gapless.engine.source import source
     from gapless.io.journal_handles import JournalReader, JournalWriter
     from gapless.merge.choose import StreamProperties
     from gapless.merge.lmerge import LMerge

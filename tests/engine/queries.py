@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from gapless.engine.functions import UserFunction, function
 from gapless.engine.lateness import k_late, watermarks
-from gapless.engine.query import Query, race, source
+from gapless.engine.query import Query, race
+from gapless.engine.source import source
 from gapless.operators.aggregates.calls import aggregate, count, mean, sum_, window_time
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr, call, col, if_else

@@ -14,7 +14,8 @@ from gapless.engine import nodes
 from gapless.engine.answer import answer, instant, last_answer
 from gapless.engine.execute import Execution, by_source
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.operators.aggregates import count, min_
 from gapless.operators.aggregates.filtered import conditions_below
 from gapless.protocol.elements import BEGIN, INF

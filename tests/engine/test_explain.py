@@ -9,7 +9,8 @@ import pyarrow as pa
 from gapless.engine.explain import Implementation
 from gapless.engine.functions import function
 from gapless.engine.lateness import k_late
-from gapless.engine.query import Query, race, source
+from gapless.engine.query import Query, race
+from gapless.engine.source import source
 from gapless.engine.words import node_text
 from gapless.operators.aggregates.calls import aggregate, count, max_, mean, sum_
 from gapless.protocol.expr import call, col

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from gapless.engine.plan import Plan
 from gapless.engine.properties import properties_of
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.merge.lmerge import LMerge
 from gapless.operators.aggregates.calls import count
 from gapless.operators.aggregates.calls import sum_ as sum_of

@@ -32,7 +32,8 @@ from gapless.engine.lateness import (
 )
 from gapless.engine.node_base import NodeBase
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, race, source
+from gapless.engine.query import Query, race
+from gapless.engine.source import source
 from gapless.journal.batch import TaskWriter, commit_batch
 from gapless.journal.commit import Commits
 from gapless.journal.disk import Disk

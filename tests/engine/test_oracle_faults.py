@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.engine import compile as compiling
-from gapless.engine import nodes, properties, verdicts
+from gapless.engine import known, nodes, plain_operators, properties, verdicts
 from gapless.merge.choose import StreamProperties
 from gapless.operators import (
     hopping_aggregate,
@@ -178,7 +178,7 @@ def top_k_breaks_ties_by_arrival(patch: Patch) -> None:
 
 @caught_by(check_table)
 def distinct_passes_its_input_on(patch: Patch) -> None:
-    patch.setattr(compiling, "Distinct", normalise.Normalise)
+    patch.setattr(plain_operators, "Distinct", normalise.Normalise)
 
 
 @caught_by(check_table)
@@ -234,13 +234,13 @@ def every_stream_is_claimed_to_have_a_key(patch: Patch) -> None:
 
 
 def _claiming_a_key(node: Any, *below: Any) -> Any:
-    return properties._step(below[0], key=True, unique=None, hop=None) if node else None
+    return known.passed(below[0], key=True, unique=None, hop=None) if node else None
 
 
 @caught_by(check_merge)
 def every_stream_is_merged_as_if_it_had_a_key(patch: Patch) -> None:
-    known = property(lambda _: StreamProperties(key=True))
-    patch.setattr(properties.Properties, "merge", known)
+    always = property(lambda _: StreamProperties(key=True))
+    patch.setattr(properties.Properties, "merge", always)
 
 
 # -- skipping and restarting ----------------------------------------------------------------------

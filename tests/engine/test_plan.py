@@ -7,7 +7,8 @@ import pytest
 from gapless.engine.graph import Graph
 from gapless.engine.nodes import Node
 from gapless.engine.plan import Plan, plan_of
-from gapless.engine.query import Query, race, source
+from gapless.engine.query import Query, race
+from gapless.engine.source import source
 from gapless.operators.aggregates import count, sum_
 from gapless.operators.aside import Aside
 from gapless.operators.free_aggregate import FreeAggregate

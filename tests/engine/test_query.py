@@ -13,7 +13,8 @@ import pytest
 from gapless.engine import nodes
 from gapless.engine.functions import function, name_of
 from gapless.engine.lateness import KLate, TimeLate, Watermarks, k_late
-from gapless.engine.query import Query, race, source
+from gapless.engine.query import Query, race
+from gapless.engine.source import source
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.calls import count, mean, sum_
 from gapless.protocol.elements import INF

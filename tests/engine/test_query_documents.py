@@ -16,7 +16,8 @@ from gapless.engine import nodes
 from gapless.engine.functions import function
 from gapless.engine.node_base import DEPTH_MAX
 from gapless.engine.nodes import INPUTS_MAX, NODES_MAX
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.operators.aggregates.calls import count
 from gapless.protocol.documents import Document, pack, unpack
 from gapless.protocol.errors import DecodeError, Misuse

@@ -11,7 +11,8 @@ import pytest
 from gapless.engine.functions import function
 from gapless.engine.node_base import DEPTH_MAX
 from gapless.engine.nodes import NODES_MAX
-from gapless.engine.query import Query, race, source
+from gapless.engine.query import Query, race
+from gapless.engine.source import source
 from gapless.operators.aggregates.calls import count, sum_
 from gapless.protocol.errors import ExpressionError, Misuse, SchemaError
 from gapless.protocol.expr import call, col, lit

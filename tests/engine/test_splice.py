@@ -9,7 +9,8 @@ import pytest
 from gapless.engine import splice
 from gapless.engine.graph import Graph
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.engine.splice import SPLICES_MAX, Runnable, Splice, plans_of, spliced
 from gapless.operators.aggregates.calls import count
 from gapless.operators.clip import Clip

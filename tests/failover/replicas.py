@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.failover.effects import Exit, Send, Start, Tick
 from gapless.failover.life_start import Origin, Replay, ReplicaStart
 from gapless.failover.messages import SUPERVISOR, Ack, Attach, Data, Life, Refused, Session

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gapless.engine.plan import Plan
-from gapless.engine.query import source
 from gapless.engine.row_counts import rows
+from gapless.engine.source import source
 from gapless.operators.aggregates.calls import count, sum_
 from gapless.protocol.elements import INF
 from gapless.protocol.frame import Frame

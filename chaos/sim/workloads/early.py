@@ -15,7 +15,7 @@ from gapless.chaos.sim.workloads.rows import SourcePace, below, draw, fronts, ro
 from gapless.chaos.sim.workloads.windows import counts_and_sums
 from gapless.chaos.sim.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
-from gapless.engine.query import source
+from gapless.engine.source import source
 from gapless.journal.layout import Layout
 from gapless.operators.aggregates import count
 from gapless.protocol.expr import col

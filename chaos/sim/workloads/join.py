@@ -11,7 +11,7 @@ import random
 from gapless.chaos.sim.workloads.rows import SourcePace, below, draw, fronts, rows
 from gapless.chaos.sim.workloads.workload import Batches, Workload
 from gapless.engine.plan import Plan
-from gapless.engine.query import source
+from gapless.engine.source import source
 from gapless.journal.layout import Layout
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Event, Tdb

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from gapless.chaos.sim.workloads.w1 import COVERS, LEAST, SCHEMA, SLIDE, W1, talkers
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.operators.aggregates import count, sum_
 from gapless.protocol.expr import col
 

@@ -25,7 +25,8 @@ from typing import IO, Any
 import pyarrow as pa
 
 from gapless.actors.local_keeper import MARK, end
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.journal.generate import Netflow
 from gapless.protocol.errors import Misuse
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.io.input_files import is_journal
 from gapless.journal.disk import LocalDisk
 from gapless.journal.layout import opened

@@ -26,7 +26,8 @@ import pyarrow as pa
 
 from gapless.engine.intake import Intake
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aside import Aside

@@ -11,7 +11,7 @@ import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk, View
 from gapless.engine.plan import Plan
-from gapless.engine.query import source
+from gapless.engine.source import source
 from gapless.failover.effects import Exit
 from gapless.failover.io.supervisor_io import (
     EFFECTS,

@@ -10,7 +10,8 @@ from gapless.chaos.sim.disk import SimulatedDisk, View
 from gapless.chaos.sim.network_disk import Client, Reach
 from gapless.engine.functions import function
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.engine.splice import Splice
 from gapless.failover.job.desired import Desired, Scale, Stop
 from gapless.failover.job.directory import KEPT, Job

@@ -9,7 +9,8 @@ import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.failover.job import whole_file
 from gapless.failover.replica import checkpoint
 from gapless.failover.replica.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ import pytest
 
 from gapless.chaos.sim.disk import SimulatedDisk
 from gapless.engine.plan import Plan
-from gapless.engine.query import source
+from gapless.engine.source import source
 from gapless.failover.replica.executor import Executor
 from gapless.failover.replica.sources import Sources
 from gapless.journal.writer import Writer

@@ -7,7 +7,8 @@ import pytest
 
 from gapless.engine import nodes
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
+from gapless.engine.source import source
 from gapless.engine.splice import Runnable, Splice
 from gapless.failover.supervisor import equivalence as equivalent
 from gapless.failover.supervisor.equivalence import (

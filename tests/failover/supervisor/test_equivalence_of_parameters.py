@@ -18,8 +18,9 @@ from gapless.engine.documents import content_of
 from gapless.engine.functions import UserFunction
 from gapless.engine.lateness import k_late
 from gapless.engine.plan import Plan
-from gapless.engine.query import Query, source
+from gapless.engine.query import Query
 from gapless.engine.row_counts import Rows
+from gapless.engine.source import source
 from gapless.failover.supervisor.equivalence import check_equivalent
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
