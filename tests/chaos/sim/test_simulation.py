@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,15 @@ CLEAN: dict[str, Query] = {
     "heavy": flows.window(range="10s", slide="2s").heavy("src", share=0.2),
     "latest": flows.latest_by("src"),
     "sessions": flows.window(session="1s", partition_by="src").aggregate(n=gl.count()),
+    "landmarks": flows.window(range="all", slide="2s").group_by("src").aggregate(n=gl.count()),
+    "rows so far": flows.window(range="all", slide=gl.rows(1)).aggregate(total=gl.sum("len")),
+    "windows of rows": flows.window(range=gl.rows(5), slide=gl.rows(2), partition_by="src")
+    .group_by("src")
+    .aggregate(n=gl.count(), most=gl.max("len")),
+    "the last rows": flows.window(range=gl.rows(4), slide="1s").aggregate(total=gl.sum("len")),
+    "slide by tuple": flows.window(range="2s", slide=gl.rows(1), partition_by="src")
+    .group_by("src")
+    .aggregate(n=gl.count()),
     "the first of each": flows.dedupe("src", within="2s"),
     "lifetimes": flows.lifetime(duration="3s").select("src").distinct(),
     "union": flows.select("src").union(flows.where(gl.col("len") > 700).select("src")),
@@ -76,8 +85,9 @@ def test_a_join_of_two_sources_passes() -> None:
     assert simulate(query, {"flows": rows(30), "names": known}, seeds=FEW).seeds == FEW
 
 
-def test_two_plans_of_one_query_pass() -> None:
-    plans = [gl.Plan(counts), gl.Plan(counts, "wid")]
+@pytest.mark.parametrize("other", ["wid", "two_level"])
+def test_two_plans_of_one_query_pass(other: Literal["wid", "two_level"]) -> None:
+    plans = [gl.Plan(counts), gl.Plan(counts, other)]
     assert simulate(counts, rows(40), plans=plans, seeds=FEW).seeds == FEW
 
 
