@@ -109,7 +109,7 @@ class _Walk:
                 return self._within(node, what, node.group_by, "group by")
             case nodes.TopK() | nodes.Top():
                 self._within(node, f"{kind_of(node)} {node.k}", node.within, "put within=")
-            case nodes.Session() | nodes.RowWindow():
+            case nodes.Session() | nodes.RowWindow() | nodes.LatestRows():
                 what = "a session" if isinstance(node, nodes.Session) else str(node)
                 self._within(node, what, node.partition_by, "put partition_by=")
             case nodes.LatestBy() | nodes.Dedupe():

@@ -33,6 +33,8 @@ def check(node: Node, below: Sequence[Properties]) -> None:
             _check_window(node, below[0])
         case nodes.Dedupe():
             check_dedupe(below[0])
+        case nodes.LatestRows():
+            _check_no_window(below[0])
         case nodes.Bucket():
             check_bucket(below[0])
         case nodes.Aggregate():
@@ -64,12 +66,16 @@ def _check_no_counted_rows(below: Sequence[Properties]) -> None:
             )
 
 
-def _check_window(node: nodes.Window | nodes.Session | nodes.RowWindow, p: Properties) -> None:
+def _check_no_window(p: Properties) -> None:
     if p.window is not None:
         raise Misuse(
             f"window: its input is in a window already, {p.window}, whose lifetimes would be lost: "
             "aggregate or join first, or leave one of the two out"
         )
+
+
+def _check_window(node: nodes.Window | nodes.Session | nodes.RowWindow, p: Properties) -> None:
+    _check_no_window(p)
     if isinstance(node, nodes.RowWindow):
         return
     if node.on is not None and node.on not in p.starts and node.on not in p.progress:

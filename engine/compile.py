@@ -135,7 +135,9 @@ class Compiler:
                 raise Misuse(NO_ANSWER)
             case nodes.RowWindow():
                 raise Misuse(f"{node} has no answer of its own: put an aggregate above it")
-            case nodes.Dedupe() | nodes.LatestBy() | nodes.Top() | nodes.Heavy():
+            case (
+                nodes.Dedupe() | nodes.LatestBy() | nodes.LatestRows() | nodes.Top() | nodes.Heavy()
+            ):
                 below = self._settled(node.input, self._compile(node.input))
                 return self._add(operator_of(node, self._known, self._aside), node, [below])
             case nodes.Aggregate():

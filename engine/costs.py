@@ -49,7 +49,7 @@ def _of_node(
             yield from _functions(node)
         case nodes.Where() if isinstance(node.predicate, UserFunction):
             yield from _called(node.predicate)
-        case nodes.LatestBy():
+        case nodes.LatestBy() | nodes.LatestRows():
             yield from _unpromised(query, own)
         case nodes.Aggregate():
             hop = below[0].hop

@@ -139,6 +139,10 @@ _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {
     nodes.RowWindow: _row_window,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: lambda node: {"key": list(node.key)},
+    nodes.LatestRows: lambda node: {
+        "range": node.range.count,
+        "partition_by": list(node.partition_by),
+    },
     nodes.Aggregate: _aggregate,
     nodes.Join: _join,
     nodes.TopK: _top_k,
@@ -162,6 +166,7 @@ _NAMES: Mapping[type, str] = {
     nodes.RowWindow: "row_window",
     nodes.Lifetime: "lifetime",
     nodes.LatestBy: "latest_by",
+    nodes.LatestRows: "latest_rows",
     nodes.Aggregate: "aggregate",
     nodes.Join: "join",
     nodes.Union: "union",

@@ -92,7 +92,7 @@ def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[
     known = query.derived
     if isinstance(node, nodes.Race):
         yield f"LMerge {': '.join(choose([known[n].merge for n in node.inputs]))}"
-    if isinstance(node, nodes.Window | nodes.RowWindow):
+    if isinstance(node, nodes.Window | nodes.RowWindow | nodes.LatestRows):
         yield node.context
     if isinstance(node, nodes.Aggregate):
         hop = known[node.input].hop

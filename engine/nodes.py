@@ -32,6 +32,7 @@ from gapless.engine.fit import (
     type_of,
 )
 from gapless.engine.lateness import Lateness
+from gapless.engine.latest_rows_node import LatestRows
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
 from gapless.engine.ranked_nodes import Heavy, Top
@@ -61,6 +62,7 @@ __all__ = [
     "How",
     "Join",
     "LatestBy",
+    "LatestRows",
     "Lifetime",
     "Node",
     "Normalise",
@@ -279,6 +281,7 @@ Node = (
     | Dedupe
     | Lifetime
     | LatestBy
+    | LatestRows
     | Aggregate
     | Join
     | Union

@@ -12,6 +12,7 @@ from gapless.operators.dedupe import Dedupe
 from gapless.operators.difference import Difference
 from gapless.operators.distinct import Distinct
 from gapless.operators.latest import LatestBy
+from gapless.operators.latest_rows import LatestRows
 from gapless.operators.lifetimes import SetLifetimes
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Operator
@@ -41,6 +42,8 @@ def operator_of(node: nodes.Node, known: Mapping[nodes.Node, Properties], aside:
             return Dedupe(node.input.schema, node.key, node.within)
         case nodes.LatestBy():
             return LatestBy(node.input.schema, node.key)
+        case nodes.LatestRows():
+            return LatestRows(node.input.schema, node.range.count, node.partition_by)
         case nodes.Heavy():
             return WindowRows(node.input.schema, Heavy(node.input.schema, node.count, node.share))
         case nodes.Top():

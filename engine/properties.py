@@ -16,6 +16,7 @@ of arrival and any cut into frames. What is not known is not claimed.
                                     overlap
     dedupe             yes          yes                  yes                       yes
     latest_by          no           no                   yes                       no
+    latest rows        no           no                   of one row                no
     hopping aggregate  no if early  no if early or       yes                       yes
                                     groups close early;
                                     strictly if one
@@ -60,6 +61,7 @@ from gapless.engine.disagreement import aggregate_may_differ, computed_may_diffe
 from gapless.engine.extremes import lags_of
 from gapless.engine.known import Hop, Properties, passed, per_instant
 from gapless.engine.lateness import Watermarks, is_ordered
+from gapless.engine.latest_rows_node import of_latest_rows
 from gapless.engine.lifetime_rules import latest, windowed, with_lifetime
 from gapless.engine.nodes import Node
 from gapless.engine.row_window_node import answered_held, counted
@@ -258,6 +260,7 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.RowWindow: counted,
     nodes.Lifetime: with_lifetime,
     nodes.LatestBy: latest,
+    nodes.LatestRows: of_latest_rows,
     nodes.Aggregate: _aggregate,
     nodes.Join: of_join,
     nodes.Union: of_union,

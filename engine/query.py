@@ -118,7 +118,8 @@ class Query:
         With `slide`, aggregates are answered at its multiples, else at every instant. A slide
         longer than the range skips rows, and warns. `on` names a progressing column to use instead
         of the source's time. Both may count rows, `gl.rows(100)`: the last 100, or answers at every
-        100th, of each value of `partition_by`. With `session` each session is answered: rows, of
+        100th, of each value of `partition_by`; rows of a range without a slide live until so many
+        more have come. With `session` each session is answered: rows, of
         equal `partition_by`, whose neighbours are at most that far apart.
         """
         given = (range, slide, on, session, partition_by)

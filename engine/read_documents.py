@@ -195,6 +195,12 @@ def _read_dedupe(given: _Given, inputs: list[Node], _: Functions) -> Node:
     return nodes.Dedupe(inputs[0], key, given.take_int("within", 1, INF - 1))
 
 
+def _read_latest_rows(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    count = given.take_int("range", 1, ROWS_MAX)
+    partition_by = tuple(given.take_list("partition_by", str, FIELDS_MAX))
+    return nodes.LatestRows(inputs[0], Rows(count), partition_by)
+
+
 def _read_row_window(given: _Given, inputs: list[Node], _: Functions) -> Node:
     covers, slide = (_read_span(given, name) for name in ("range", "slide"))
     if slide is None:
@@ -278,6 +284,7 @@ _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "row_window": _read_row_window,
     "lifetime": _read_lifetime,
     "latest_by": _read_latest_by,
+    "latest_rows": _read_latest_rows,
     "aggregate": _read_aggregate,
     "join": _read_join,
     "union": lambda _, inputs, _f: nodes.Union(tuple(inputs)),

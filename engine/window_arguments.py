@@ -2,6 +2,7 @@
 
 window(range="10s", slide="1s")                                   Window 10 s / 1 s
 window(range=rows(1000), slide=rows(10), partition_by="src")      RowWindow 1,000 / 10 rows by src
+window(range=rows(1), partition_by="src")                         LatestRows 1 by src
 window(session="30s", partition_by="src")                         Session 30 s by src
 """
 
@@ -12,10 +13,10 @@ from collections.abc import Sequence
 
 from gapless.engine.durations import Duration, text, ticks
 from gapless.engine.known import Properties
-from gapless.engine.nodes import Node, RowWindow, Session, Window
+from gapless.engine.nodes import LatestRows, Node, RowWindow, Session, Window
 from gapless.engine.row_counts import Rows
 from gapless.protocol.column_names import column_name, column_names
-from gapless.protocol.errors import Misuse
+from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.expr import Expr
 
 Columns = str | Expr | Sequence[str | Expr]
@@ -73,16 +74,15 @@ def _window(below: Node, covers: Duration, slide: Duration | None, on: str | Non
 
 def _row_window(
     below: Node, covers: Span, slide: Span | None, on: str | None, partition_by: tuple[str, ...]
-) -> RowWindow:
-    if slide is None:
-        raise Misuse(
-            f"window range={covers!r}: say how often it is answered, slide=gl.rows(1) for every "
-            "row or slide='1m' for every minute"
-        )
+) -> RowWindow | LatestRows:
     if on is not None:
         raise Misuse(
             f"window on={on!r}: rows are ranked by their time, which is the source's: leave on out"
         )
+    if slide is None:
+        if not isinstance(covers, Rows):
+            raise Bug("one of range and slide counts rows")
+        return LatestRows(below, covers, partition_by)
     unit = below.schema.time_unit
     spans = covers if isinstance(covers, Rows) else _ticks(covers, "range", unit)
     every = slide if isinstance(slide, Rows) else ticks(slide, unit, "window slide", least=1)

@@ -98,6 +98,11 @@ def _lifetime(node: nodes.Lifetime) -> str:
     return f"lifetime {text(node.duration, node.schema.time_unit)}"
 
 
+def _latest_rows(node: nodes.LatestRows) -> str:
+    by = f" by {', '.join(node.partition_by)}" if node.partition_by else ""
+    return f"window range {node.range}{by}"
+
+
 def _latest_by(node: nodes.LatestBy) -> str:
     return f"latest by {', '.join(node.key)}"
 
@@ -142,6 +147,7 @@ _TEXTS: Mapping[type, Callable[..., str]] = {
     nodes.RowWindow: _row_window,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: _latest_by,
+    nodes.LatestRows: _latest_rows,
     nodes.Aggregate: _aggregate,
     nodes.Join: _join,
     nodes.Union: lambda node: f"union of {len(node.inputs)}",

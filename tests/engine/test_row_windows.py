@@ -220,7 +220,6 @@ HALF: Any = 1.5
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "no rows": (lambda: gl.rows(0), r"rows\(0\): a whole number of rows, 1 to"),
     "half a row": (lambda: gl.rows(HALF), r"rows\(1.5\)"),
-    "rows without a slide": (lambda: FLOWS.window(range=gl.rows(10)), r"slide=gl.rows\(1\)"),
     "another column": (
         lambda: FLOWS.window(range=gl.rows(10), slide=gl.rows(1), on="len"),
         "ranked by their time, which is the source's",

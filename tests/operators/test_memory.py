@@ -29,6 +29,7 @@ from gapless.operators.held import HeldAggregate
 from gapless.operators.hopping_aggregate import HoppingAggregate
 from gapless.operators.join import Join
 from gapless.operators.latest import LatestBy
+from gapless.operators.latest_rows import LatestRows
 from gapless.operators.lifetimes import SetLifetimes
 from gapless.operators.meld import Meld
 from gapless.operators.memory import Memory
@@ -103,6 +104,7 @@ CASES: dict[type[Operator], tuple[Callable[[], Operator], Told]] = {
     HoppingAggregate: (lambda: HoppingAggregate(S, Hopping(900, 10), ["text", "k"], COUNTS), ONE),
     Join: (lambda: Join(S, S, [("k", "k")], how="full"), TWO),
     LatestBy: (lambda: LatestBy(S, ["k"]), ONE),
+    LatestRows: (lambda: LatestRows(S, 3, ["k"]), INSTANTS),
     Meld: (lambda: Meld(S, 2), TWO),
     Normalise: (lambda: Normalise(S), ONE),
     Progress: (lambda: Progress(S, {"n": -1}), ONE),
@@ -165,6 +167,7 @@ def test_an_operator_asks_for_what_it_puts_out_beyond_what_it_was_given(
         FreeAggregate,
         HeldAggregate,
         HoppingAggregate,
+        LatestRows,
         RowWindowAggregate,
         SessionAggregate,
         Settle,

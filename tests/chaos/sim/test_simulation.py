@@ -44,6 +44,7 @@ CLEAN: dict[str, Query] = {
     .group_by("src")
     .aggregate(n=gl.count(), most=gl.max("len")),
     "the last rows": flows.window(range=gl.rows(4), slide="1s").aggregate(total=gl.sum("len")),
+    "lives of rows": flows.window(range=gl.rows(3), partition_by="src").aggregate(n=gl.count()),
     "slide by tuple": flows.window(range="2s", slide=gl.rows(1), partition_by="src")
     .group_by("src")
     .aggregate(n=gl.count()),

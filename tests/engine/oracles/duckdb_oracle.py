@@ -104,10 +104,8 @@ def events(node: nodes.Node) -> str:
             end = f"{VS} + {node.duration}" if node.end is None else _end(node)
             rows = f"select * replace ({end} as {VE}) from ({events(node.input)})"
             return f"select * from ({rows}) where {VS} < {VE}"
-        case nodes.LatestBy():
-            return _latest_events(node)
-        case nodes.Dedupe():
-            return _deduped_events(node)
+        case nodes.LatestBy() | nodes.LatestRows() | nodes.Dedupe():
+            return _OF_ROWS[type(node)](node)
         case nodes.Aggregate():
             return _answer_events(node)
         case nodes.Join() if node.how == "inner":
@@ -152,6 +150,15 @@ def _latest_events(node: nodes.LatestBy) -> str:
     return f"select * replace (coalesce({following}, {INF}::bigint) as {VE}) from ({last})"
 
 
+def _latest_rows_events(node: nodes.LatestRows) -> str:
+    by = ", ".join(f"{name_text(n)} asc nulls last" for n in node.schema.names)
+    partition = ", ".join(map(name_text, node.partition_by))
+    over = f"partition by {partition} " if partition else ""
+    end = f"lead({VS}, {node.range.count}) over ({over}order by {VS}, {by})"
+    rows = f"select * replace (coalesce({end}, {INF}::bigint) as {VE}) from ({events(node.input)})"
+    return f"select * from ({rows}) where {VS} < {VE}"
+
+
 def _deduped_events(node: nodes.Dedupe) -> str:
     """The kept times of each key, one after the other, and the first row of each."""
     key = ", ".join(map(name_text, node.key))
@@ -165,6 +172,13 @@ def _deduped_events(node: nodes.Dedupe) -> str:
     same = " and ".join(f"f.{name_text(n)} is not distinct from k.{name_text(n)}" for n in node.key)
     rows = f"select f.* replace (f.{VS} + 1 as {VE}) from ({first}) f join ({kept}) k on {same}"
     return f"{rows} where list_contains(k._kept, f.{VS})"
+
+
+_OF_ROWS: Mapping[type, Callable[[Any], str]] = {
+    nodes.LatestBy: _latest_events,
+    nodes.LatestRows: _latest_rows_events,
+    nodes.Dedupe: _deduped_events,
+}
 
 
 def _descending(node: nodes.Node) -> str:
@@ -280,7 +294,7 @@ def _bucket(node: nodes.Bucket, at: int) -> str:
     return f"select *{more} from ({alive(node.input, at)})"
 
 
-def _lifetime(node: nodes.Lifetime, at: int) -> str:
+def _lifetime(node: nodes.Lifetime | nodes.LatestRows, at: int) -> str:
     return f"select {_names(node)} from ({events(node)}) where {VS} <= {at} and {at} < {VE}"
 
 
@@ -435,6 +449,7 @@ _ALIVE: Mapping[type, Callable[[Any, int], str]] = {
     nodes.Bucket: _bucket,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: _latest_by,
+    nodes.LatestRows: _lifetime,
     nodes.Aggregate: _aggregate,
     nodes.Join: _join,
     nodes.Union: _union,

@@ -245,6 +245,8 @@ class Drawing:
         partition_by = groups[: self.rng.randint(0, len(groups))]
         slide, every = self.rng.choice((1, 1, 2, 3, 5)), self.rng.choice((1, 4, 7))
         ranges: tuple[int | Rows | None, ...] = (*map(Rows, (1, 3, 4, 10)), 1, 5, 20, None)
+        if self.rng.random() < 0.15:
+            return nodes.LatestRows(q, Rows(slide), partition_by)
         window = nodes.RowWindow(q, self.rng.choice(ranges), Rows(slide), partition_by)
         if self.rng.random() < 0.15:
             window = nodes.RowWindow(q, Rows(self.rng.choice((1, 2, 6))), every, partition_by)

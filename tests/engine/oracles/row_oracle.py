@@ -174,6 +174,15 @@ def _lifetime(node: nodes.Lifetime, o: RowOracle) -> Table:
     return out
 
 
+def _latest_rows(node: nodes.LatestRows, o: RowOracle) -> Table:
+    out = []
+    for events in _grouped(o.table(node.input), node.input.schema, node.partition_by).values():
+        ordered = sorted(events, key=lambda e: (e.vs, place(e.payload)))
+        ends = [*(e.vs for e in ordered), *[INF] * node.range.count][node.range.count :]
+        out += [Event(e.payload, e.vs, ve) for e, ve in zip(ordered, ends, strict=True)]
+    return [e for e in out if e.vs < e.ve]
+
+
 def _latest_by(node: nodes.LatestBy, o: RowOracle) -> Table:
     out = []
     for events in _grouped(o.table(node.input), node.input.schema, node.key).values():
@@ -480,6 +489,7 @@ _RULES: Mapping[type, Callable[[Any, RowOracle], Table]] = {
     nodes.Select: _select,
     nodes.Window: _window,
     nodes.Dedupe: _dedupe,
+    nodes.LatestRows: _latest_rows,
     nodes.Bucket: _bucket,
     nodes.Lifetime: _lifetime,
     nodes.LatestBy: _latest_by,

@@ -70,6 +70,7 @@ def whole_queries() -> Iterator[Query]:
     yield rows.lifetime(end=col("v") + 7)
     yield rows.lifetime(duration=7)
     yield rows.latest_by("k", "v")
+    yield rows.window(range=Rows(3), partition_by="k")
     yield rows.join(flows("other"), on=[("k", "v")], where=col("x") > 1.5)
     yield rows.union(rows.where(col("k") > 3)).difference(rows.where(col("v") > 3))
     yield rows.select("k", "v").distinct()
