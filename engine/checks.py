@@ -83,8 +83,9 @@ def _check_window(node: nodes.Window | nodes.Session | nodes.RowWindow, p: Prope
         advice = f"{', '.join(known)} does" if known else "none does here"
         raise Misuse(
             f"window on={node.on!r}: nothing is promised of that column, so no window of it would "
-            f"ever be complete. A source's time column progresses as long as it is carried along; "
-            f"{advice}"
+            "ever be complete: say at the source how far before a row's time it is at most, as in "
+            f"gl.source(.., progress={{{node.on!r}: '60s'}}). A source's time column progresses as "
+            f"long as it is carried along; {advice}"
         )
 
 

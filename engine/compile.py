@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 
 from gapless.engine import nodes
 from gapless.engine.bucket_node import window_of
+from gapless.engine.column_progress import bounds_text
 from gapless.engine.extremes import extremes_of
 from gapless.engine.graph import Graph
 from gapless.engine.marks_read import reads_a_column, with_marks
@@ -36,6 +37,7 @@ from gapless.engine.window_times import offsets, offsets_of
 from gapless.engine.words import node_text
 from gapless.operators.aggregates.filtered import Named, conditions_below
 from gapless.operators.aside import Aside
+from gapless.operators.bounded_columns import BoundedColumns
 from gapless.operators.bucket import Bucket
 from gapless.operators.filter import Filter
 from gapless.operators.free_aggregate import FreeAggregate
@@ -147,13 +149,22 @@ class Compiler:
         inputs: list[Origin] = [self._compile(each) for each in node.inputs]
         return self._add(operator_of(node, self._known, self._aside), node, inputs)
 
-    def _source(self, node: nodes.Source) -> str:
+    def _source(self, node: nodes.Source) -> Origin:
         known = self._sources.setdefault(node.name, node)
-        if (known.schema, known.time, known.lateness) != (node.schema, node.time, node.lateness):
+        if not known.alike(node):
             raise Misuse(
                 f"source {node.name!r} is described in two ways; describe it once and use that"
             )
-        return node.name
+        if known is not node:  # another node of one source: its rows are looked at once
+            return self._compile(known)
+        return self._bounded(node) if node.progress else node.name
+
+    def _bounded(self, node: nodes.Source) -> Origin:
+        """Its rows without those of which a column is further before their time than declared."""
+        told = bounds_text(node.progress, node.time, node.schema.time_unit)
+        operator = BoundedColumns(node.schema, node.progress, told, self._aside, node.name)
+        step = self._add(operator, node, [node.name], THROUGH, f"{node.name}: {', '.join(told)}")
+        return self._progressing(node, step, {name: -by for name, by in node.progress})
 
     def _window(self, node: nodes.Window, below: Origin) -> Origin:
         """A window that nobody takes over."""
@@ -244,12 +255,8 @@ class Compiler:
         step = self._add(operator, node, [below], title=f"{node_text(node)} (sessions)")
         return self._progressing(node, step, offsets(node, self._known[session]))
 
-    def _progressing(
-        self, node: nodes.Aggregate | nodes.Bucket, below: Origin, columns: Mapping[str, int]
-    ) -> Origin:
-        """Its rows, with marks of the columns that say which window they are about, where a window
-        above reads one.
-        """
+    def _progressing(self, node: nodes.Node, below: Origin, columns: Mapping[str, int]) -> Origin:
+        """Its rows, with marks of these columns where a window above reads one."""
         if not columns or node not in self._with_marks:
             return below
         title = f"progress of {', '.join(columns)}"

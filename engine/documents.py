@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gapless.engine import nodes
+from gapless.engine.column_progress import bounds_to_document
 from gapless.engine.fit import Computed
 from gapless.engine.functions import UserFunction
 from gapless.engine.lateness import lateness_to_document
@@ -68,6 +69,7 @@ def _source(node: nodes.Source) -> dict[str, Document]:
         "time_unit": node.schema.time_unit,
         "time": node.time,
         "lateness": lateness_to_document(node.lateness),
+        **({"progress": bounds_to_document(node.progress)} if node.progress else {}),
     }
 
 

@@ -14,7 +14,6 @@ was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import gcd
 from typing import Any
 
@@ -47,7 +46,7 @@ def windowed(node: nodes.Window, p: Properties) -> Properties:
         longest=longest,
         grain=grain,
         starts=p.starts if at_start else frozenset((on,)) if on and slide is None else frozenset(),
-        progress=_lagging(p, p.starts if on is None else (on,), lag),
+        progress=_lagging(p, None if on is None else on, lag),
         hop=None if slide is None else Hop(_hop_window(covers, slide), on),
         window=text,
         endless=text if covers is None else None,
@@ -66,10 +65,15 @@ def _window_text(node: nodes.Window) -> str:
     return f"window(range={'all' if node.range is None else node.range!r}{slide}{on})"
 
 
-def _lagging(p: Properties, read: Iterable[str], lag: int) -> dict[str, int]:
-    """Columns that progress; what a window did not read lags without bound."""
-    times = frozenset(read)
-    return {name: lag if name in times else INF for name in p.progress}
+def _lagging(p: Properties, on: str | None, lag: int) -> dict[str, int]:
+    """Columns that progress, where ends are `lag` after what was read: `_vs`, or the column `on`.
+
+    A column that `_vs` is up to d after lags by so much more; beside `on` all lag without bound.
+    """
+    if on is not None:
+        return {name: lag if name == on else INF for name in p.progress}
+    after = {name: 0 if name in p.starts else most - 1 for name, most in p.progress.items()}
+    return {name: min(INF, lag + most) for name, most in after.items()}
 
 
 def with_lifetime(node: nodes.Lifetime, p: Properties) -> Properties:
@@ -88,7 +92,7 @@ def with_lifetime(node: nodes.Lifetime, p: Properties) -> Properties:
         longest=INF if lasts is None else lasts,
         grain=1 if lasts is None else gcd(p.grain, lasts),
         starts=p.starts,
-        progress=_lagging(p, p.starts, INF if lasts is None else lasts),
+        progress=_lagging(p, None, INF if lasts is None else lasts),
         own_reach=INF if lasts is None else lasts,
         own_divergence=why,
     )

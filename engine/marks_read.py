@@ -13,8 +13,13 @@ from gapless.engine.properties import Properties
 
 
 def with_marks(root: nodes.Node, known: Mapping[nodes.Node, Properties]) -> frozenset[nodes.Node]:
-    """The nodes that say by marks what progresses: some node above looks at them."""
-    return _below(root, lambda node: _uses_marks(node, known))
+    """The nodes that say by marks what progresses: some node above looks at them. Nodes of one
+    source are one.
+    """
+    found = _below(root, lambda node: _uses_marks(node, known))
+    sources = [node for node in known if isinstance(node, nodes.Source)]
+    named = {source.name for source in sources if source in found}
+    return found | {source for source in sources if source.name in named}
 
 
 def reads_a_column(node: nodes.Node, known: Mapping[nodes.Node, Properties]) -> bool:

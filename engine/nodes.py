@@ -20,6 +20,7 @@ from typing import Literal
 import pyarrow as pa
 
 from gapless.engine.bucket_node import Bucket
+from gapless.engine.column_progress import Bounds, check_bounds
 from gapless.engine.dedupe_node import Dedupe
 from gapless.engine.fit import (
     Computed,
@@ -96,6 +97,8 @@ class Source(NodeBase):
     time: str
     """The column of event times."""
     lateness: Lateness
+    progress: Bounds = ()
+    """Other columns that progress, each with how far before the time it is at most."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
@@ -104,6 +107,7 @@ class Source(NodeBase):
         check_column(what, self.time, self.schema.names)
         t = self.schema.payload.field(self.time).type
         check_time(f"{what} {self.time!r}", t, self.schema.time_unit)
+        check_bounds(self.progress, self.schema, self.time, f"source {self.name}: progress")
         self._is(self.schema)
 
     def alike(self, other: Source) -> bool:

@@ -125,7 +125,7 @@ def _source(node: nodes.Source) -> Properties:
         longest=1,
         lasts=1,
         starts=frozenset((node.time,)),
-        progress={node.time: 1},
+        progress={node.time: 1, **{name: by + 1 for name, by in node.progress}},
         no_nulls=True,
         group_marks=isinstance(node.lateness, Watermarks),
     )

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from gapless.engine import nodes
 from gapless.engine.checks import check
+from gapless.engine.column_progress import bounds_from_document
 from gapless.engine.documents import VERSION
 from gapless.engine.fit import Computed
 from gapless.engine.functions import UserFunction
@@ -55,6 +56,10 @@ class _Given(Fields):
     def maybe_text(self, name: str) -> str | None:
         """None, or a text."""
         return self.take(name, str) if self._there(name) else None
+
+    def has(self, name: str) -> bool:
+        """Whether it is there, and not taken."""
+        return name in self._left
 
     def _there(self, name: str) -> bool:
         if name in self._left and self._left[name] is None:
@@ -133,7 +138,8 @@ def _read_source(given: _Given, _: list[Node], _f: Functions) -> Node:
     schema = StreamSchema(pa.schema(columns), given.take("time_unit", str))
     time = given.take("time", str)
     lateness = lateness_from_document(given.take("lateness", dict), "lateness")
-    return nodes.Source(name, schema, time, lateness)
+    listed = given.take_list("progress", list, FIELDS_MAX) if given.has("progress") else []
+    return nodes.Source(name, schema, time, lateness, bounds_from_document(listed, "progress"))
 
 
 def _read_computed(document: Document, functions: Functions) -> Computed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from gapless.engine import nodes
+from gapless.engine.column_progress import bounds_text
 from gapless.engine.durations import text
 from gapless.engine.known import Properties
 from gapless.engine.lateness import lateness_text
@@ -46,7 +47,8 @@ def _source(node: nodes.Source) -> str:
     shown = ", ".join(names[:COLUMNS_SHOWN_MAX])
     more = f", and {len(names) - COLUMNS_SHOWN_MAX} more" if len(names) > COLUMNS_SHOWN_MAX else ""
     late = lateness_text(node.lateness, node.schema.time_unit)
-    return f"source {node.name} ({shown}{more}) time {node.time}, {late}"
+    bounds = bounds_text(node.progress, node.time, node.schema.time_unit)
+    return f"source {node.name} ({shown}{more}) time {node.time}, {', '.join((late, *bounds))}"
 
 
 def _where(node: nodes.Where) -> str:

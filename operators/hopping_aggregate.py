@@ -80,7 +80,7 @@ class HoppingAggregate(Operator):
         if on is not None and on not in schema.names:
             raise SchemaError(f"window on={on!r}: the columns are {', '.join(schema.names)}")
         self._on = on
-        self._time_names = {VS, *(name for name in (time, on) if name is not None)}
+        self._time_names = {on} if on is not None else {VS, time or VS}
         self._group_by, self._groups = list(group_by), len(group_by)
         self._early = early
         self._aside = aside or Aside()

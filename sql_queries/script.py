@@ -98,24 +98,32 @@ class Script:
         name = schema.this.name
         self._check_new(name, node, at)
         fields: list[pa.Field] = []
-        watermark: exp.WatermarkColumnConstraint | None = None
+        watermarks: list[exp.WatermarkColumnConstraint] = []
         for each in schema.expressions:
             if isinstance(each, exp.ColumnDef):
                 fields.append(_field(each, at))
-            elif isinstance(each, exp.WatermarkColumnConstraint) and watermark is None:
-                watermark = each
+            elif isinstance(each, exp.WatermarkColumnConstraint):
+                watermarks.append(each)
             else:
-                raise at.error("a table has columns and one WATERMARK", each)
-        if watermark is None:
+                raise at.error("a table has columns and WATERMARKs", each)
+        of_time = [each for each in watermarks if _is_of_time(each)]
+        if len(of_time) > 1:
+            other = "of another column write AS ts - INTERVAL '60' SECOND, of the time"
+            raise at.error(f"a table has one time; {other}", of_time[1])
+        if not of_time:
             raise at.error(
                 f"table {name} has no WATERMARK: which column is the time, and how late may rows "
                 "be? As in WATERMARK FOR ts AS ts - INTERVAL '5' SECOND",
                 node,
             )
-        time = watermark.this.name
-        named = next((f.name for f in fields if f.name.lower() == time.lower()), time)
-        with at.at(watermark):
-            query = source(name, pa.schema(fields), time=named, lateness=_lateness(watermark, at))
+        time = _named(of_time[0].this.name, fields)
+        others = [each for each in watermarks if each is not of_time[0]]
+        progress = {_named(w.this.name, fields): _behind(w, time, at) for w in others}
+        if len(progress) < len(others):
+            raise at.error("a column has one WATERMARK", others[-1])
+        with at.at(others[0] if others else of_time[0]):
+            lateness = _behind(of_time[0], time, at)
+            query = source(name, pa.schema(fields), time=time, lateness=lateness, progress=progress)
         self.add_source(name, query)
 
 
@@ -137,14 +145,32 @@ def _field(node: exp.ColumnDef, at: Text) -> pa.Field:
     return pa.field(node.name, arrow_type(kind, at), nullable)
 
 
-def _lateness(node: exp.WatermarkColumnConstraint, at: Text) -> Any:
-    """AS ts - INTERVAL: how late rows may be; AS ts: not at all; without AS the input says it."""
+def _named(name: str, fields: list[pa.Field]) -> str:
+    """The column, as it was written where it was defined."""
+    return next((f.name for f in fields if f.name.lower() == name.lower()), name)
+
+
+def _read(node: exp.WatermarkColumnConstraint) -> Any:
+    """What stands behind AS, without what is subtracted."""
     rule = node.expression
+    return rule.this if isinstance(rule, exp.Sub) else rule
+
+
+def _is_of_time(node: exp.WatermarkColumnConstraint) -> bool:
+    """Whether it follows from its own column, or from what the input says."""
+    read = _read(node)
+    return not (isinstance(read, exp.Column) and read.name.lower() != node.this.name.lower())
+
+
+def _behind(node: exp.WatermarkColumnConstraint, time: str, at: Text) -> Any:
+    """AS ts - INTERVAL, where ts is the time: of the time, how late rows may be, of another column,
+    how far before it that is; AS ts: not at all. Of the time without AS: the input says it.
+    """
+    rule, read = node.expression, _read(node)
     if not rule:
         return None
-    column = rule.this if isinstance(rule, exp.Sub) else rule
-    if not isinstance(column, exp.Column) or column.name != node.this.name:
-        raise at.error("write AS ts - INTERVAL '5' SECOND, of the column itself", node)
+    if not isinstance(read, exp.Column) or read.name.lower() != time.lower():
+        raise at.error(f"write AS {time} - INTERVAL '5' SECOND, of the table's time", node)
     return duration(nanoseconds(rule.expression, at)) if isinstance(rule, exp.Sub) else 0
 
 

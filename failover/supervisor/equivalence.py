@@ -167,7 +167,8 @@ def _check_sources(old: Plan, new: Plan, *, all_of_them: bool) -> None:
 
 
 def _described(source: nodes.Source) -> str:
-    return f"{source.schema}, time {source.time}, {source.lateness}"
+    also = "".join(f", {name} {by} before it" for name, by in source.progress)
+    return f"{source.schema}, time {source.time}, {source.lateness}{also}"
 
 
 # -- what is known --------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from gapless.engine.race import Race
 from gapless.merge.choose import StreamProperties
 from gapless.operators.aggregates import count, sum_
 from gapless.operators.aside import Aside
+from gapless.operators.bounded_columns import BoundedColumns
 from gapless.operators.bucket import Bucket
 from gapless.operators.cleanse import Cleanse
 from gapless.operators.clip import Clip
@@ -92,6 +93,7 @@ TWO += [(0, nothing(900)), (1, nothing(900)), (0, nothing(INF)), (1, nothing(INF
 COUNTS = [("c", count()), ("s", sum_("n"))]
 CASES: dict[type[Operator], tuple[Callable[[], Operator], Told]] = {
     Bucket: (lambda: Bucket(S, Hopping(900, 10), ()), ONE),
+    BoundedColumns: (lambda: BoundedColumns(S, [("n", 500)], ["n"], Aside("aside")), ONE),
     Chain: (lambda: Chain(Filter(S, col("n") >= 0, Aside()), Settle(S)), ONE),
     Cleanse: (lambda: Cleanse(S), ONE),
     Clip: (lambda: Clip(S, before=500), ONE),

@@ -216,6 +216,15 @@ SAME: dict[str, Callable[[], Query]] = {
         time="ts",
         lateness="5s",
     ).select("x"),
+    "CREATE TABLE t (ts BIGINT, Start BIGINT, WATERMARK FOR start AS TS - INTERVAL '60' SECOND,"
+    " WATERMARK FOR ts AS ts); SELECT count(*) AS n [RANGE 5 s, SLIDE 5 s, WA Start]"
+    " FROM t": lambda: (
+        gl.source(
+            "t", {"ts": "int64", "Start": "int64"}, time="ts", lateness=0, progress={"Start": "60s"}
+        )
+        .window(range="5s", slide="5s", on="Start")
+        .aggregate(n=gl.count())
+    ),
     "CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts); SELECT * FROM t": lambda: gl.source(
         "t", {"ts": "timestamp[us]"}, time="ts"
     ),

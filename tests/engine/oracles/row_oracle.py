@@ -68,7 +68,13 @@ class RowOracle:
 
 def _source(node: nodes.Source, o: RowOracle) -> Table:
     at = node.schema.names.index(node.time)
-    return [Event(row, row[at], row[at] + 1) for row in o.rows[node.name]]
+    others = [(node.schema.names.index(name), by) for name, by in node.progress]
+    events = (Event(row, row[at], row[at] + 1) for row in o.rows[node.name])
+    return [
+        e
+        for e in events
+        if all(e.payload[i] is not None and e.payload[i] >= e.vs - by for i, by in others)
+    ]
 
 
 def _where(node: nodes.Where, o: RowOracle) -> Table:

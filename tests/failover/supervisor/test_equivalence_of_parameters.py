@@ -67,6 +67,7 @@ def whole_queries() -> Iterator[Query]:
         yield by_k.aggregate(early=3, n=calls.count(), **{f"a{number}": function})
     yield rows.select("k", "v", y=col("k") + lit(1, "int32"), u=UserFunction(twice, ("k",), INT64))
     yield rows.window(range=20, on="ts")
+    yield source("flows", COLUMNS, time="ts", lateness=5, progress={"v": 9}).window(20, on="v")
     yield rows.lifetime(end=col("v") + 7)
     yield rows.lifetime(duration=7)
     yield rows.latest_by("k", "v")
