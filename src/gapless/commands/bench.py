@@ -50,7 +50,7 @@ class MeasureOptions:
         typer.Option(
             "--only",
             metavar="SECTION",
-            help="Run only this section (engine, runtime, windows).",
+            help="Run only this section (engine, runtime, sidecar, windows).",
         ),
     ] = None
     kills: Annotated[
