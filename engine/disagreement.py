@@ -12,7 +12,7 @@ comparisons, `+ - * /`, roots and roundings of floats are IEEE's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from gapless.engine.functions import UserFunction
 from gapless.operators.aggregates.custom import Custom
 from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.rank_keys import RankKey
 from gapless.protocol.expr import Call, Expr
 
 _LIBM = frozenset(
@@ -50,6 +51,12 @@ def computed_may_differ(where: str, computed: Computed, payload: pa.Schema) -> I
         if reason is not None and (call.function, reason) not in seen:
             seen.add((call.function, reason))
             yield f"{where}: {call.function} {reason}"
+
+
+def ranks_may_differ(where: str, keys: Iterable[RankKey], payload: pa.Schema) -> tuple[str, ...]:
+    """Sentences for the keys that rows are ranked by."""
+    of_each = (computed_may_differ(f"{where} by={key.by}", key.by, payload) for key in keys)
+    return tuple(sentence for sentences in of_each for sentence in sentences)
 
 
 def aggregate_may_differ(

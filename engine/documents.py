@@ -23,6 +23,7 @@ from gapless.engine.nodes import Node
 from gapless.engine.query import Query
 from gapless.engine.row_counts import Rows
 from gapless.operators.aggregates.custom import Custom
+from gapless.operators.rank_keys import RankKey
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr
@@ -115,15 +116,18 @@ def _join(node: nodes.Join) -> dict[str, Document]:
 def _top_k(node: nodes.TopK) -> dict[str, Document]:
     return {
         "k": node.k,
-        "by": node.by.to_document(),
-        "largest": node.largest,
+        "by": _ranked_by(node.by),
         "within": list(node.within),
     }
 
 
 def _top(node: nodes.Top) -> dict[str, Document]:
-    first: dict[str, Document] = {"k": node.k, "by": node.by.to_document()}
-    return {**first, "largest": node.largest, "within": list(node.within), "rank": node.rank}
+    first: dict[str, Document] = {"k": node.k, "by": _ranked_by(node.by)}
+    return {**first, "within": list(node.within), "rank": node.rank}
+
+
+def _ranked_by(keys: Sequence[RankKey]) -> Document:
+    return [[_computed(key.by), key.largest, key.nulls_first] for key in keys]
 
 
 _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {

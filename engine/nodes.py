@@ -30,13 +30,12 @@ from gapless.engine.fit import (
     check_names,
     check_time,
     computed_field,
-    type_of,
 )
 from gapless.engine.lateness import Lateness
 from gapless.engine.latest_rows_node import LatestRows
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
-from gapless.engine.ranked_nodes import Heavy, Top
+from gapless.engine.ranked_nodes import Heavy, Top, check_rank_keys
 from gapless.engine.row_window_node import RowWindow
 from gapless.engine.session_node import Session
 from gapless.engine.window_nodes import LatestBy, Lifetime, Window
@@ -45,6 +44,7 @@ from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.window_bounds import typed
 from gapless.operators.hopping_aggregate import answer_schema
 from gapless.operators.join_columns import JoinColumns
+from gapless.operators.rank_keys import RankKey
 from gapless.operators.top_k import K_MAX
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError, Misuse
@@ -236,21 +236,18 @@ class Distinct(NodeBase):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TopK(NodeBase):
-    """Of the rows of each group the k that come first by `by`."""
+    """Of the rows of each group the k that come first by the keys `by`."""
 
     input: Node
     k: int
-    by: Expr
-    largest: bool
+    by: tuple[RankKey, ...]
     within: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if type(self.k) is not int or not 1 <= self.k <= K_MAX:
             raise Misuse(f"top_k {self.k!r}: a number of rows, 1 to {K_MAX}")
         check_columns("top_k within", self.within, self.input.schema.names)
-        t = type_of("top_k by", self.by, self.input.schema.payload)
-        if pa.types.is_null(t) or pa.types.is_nested(t) or pa.types.is_interval(t):
-            raise ExpressionError(f"top_k by {self.by}: is {t}, whose values have no order")
+        check_rank_keys("top_k", self.by, self.input.schema.payload)
         self._is(self.input.schema, self.input)
 
 

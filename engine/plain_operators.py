@@ -33,7 +33,7 @@ def operator_of(node: nodes.Node, known: Mapping[nodes.Node, Properties], aside:
         case nodes.Distinct():
             return Distinct(node.schema)
         case nodes.TopK():
-            return TopK(node.schema, node.k, node.by, node.largest, node.within, aside)
+            return TopK(node.schema, node.k, node.by, node.within, aside)
         case nodes.Race():
             return Race(node.schema, [known[each].merge for each in node.inputs])
         case nodes.Normalise():
@@ -47,7 +47,7 @@ def operator_of(node: nodes.Node, known: Mapping[nodes.Node, Properties], aside:
         case nodes.Heavy():
             return WindowRows(node.input.schema, Heavy(node.input.schema, node.count, node.share))
         case nodes.Top():
-            first = (node.k, node.by, node.largest, node.within, node.rank)
+            first = (node.k, node.by, node.within, node.rank)
             schema = node.input.schema
             return WindowRows(schema, Top(schema, *first, aside))
     raise Bug(f"no operator for {type(node).__name__}")

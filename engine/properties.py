@@ -57,7 +57,7 @@ from gapless.engine import nodes
 from gapless.engine.bucket_node import bucketed
 from gapless.engine.combined_properties import of_difference, of_join, of_race, of_union
 from gapless.engine.dedupe_node import deduped
-from gapless.engine.disagreement import aggregate_may_differ, computed_may_differ
+from gapless.engine.disagreement import aggregate_may_differ, computed_may_differ, ranks_may_differ
 from gapless.engine.extremes import lags_of
 from gapless.engine.known import Hop, Properties, passed, per_instant
 from gapless.engine.lateness import Watermarks, is_ordered
@@ -213,13 +213,13 @@ def _distinct_node(node: nodes.Distinct, p: Properties) -> Properties:
 
 
 def _top_k(node: nodes.TopK, p: Properties) -> Properties:
-    why = tuple(computed_may_differ(f"top_k by={node.by}", node.by, node.schema.payload))
+    why = ranks_may_differ("top_k", node.by, node.schema.payload)
     unique = node.within if node.k == 1 else p.unique
     return per_instant(p, unique=unique, own_divergence=why)
 
 
 def _top(node: nodes.Top, p: Properties) -> Properties:
-    why = tuple(computed_may_differ(f"top by={node.by}", node.by, node.input.schema.payload))
+    why = ranks_may_differ("top", node.by, node.input.schema.payload)
     return _of_windows(p, unique=(*node.within, node.rank), own_divergence=why)
 
 

@@ -27,9 +27,11 @@ from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.on import On, pairs_of
 from gapless.engine.query_aliases import of_groups, of_query
+from gapless.engine.rank_arguments import Within, ranking
 from gapless.engine.window_arguments import Columns, Span, window_node
 from gapless.operators.aggregates.counts import Count
 from gapless.operators.aside import OnError
+from gapless.operators.rank_keys import RankBy
 from gapless.protocol.column_names import column_names
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import ExpressionError, Misuse
@@ -175,26 +177,28 @@ class Query:
     def top_k(
         self,
         k: int,
-        by: str | Expr,
+        by: RankBy | Sequence[RankBy],
         largest: bool = True,
-        within: str | Expr | Sequence[str | Expr] = (),
+        within: Within = (),
     ) -> Query:
-        """At every instant the k rows with the largest or smallest `by`, in each group."""
-        column, groups = self._ranked("top_k", by, within)
-        return self._then(nodes.TopK(self.root, k, column, bool(largest), groups))
+        """At every instant the first k rows by `by`, in each group: by the largest values, or the
+        smallest; by several keys, `by=["n", gl.asc("src", nulls="first")]`.
+        """
+        keys, groups = ranking("top_k", self.schema.names, by, largest, within)
+        return self._then(nodes.TopK(self.root, k, keys, groups))
 
     def top(
         self,
         k: int,
-        by: str | Expr,
+        by: RankBy | Sequence[RankBy],
         largest: bool = True,
-        within: str | Expr | Sequence[str | Expr] = (),
+        within: Within = (),
         rank: str = "rank",
     ) -> Query:
-        """Of each window the k rows with the largest or smallest `by`, with their ranks from 1."""
-        column, groups = self._ranked("top", by, within)
+        """Of each window the first k rows by `by`, as of `top_k`, with their ranks from 1."""
+        keys, groups = ranking("top", self.schema.names, by, largest, within)
         cut = self if self.properties.hop is None else self.bucket()
-        top = nodes.Top(cut.root, k, column, bool(largest), groups, rank)
+        top = nodes.Top(cut.root, k, keys, groups, rank)
         return Query(top, cut.on_error_mode, cut.derived)
 
     def heavy(self, *columns: str | Expr, share: float) -> Query:
@@ -269,15 +273,6 @@ class Query:
         from gapless.engine.read_documents import query_from_document
 
         return query_from_document(document, functions or {})
-
-    def _ranked(
-        self, what: str, by: str | Expr, within: str | Expr | Sequence[str | Expr]
-    ) -> tuple[Expr, tuple[str, ...]]:
-        if isinstance(by, str):
-            check_column(f"{what} by", by, self.schema.names)
-            by = col(by)
-        groups = [within] if isinstance(within, str | Expr) else within
-        return by, column_names(f"{what} within", groups)
 
     def _then(self, node: Node) -> Query:
         return Query(node, self.on_error_mode, self._known)

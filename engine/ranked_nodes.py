@@ -6,6 +6,7 @@ Heavy share 0.05 of n            of each window what makes up 5 % of it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,23 +15,28 @@ import pyarrow as pa
 from gapless.engine.fit import check_columns, type_of
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
+from gapless.operators.rank_keys import RankKey, check_ordered
 from gapless.operators.top_k import K_MAX
 from gapless.operators.window_choices import millionths, ranked_schema
-from gapless.protocol.errors import ExpressionError, Misuse, SchemaError
-from gapless.protocol.expr import Expr
+from gapless.protocol.errors import Misuse, SchemaError
 
 if TYPE_CHECKING:
     from gapless.engine.nodes import Node
 
 
+def check_rank_keys(what: str, keys: Sequence[RankKey], payload: pa.Schema) -> None:
+    """Raises where rows cannot be ranked by one of these."""
+    for key in keys:
+        check_ordered(what, key.by, type_of(f"{what} by", key.by, payload))
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Top(NodeBase):
-    """Of the rows of each window and group the k that come first by `by`, in rank order."""
+    """Of the rows of each window and group the k that come first by these keys, in rank order."""
 
     input: Node
     k: int
-    by: Expr
-    largest: bool
+    by: tuple[RankKey, ...]
     within: tuple[str, ...]
     rank: str
 
@@ -44,9 +50,7 @@ class Top(NodeBase):
                 f"top: there is a column {self.rank!r} already: give that of the ranks another "
                 "name, as in rank='place'"
             )
-        t = type_of("top by", self.by, self.input.schema.payload)
-        if pa.types.is_null(t) or pa.types.is_nested(t) or pa.types.is_interval(t):
-            raise ExpressionError(f"top by {self.by}: is {t}, whose values have no order")
+        check_rank_keys("top", self.by, self.input.schema.payload)
         self._is(ranked_schema(self.input.schema, self.rank), self.input)
 
 

@@ -27,6 +27,7 @@ from gapless.engine.properties import of_node
 from gapless.engine.query import Query
 from gapless.engine.row_counts import Rows
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.rank_keys import KEYS_MAX, RankKey
 from gapless.operators.row_windows import ROWS_MAX
 from gapless.operators.top_k import K_MAX
 from gapless.protocol.documents import Document, Fields
@@ -262,17 +263,30 @@ def _read_join(given: _Given, inputs: list[Node], _: Functions) -> Node:
 
 def _read_top_k(given: _Given, inputs: list[Node], _: Functions) -> Node:
     k = given.take_int("k", 1, K_MAX)
-    by = Expr.from_document(given.any("by"))
-    largest = given.take("largest", bool)
-    return nodes.TopK(inputs[0], k, by, largest, tuple(given.take_list("within", str, FIELDS_MAX)))
+    by = _read_ranked_by(given)
+    return nodes.TopK(inputs[0], k, by, tuple(given.take_list("within", str, FIELDS_MAX)))
 
 
 def _read_top(given: _Given, inputs: list[Node], _: Functions) -> Node:
     k = given.take_int("k", 1, K_MAX)
-    by = Expr.from_document(given.any("by"))
-    largest = given.take("largest", bool)
+    by = _read_ranked_by(given)
     within = tuple(given.take_list("within", str, FIELDS_MAX))
-    return nodes.Top(inputs[0], k, by, largest, within, given.take("rank", str))
+    return nodes.Top(inputs[0], k, by, within, given.take("rank", str))
+
+
+def _read_ranked_by(given: _Given) -> tuple[RankKey, ...]:
+    keys = []
+    for key in given.take_list("by", list, KEYS_MAX):
+        match key:
+            case [document, bool(largest), bool(nulls_first)]:
+                keys.append(RankKey(Expr.from_document(document), largest, nulls_first))
+            case _:
+                raise DecodeError(
+                    "by", "a key of no known form", "[expression, is the largest first, are nulls]"
+                )
+    if not keys:
+        raise DecodeError("by", "is empty", f"1 to {KEYS_MAX} keys")
+    return tuple(keys)
 
 
 def _read_heavy(given: _Given, inputs: list[Node], _: Functions) -> Node:

@@ -7,7 +7,7 @@ inserts only, in order of start, (vs, group) a key
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gapless.engine import nodes
 from gapless.engine.column_progress import bounds_text
@@ -15,6 +15,7 @@ from gapless.engine.durations import text
 from gapless.engine.known import Properties
 from gapless.engine.lateness import lateness_text
 from gapless.engine.nodes import Node
+from gapless.operators.rank_keys import RankKey
 from gapless.protocol.elements import INF
 from gapless.protocol.expr import Column
 
@@ -127,15 +128,17 @@ def _join(node: nodes.Join) -> str:
 
 
 def _top_k(node: nodes.TopK) -> str:
-    first = "largest" if node.largest else "smallest"
     within = f" within {', '.join(node.within)}" if node.within else ""
-    return f"top {node.k} by {node.by}, {first} first{within}"
+    return f"top {node.k} by {_ranked_by(node.by)}{within}"
 
 
 def _top(node: nodes.Top) -> str:
-    first = "largest" if node.largest else "smallest"
     within = f" within {', '.join(node.within)}" if node.within else ""
-    return f"top {node.k} of each window by {node.by}, {first} first{within}: {node.rank}"
+    return f"top {node.k} of each window by {_ranked_by(node.by)}{within}: {node.rank}"
+
+
+def _ranked_by(keys: Sequence[RankKey]) -> str:
+    return "; then by ".join(map(str, keys))
 
 
 _TEXTS: Mapping[type, Callable[..., str]] = {

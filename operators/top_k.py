@@ -1,4 +1,4 @@
-"""Top-k: within each group, at every instant, the k rows with the largest (or smallest) `by`.
+"""Top-k: within each group, at every instant, the k rows that come first by `keys`.
 
     k = 1, by = n       ins((A,5),0,9) ins((A,7),2,4) stable(9)
                     ->  ins((A,5),0,2) ins((A,7),2,4) ins((A,5),4,9) stable(9)
@@ -17,16 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from gapless.kernels.keys import Ids
 from gapless.operators.aside import Aside
-from gapless.operators.evaluation import Computed, evaluate_rows
 from gapless.operators.operator import Marks, Out, check_schema
 from gapless.operators.per_snapshot import PerSnapshot
 from gapless.operators.pieces import Pieces, Rows, Spans
-from gapless.operators.rank_order import best_first
-from gapless.protocol.errors import Misuse, SchemaError
+from gapless.operators.rank_keys import RankKey, check_ordered
+from gapless.operators.rank_order import Ranking
+from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
@@ -35,7 +34,7 @@ K_MAX = 1 << 20
 
 
 class TopK(PerSnapshot):
-    """The k best rows of each group at each instant; rows that `by` cannot rank go aside.
+    """The k best rows of each group at each instant; rows that `keys` cannot rank go aside.
 
     within: the columns that rows of a group agree on; none: all rows are one group.
     """
@@ -44,29 +43,23 @@ class TopK(PerSnapshot):
         self,
         schema: StreamSchema,
         k: int,
-        by: Computed,
-        largest: bool,
+        keys: Sequence[RankKey],
         within: Sequence[str],
         aside: Aside,
     ) -> None:
         if not 1 <= k <= K_MAX:
             raise Misuse(f"top {k}: from 1 to {K_MAX} rows")
-        ranked = by.type(schema.payload)
-        if pa.types.is_nested(ranked) or pa.types.is_interval(ranked):
-            raise SchemaError(f"top_k by {by}: values of type {ranked} have no largest")
+        for key in keys:
+            check_ordered("top_k", key.by, key.by.type(schema.payload))
         super().__init__(schema, within)
         self._k = k
-        self._by = by
-        self._largest = largest
-        self._aside = aside
+        self._ranks = Ranking("top_k", keys, aside)
 
     def parts(self, source: int, frame: Frame, marks: Marks = ()) -> Iterator[Out]:
         """Sets aside the rows that cannot be ranked; the others are taken in."""
         check_schema(frame, self.schema)
         if len(frame):
-            _, ranked = evaluate_rows(self._by, frame.payload, self._aside, "top_k")
-            if ranked is not None:
-                frame = frame.take(ranked, frame.stable)
+            frame = self._ranks.usable(frame)
         yield from super().parts(source, frame, marks)
 
     def _entries(self, pieces: Pieces, spans: Spans) -> Ids:
@@ -90,8 +83,7 @@ class TopK(PerSnapshot):
         """The places of the events in their order, whatever their groups."""
         payloads, at = np.unique(self._events.payload.values[spans.event], return_inverse=True)
         rows = self._events.payloads.rows(payloads)
-        ranked, _ = evaluate_rows(self._by, rows, Aside(), "top_k")  # each row has been before
-        order = best_first(ranked, rows, self._largest)
+        order = self._ranks.best_first(rows)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         return np.argsort(place[at], kind="stable")

@@ -17,8 +17,8 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.keys import Ids
 from gapless.operators.aside import Aside
-from gapless.operators.evaluation import Computed, evaluate_rows
-from gapless.operators.rank_order import best_first
+from gapless.operators.rank_keys import RankKey
+from gapless.operators.rank_order import Ranking, by_places, places_of_values
 from gapless.protocol.columns import int64s
 from gapless.protocol.errors import Misuse
 from gapless.protocol.frame import Frame, Times
@@ -29,29 +29,25 @@ MILLION = 1_000_000
 
 
 class Top:
-    """The k rows that come first by `by`, with their ranks in a column more."""
+    """The k rows that come first by `keys`, with their ranks in a column more."""
 
     def __init__(
         self,
         schema: StreamSchema,
         k: int,
-        by: Computed,
-        largest: bool,
+        keys: Sequence[RankKey],
         within: Sequence[str],
         rank: str,
         aside: Aside,
     ) -> None:
         self.schema = ranked_schema(schema, rank)
         self._k = k
-        self._by = by
-        self._largest = largest
+        self._ranks = Ranking("top", keys, aside)
         self._groups = [schema.names.index(name) for name in within]
-        self._aside = aside
 
     def usable(self, frame: Frame) -> Frame:
-        """Rows that `by` cannot rank go aside."""
-        _, ranked = evaluate_rows(self._by, frame.payload, self._aside, "top")
-        return frame if ranked is None else frame.take(ranked)
+        """Rows that `keys` cannot rank go aside."""
+        return self._ranks.usable(frame)
 
     def choose(self, starts: Times, rows: pa.RecordBatch) -> tuple[Ids, list[pa.Array]]:
         """The first k of each window, or of each group in it, by rank."""
@@ -65,8 +61,7 @@ class Top:
 
     def _ranked(self, starts: Times, rows: pa.RecordBatch) -> tuple[Ids, Ids, Ids]:
         """The first k of each window and group, their ranks, and their places among all rows."""
-        by, _ = evaluate_rows(self._by, rows, Aside(), "top")  # each row has been ranked before
-        best = best_first(by, rows, self._largest)
+        best = self._ranks.best_first(rows)
         groups = self._group_of(rows)[best]
         order = np.lexsort((groups, starts[best]))  # stable: in each group the best first
         at, groups = best[order], groups[order]
@@ -103,7 +98,7 @@ class Heavy:
         windows, of = np.unique(starts, return_inverse=True)
         totals = np.zeros(len(windows), np.int64)
         np.add.at(totals, of, n)
-        best = best_first(counts, rows, largest=True)
+        best = by_places(places_of_values(counts, largest=True), rows)
         heavy = best[n[best] * MILLION >= totals[of[best]] * self._millionths]
         return heavy[np.argsort(starts[heavy], kind="stable")], []
 

@@ -28,6 +28,8 @@ SAME = {
 }
 _IN_AGGREGATE = "use q.aggregate({name}=gl.{name}(...))"
 _INSTEAD = {
+    "asc": "use gl.asc(x), in by= of q.top and q.top_k",
+    "desc": "use gl.desc(x), in by= of q.top and q.top_k",
     "alias": "name it where it is used, as in q.map(name=...)",
     "name": "name it where it is used, as in q.map(name=...)",
     "as_": "name it where it is used, as in q.map(name=...)",

@@ -7,6 +7,8 @@
                     FROM ..) WHERE r <= 3
     .top(3, by="n", rank="r")                      of each window; r may be read on
 
+    ORDER BY n DESC NULLS FIRST, src               by=[desc("n", nulls="first"), asc("src")]
+
 A stream has no order as a whole, and no first ten rows. Of rows without a window only the last one
 of each key is known: r = 1 by the time, descending.
 """
@@ -17,7 +19,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from gapless.protocol.expr import Expr, col
+from gapless.operators.rank_keys import RankKey
+from gapless.protocol.expr import Column, Expr, col
 from gapless.sql_queries.expressions import Expressions
 from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import Field, Relation, resolve
@@ -41,21 +44,15 @@ def limited(relation: Relation, node: exp.Expr, text: Text) -> Relation:
         raise text.error("the rows of an answer have no order: say how many with LIMIT", at)
     if order is None:
         raise text.error("LIMIT alone would keep any rows: say which with ORDER BY", at)
-    first = _only(order, text)
-    by = _by(first.this, relation, text)
+    keys = [_key(each, _ordered_by(each.this, relation, text)) for each in order.expressions]
     with text.at(order):
-        query = relation.query.top_k(_count(limit, text), by, largest=bool(first.args.get("desc")))
+        query = relation.query.top_k(_count(limit, text), keys)
     return relation.then(query)
 
 
-def _only(order: exp.Expr, text: Text) -> exp.Expr:
-    """The one thing that rows are ordered by."""
-    if len(order.expressions) > 1:
-        raise text.error("ORDER BY several columns is not supported yet", order.expressions[1])
-    first: exp.Expr = order.expressions[0]
-    if first.args.get("nulls_first"):
-        raise text.error("NULLS FIRST is not supported yet: nulls come last", first)
-    return first
+def _key(ordered: exp.Expr, by: Expr) -> RankKey:
+    """One thing that rows are ordered by."""
+    return RankKey(by, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
 
 
 # -- ROW_NUMBER() -----------------------------------------------------------------------------
@@ -104,20 +101,19 @@ def ranked(relation: Relation, number: RowNumber, count: int, text: Text) -> Rel
     order = window.args.get("order")
     if order is None:
         raise text.error("ROW_NUMBER() needs an ORDER BY: OVER (ORDER BY n DESC)", window)
-    first = _only(order, text)
     columns = [
         resolve(column, relation, text).column
         for column in window.args.get("partition_by") or []
         if not relation.is_window_field(column)
     ]
-    by = Expressions(relation, text, {}).of(first.this)
-    is_last = bool(first.args.get("desc"))
+    made = Expressions(relation, text, {})
+    keys = [_key(each, made.of(each.this)) for each in order.expressions]
     with text.at(window):
         if relation.kind != "rows":
             rank = number.name
-            query = relation.query.top(count, by, largest=is_last, within=columns, rank=rank)
+            query = relation.query.top(count, keys, within=columns, rank=rank)
             return replace(relation.then(query), fields=(*relation.fields, Field("", rank, rank)))
-        if count == 1 and is_last and columns and by.columns <= relation.times:
+        if count == 1 and columns and _is_last(keys, relation):
             return replace(relation, query=relation.query.latest_by(*columns), kind="table")
     raise text.error(
         "a stream without a window has no first rows: give it a window, or take the last row of "
@@ -126,7 +122,14 @@ def ranked(relation: Relation, number: RowNumber, count: int, text: Text) -> Rel
     )
 
 
-def _by(node: exp.Expr, relation: Relation, text: Text) -> Expr:
+def _is_last(keys: list[RankKey], relation: Relation) -> bool:
+    """Whether the last row by time comes first."""
+    (first, *others) = keys
+    by = first.by
+    return not others and first.largest and isinstance(by, Column) and by.name in relation.times
+
+
+def _ordered_by(node: exp.Expr, relation: Relation, text: Text) -> Expr:
     names = relation.query.schema.names
     if isinstance(node, exp.Literal) and not node.is_string:
         number = int(node.name) if node.name.isdigit() else 0

@@ -115,6 +115,8 @@ _HOMES = {
     "two_level": "gapless.operators.two_level",
     "aggregate": "gapless.operators.aggregates",
     "count_distinct": "gapless.operators.aggregates",
+    "asc": "gapless.operators.rank_keys",
+    "desc": "gapless.operators.rank_keys",
     "first": "gapless.operators.aggregates",
     "last": "gapless.operators.aggregates",
     "quantile": "gapless.operators.aggregates",
@@ -178,6 +180,7 @@ if TYPE_CHECKING:
     from gapless.operators.aggregates import max_ as max
     from gapless.operators.aggregates import min_ as min
     from gapless.operators.aggregates import sum_ as sum
+    from gapless.operators.rank_keys import asc, desc
     from gapless.operators.two_level import two_level
     from gapless.protocol.conditions import case, coalesce, concat, greatest, least
     from gapless.protocol.elements import BEGIN, INF, Adjust, Insert, Stable
@@ -263,6 +266,7 @@ __all__ = [
     "arg_max",
     "arg_min",
     "array_agg",
+    "asc",
     "attach",
     "bool_and",
     "bool_or",
@@ -273,6 +277,7 @@ __all__ = [
     "concat",
     "count",
     "count_distinct",
+    "desc",
     "execute",
     "first",
     "format",

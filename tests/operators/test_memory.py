@@ -38,6 +38,7 @@ from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Chain, Operator
 from gapless.operators.per_snapshot import PerSnapshot
 from gapless.operators.progress import Progress
+from gapless.operators.rank_keys import desc
 from gapless.operators.row_window import RowWindowAggregate
 from gapless.operators.row_windows import RowHopping
 from gapless.operators.select import Select
@@ -119,9 +120,9 @@ CASES: dict[type[Operator], tuple[Callable[[], Operator], Told]] = {
     SessionAggregate: (lambda: SessionAggregate(S, 5, ["k"], ["text", "k"], COUNTS), INSTANTS),
     SetLifetimes: (lambda: SetLifetimes(S, Sliding(7)), ONE),
     Settle: (lambda: Settle(S), ONE),
-    TopK: (lambda: TopK(S, 3, col("n"), True, ("k",), Aside()), ONE),
+    TopK: (lambda: TopK(S, 3, (desc("n"),), ("k",), Aside()), ONE),
     WindowRows: (
-        lambda: WindowRows(S, Top(S, 9, col("n"), True, ("k",), "rank", Aside())),
+        lambda: WindowRows(S, Top(S, 9, (desc("n"),), ("k",), "rank", Aside())),
         INSTANTS,
     ),
 }

@@ -15,10 +15,10 @@ from gapless.operators.distinct import Distinct
 from gapless.operators.free_aggregate import FreeAggregate
 from gapless.operators.per_snapshot import PerSnapshot
 from gapless.operators.pieces import Spans, lay_out
+from gapless.operators.rank_keys import desc
 from gapless.operators.top_k import TopK
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import SchemaError, StreamViolation
-from gapless.protocol.expr import col
 from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.text import format
@@ -38,7 +38,7 @@ def difference() -> PerSnapshot:
 
 
 def top_two() -> PerSnapshot:
-    return TopK(SCHEMA, 2, col("x"), True, ("g",), Aside())
+    return TopK(SCHEMA, 2, (desc("x"),), ("g",), Aside())
 
 
 def count() -> PerSnapshot:

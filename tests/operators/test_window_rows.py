@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gapless.kernels.keys import Ids
 from gapless.operators import window_rows
 from gapless.operators.aside import Aside
 from gapless.operators.operator import Operator
+from gapless.operators.rank_keys import RankKey
 from gapless.operators.window_choices import Heavy, Top
 from gapless.operators.window_rows import WindowRows
 from gapless.protocol.elements import INF, Insert, Payload
@@ -37,7 +39,9 @@ SLIDE = 5
 
 
 def top(k: int = 2, within: tuple[str, ...] = (), largest: bool = True) -> WindowRows:
-    return WindowRows(SCHEMA, Top(SCHEMA, k, col("n"), largest, within, "rank", Aside()))
+    return WindowRows(
+        SCHEMA, Top(SCHEMA, k, (RankKey(col("n"), largest),), within, "rank", Aside())
+    )
 
 
 def heavy(share: float = 0.4) -> WindowRows:
@@ -152,7 +156,7 @@ def test_what_cannot_be_told_is_refused_or_goes_aside() -> None:
     adjusted = Frame.from_elements(SCHEMA, parse("adj((A,1),0,5,3)", SCHEMA))
     with pytest.raises(Misuse, match="put Settle first"):
         top().push(0, adjusted)
-    by = Top(SCHEMA, 1, 1 // col("n"), True, (), "rank", Aside())
+    by = Top(SCHEMA, 1, (RankKey(1 // col("n"), True),), (), "rank", Aside())
     zero = Frame.from_elements(SCHEMA, parse("ins((A,0),0,5)", SCHEMA))
     with pytest.raises(RowError, match=r"top: .*divide by zero"):
         WindowRows(SCHEMA, by).push(0, zero)
@@ -161,8 +165,8 @@ def test_what_cannot_be_told_is_refused_or_goes_aside() -> None:
 # -- the checks can fail --------------------------------------------------------------------------
 
 
-def _by_arrival(by: pa.Array, *_: Any, **__: Any) -> Any:
-    return np.argsort(-by.to_numpy(), kind="stable")
+def _by_arrival(places: Ids, _: pa.RecordBatch) -> Ids:
+    return np.argsort(places, kind="stable")
 
 
 def noticed(name: str) -> bool:
@@ -175,15 +179,15 @@ def noticed(name: str) -> bool:
 
 
 BREAKS: dict[str, tuple[str, str, Any]] = {
-    "ties by arrival": ("top 2", "best_first", _by_arrival),
-    "heavy ones by arrival": ("heavy 5 %", "best_first", _by_arrival),
+    "ties by arrival": ("top 2", "rank_order.by_places", _by_arrival),
+    "heavy ones by arrival": ("heavy 5 %", "window_choices.by_places", _by_arrival),
 }
 
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_an_order_that_shows_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case, target, instead = BREAKS[name]
-    monkeypatch.setattr(f"gapless.operators.window_choices.{target}", instead)
+    monkeypatch.setattr(f"gapless.operators.{target}", instead)
     assert noticed(case)
 
 

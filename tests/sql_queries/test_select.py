@@ -100,6 +100,14 @@ SAME: dict[str, Callable[[], Query]] = {
     " count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src)) WHERE r = 1": lambda: BIG.top(
         1, by="n", largest=False, rank="r"
     ).select("src", "r", "n"),
+    "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC NULLS FIRST, src ASC) AS r FROM"
+    " (SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src)) WHERE r < 3": (
+        lambda: BIG.top(2, by=[gl.desc("n", nulls="first"), gl.asc("src")], rank="r")
+    ),
+    "SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src"
+    " ORDER BY n, 1 DESC NULLS LAST FETCH FIRST 3 ROWS ONLY": lambda: BIG.top_k(
+        3, by=[gl.asc("n"), "src"]
+    ),
     "SELECT src, len FROM (SELECT src, len, ROW_NUMBER() OVER (PARTITION BY src ORDER BY ts DESC)"
     " AS r FROM flows) WHERE r = 1": lambda: FLOWS.latest_by("src").select("src", "len"),
     "SELECT window_start, window_end AS e, src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from gapless.engine import nodes
 from gapless.engine.row_counts import Rows
+from gapless.operators.rank_keys import RankKey
 from gapless.protocol.elements import INF
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.values import from_values, payload_tuples
@@ -398,30 +399,35 @@ def _distinct(node: nodes.Distinct, at: int) -> str:
     return f"select distinct * from ({alive(node.input, at)})"
 
 
+def _ranked_by(keys: Sequence[RankKey], schema: StreamSchema) -> str:
+    said = []
+    for key in keys:
+        by = expression_text(key.by, schema)
+        said.append(f"{by} is null {'desc' if key.nulls_first else 'asc'}")
+        if pa.types.is_floating(key.by.type(schema.payload)):
+            said.append(f"isnan({by})")
+        said.append(f"{by} {'desc' if key.largest else 'asc'}")
+    return ", ".join(said)
+
+
 def _top_k(node: nodes.TopK, at: int) -> str:
     schema = node.input.schema
-    by = expression_text(node.by, schema)
-    if pa.types.is_floating(node.by.type(schema.payload)):
-        by = f"{by} is null, isnan({by}), {by}"
-    way = "desc" if node.largest else "asc"
+    by = _ranked_by(node.by, schema)
     ties = "".join(f", {name_text(n)} asc nulls last" for n in node.schema.names)
     within = ", ".join(map(name_text, node.within))
     partition = f"partition by {within} " if within else ""
     return (
         f"select * from ({alive(node.input, at)}) qualify row_number() over "
-        f"({partition}order by {by} {way} nulls last{ties}) <= {node.k}"
+        f"({partition}order by {by}{ties}) <= {node.k}"
     )
 
 
 def _top(node: nodes.Top, at: int) -> str:
     schema = node.input.schema
-    by = expression_text(node.by, schema)
-    if pa.types.is_floating(node.by.type(schema.payload)):
-        by = f"{by} is null, isnan({by}), {by}"
-    way = "desc" if node.largest else "asc"
+    by = _ranked_by(node.by, schema)
     ties = "".join(f", {name_text(n)} asc nulls last" for n in schema.names)
     within = ", ".join(map(name_text, node.within))
-    of = f"{f'partition by {within} ' if within else ''}order by {by} {way} nulls last{ties}"
+    of = f"{f'partition by {within} ' if within else ''}order by {by}{ties}"
     ranked = f"select *, row_number() over ({of}) as {name_text(node.rank)}"
     return f"{ranked} from ({alive(node.input, at)}) qualify {name_text(node.rank)} <= {node.k}"
 

@@ -7,10 +7,11 @@ A [0,10)  A [10,20)  B [5,15)      boundaries 0 5 10 15 20: what is alive betwee
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from gapless.operators.rank_keys import RankKey
 from gapless.protocol.tdb import Event
 from tests.engine.oracles.fixed_order import place
 
@@ -43,8 +44,16 @@ def normal_form(events: Iterable[Event]) -> Table:
     return out
 
 
-def rank_by(value: Any, largest: bool) -> Any:
-    """What comes first has the smallest; NaN, then null come last either way."""
+def rank_by(values: Sequence[Any], keys: Sequence[RankKey]) -> Any:
+    """What comes first by the keys has the smallest."""
+    return tuple(_rank_by(value, key) for value, key in zip(values, keys, strict=True))
+
+
+def _rank_by(value: Any, key: RankKey) -> Any:
+    """NaN comes after numbers either way; null last or, if it is said, first."""
+    largest = key.largest
+    if value is None and key.nulls_first:
+        return (-1,)
     if value is None or value != value:
         return (1, value is None)
     return (0, _Reversed(place((value,)))) if largest else (0, place((value,)))

@@ -26,6 +26,7 @@ from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.window_bounds import WindowBound
+from gapless.operators.rank_keys import RankKey
 from gapless.protocol.conditions import greatest, least
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
@@ -182,8 +183,17 @@ class Drawing:
         return select(q, {n: col(n) for n in self._some(q.schema, 1, 2)})
 
     def _top_k(self, q: Node, _depth: int) -> Node:
-        k, largest = self.rng.choice((1, 2, 5)), self.rng.random() < 0.5
-        return nodes.TopK(q, k, self.value(q.schema), largest, self._some(q.schema, 0, 1))
+        k = self.rng.choice((1, 2, 5))
+        keys = self._rank_keys(q, k)
+        return nodes.TopK(q, k, keys, self._some(q.schema, 0, 1))
+
+    def _rank_keys(self, q: Node, k: int) -> tuple[RankKey, ...]:
+        """One key; of the first five two, the first of them with nulls at either end."""
+        largest = self.rng.random() < 0.5
+        key = RankKey(self.value(q.schema), largest)
+        if k < 5:
+            return (key,)
+        return RankKey(col(q.schema.names[-1]), not largest, largest), key
 
     def _of_windows(self, q: Node, depth: int) -> Node:
         return self.rng.choice((self._top, self._heavy))(q, depth)
@@ -191,9 +201,10 @@ class Drawing:
     def _top(self, q: Node, depth: int) -> Node:
         """Of windows: of their rows, or of their answers."""
         q = self.rng.choice((self._bucket, self._answers, self._answers))(q, depth)
-        k, largest = self.rng.choice((1, 2, 5)), self.rng.random() < 0.5
+        k = self.rng.choice((1, 2, 5))
+        keys = self._rank_keys(q, k)
         rank = next(name for name in ("rank", "r", "place") if name not in q.schema.names)
-        return nodes.Top(q, k, self.value(q.schema), largest, self._some(q.schema, 0, 1), rank)
+        return nodes.Top(q, k, keys, self._some(q.schema, 0, 1), rank)
 
     def _heavy(self, q: Node, _depth: int) -> Node:
         window = self._hopping(q, 0)

@@ -423,8 +423,8 @@ def _top_k(node: nodes.TopK, o: RowOracle) -> Table:
 
     def rank(payload: Payload) -> Any:
         if payload not in ranks:
-            answer = _answers([node.by], schema, payload)
-            ranks[payload] = None if answer is None else (rank_by(answer[0], node.largest), payload)
+            answer = _answers([key.by for key in node.by], schema, payload)
+            ranks[payload] = None if answer is None else (rank_by(answer, node.by), payload)
         return ranks[payload]
 
     def best(alive: list[Table]) -> Iterable[Payload]:
@@ -451,9 +451,10 @@ def _top(node: nodes.Top, o: RowOracle) -> Table:
     out = []
     for (vs, ve), rows in _pieces(node.input, o).items():
         for members in _grouped(rows, schema, node.within).values():
-            by = {e.payload: _answers([node.by], schema, e.payload) for e in members}
+            keys = [key.by for key in node.by]
+            by = {e.payload: _answers(keys, schema, e.payload) for e in members}
             there = [(by[e.payload], e.payload) for e in members]
-            ranked = [(rank_by(b[0], node.largest), place(p), p) for b, p in there if b is not None]
+            ranked = [(rank_by(b, node.by), place(p), p) for b, p in there if b is not None]
             ranked.sort(key=lambda r: r[:2])
             first = enumerate(ranked[: node.k], 1)
             out += [Event((*p, rank), vs, ve) for rank, (_, _, p) in first]

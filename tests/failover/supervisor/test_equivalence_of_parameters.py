@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from gapless.engine.source import source
 from gapless.failover.supervisor.equivalence import check_equivalent
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
+from gapless.operators.rank_keys import RankKey, asc
 from gapless.protocol.errors import GaplessError, NotEquivalent
 from gapless.protocol.expr import Expr, col, lit
 from gapless.protocol.schema import StreamSchema
@@ -75,7 +76,7 @@ def whole_queries() -> Iterator[Query]:
     yield rows.join(flows("other"), on=[("k", "v")], where=col("x") > 1.5)
     yield rows.union(rows.where(col("k") > 3)).difference(rows.where(col("v") > 3))
     yield rows.select("k", "v").distinct()
-    yield rows.top_k(3, by="v", within="k")
+    yield rows.top_k(3, by=["v", asc("x", nulls="first")], within="k")
     yield rows.lifetime(duration=3).normalise()
     yield rows.window(range=20, slide=5).top(3, by="v", within="k")
     for covers, every in ((Rows(20), Rows(5)), (20, Rows(5)), (Rows(20), 5)):
@@ -112,6 +113,10 @@ def changed_thing(value: Any) -> Iterator[Any]:
         case UserFunction():
             yield UserFunction(lambda column: column, value.columns, value.returns, value.name)
             yield UserFunction(value.function, ("v",), value.returns, value.name)
+        case RankKey():
+            for name in ("by", "largest", "nulls_first"):
+                for other in changed(getattr(value, name)):
+                    yield replace(value, **{name: other})
         case AggregateFunction():
             for name in parameters(value):
                 for other in changed(getattr(value, name)):

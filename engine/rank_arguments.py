@@ -1,0 +1,28 @@
+"""What `top` and `top_k` are given, as keys and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gapless.engine.names import check_column
+from gapless.operators.rank_keys import RankBy, RankKey, rank_keys
+from gapless.protocol.column_names import column_names
+from gapless.protocol.expr import Column, Expr
+
+Within = str | Expr | Sequence[str | Expr]
+
+
+def ranking(
+    what: str,
+    names: Sequence[str],
+    by: RankBy | Sequence[RankBy],
+    largest: bool,
+    within: Within,
+) -> tuple[tuple[RankKey, ...], tuple[str, ...]]:
+    """The keys of `by`, and the columns of `within`; `names` are there to choose from."""
+    keys = rank_keys(what, by, largest)
+    for key in keys:
+        if isinstance(key.by, Column):
+            check_column(f"{what} by", key.by.name, names)
+    groups = [within] if isinstance(within, str | Expr) else within
+    return keys, column_names(f"{what} within", groups)
