@@ -10,7 +10,8 @@ What its answers are, so that each replica gives the same:
 
 - Functions are scalar and deterministic: row i of the answer depends on row i alone.
 - Integer arithmetic that overflows, and any division by zero, is an `ExpressionError`, never a
-  wrong number. Where a zero may come, say what then: `a / if_else(b == 0, None, b)`.
+  wrong number. Where a zero may come, say what then: `if_else(b == 0, None, a / b)`.
+- Functions that choose (`if_else`, `case`, `coalesce`, `&`, `|`) fail a row only by what it needs.
 - `/` divides as Python does, in float64; `//` rounds down and `%` takes the divisor's sign.
 - Null stands for unknown: comparing with it gives null; `&` and `|` are Kleene's (false & null is
   false, true | null is true); a filter drops rows whose answer is null. `is_null` and `is_in`
@@ -24,7 +25,7 @@ What its answers are, so that each replica gives the same:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -39,6 +40,7 @@ from gapless.protocol.expr_aliases import of_expression
 from gapless.protocol.expr_text import call_text
 from gapless.protocol.function_table import listed
 from gapless.protocol.functions import ARROW_ERRORS, arrow_call, build_options, evaluate, operand
+from gapless.protocol.guards import GUARDS
 from gapless.protocol.lists import normal
 from gapless.protocol.operations import Operations
 from gapless.protocol.own_functions import OWN
@@ -62,12 +64,15 @@ class Expr(Operations):
     key an expression stands for itself alone.
     """
 
-    __slots__ = ("_depth", "_nodes")
+    __slots__ = ("_depth", "_has_guard", "_nodes")
 
     _depth: int
     _nodes: int
+    _has_guard: bool
+    """Whether a part of it concerns some rows only (guards.py)."""
 
-    def _measure(self, args: Iterable[Expr] = ()) -> None:
+    def _measure(self, args: Sequence[Expr] = (), function: str = "") -> None:
+        self._has_guard = function in GUARDS or any(a._has_guard for a in args)
         self._depth = 1 + max((a._depth for a in args), default=0)
         self._nodes = 1 + sum(a._nodes for a in args)
         if self._depth > DEPTH_MAX:
@@ -103,10 +108,22 @@ class Expr(Operations):
             if isinstance(value, pa.Scalar):
                 value = pa.repeat(value, batch.num_rows)
             return normal(value)
-        except ExpressionError:
-            raise
-        except ARROW_ERRORS as e:
+        except (ExpressionError, *ARROW_ERRORS) as e:
+            found = self._guarded(batch)
+            if found is not None:
+                return found
+            if isinstance(e, ExpressionError):
+                raise
             raise ExpressionError(f"{self}: {e}") from None
+
+    def _guarded(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """The answers if only such arguments fail as do not concern the row; None if others do."""
+        if not self._has_guard:
+            return None
+        from gapless.protocol.failed_rows import answers
+
+        found = answers(self, batch)
+        return normal(found.values) if (found.reason < 0).all() else None
 
     def type(self, schema: pa.Schema) -> pa.DataType:
         """The type of its answers over batches of `schema`; raises where it does not fit them."""
@@ -238,7 +255,7 @@ class Call(Expr):
         self.function = function
         self.args = args
         self.options = options
-        self._measure(args)
+        self._measure(args, function)
         self._built = build_options(function, len(args), options)
         self._constants = [(i, a.constant) for i, a in enumerate(args) if isinstance(a, Literal)]
         is_one = function in COMPARES and len(self._constants) == 1
@@ -312,10 +329,7 @@ def call(function: str, *args: Any, **options: Any) -> Expr:
 
 @listed("gl", "if_else", "bool, any, any -> the same")
 def if_else(condition: Any, then: Any, otherwise: Any) -> Expr:
-    """`then` where the condition is true, `otherwise` where it is false, null where it is null.
-
-    Both sides are evaluated on all rows.
-    """
+    """`then` where the condition is true, `otherwise` where it is false, null where it is null."""
     return call("if_else", condition, then, otherwise)
 
 

@@ -7,7 +7,8 @@
 The tree is evaluated as usual, function by function. Where one fails, rows that it has no answer
 for are taken out of its arguments, as nulls, and it is called again: those that fail for a known
 cause all at once (misses.py), others one by one, by halving. A row fails where the first of the
-functions does that fails for it alone, and for that reason, whatever rows are beside it.
+functions does that fails for it alone, and for that reason, whatever rows are beside it. An
+argument that does not concern a row cannot fail it (guards.py): there its columns are null.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gapless.protocol.columns import take
 from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr import Call, Expr
 from gapless.protocol.functions import ARROW_ERRORS
+from gapless.protocol.guards import concerned
 from gapless.protocol.misses import misses
 from gapless.protocol.values import from_values
 
@@ -57,18 +59,36 @@ class _Found:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
+        self._concerned: Mask | None = None  # the rows that what is evaluated concerns; None: all
         self.reason = np.full(batch.num_rows, -1)
         self.reasons: dict[str, int] = {}
 
     def value(self, expr: Expr) -> Any:
         """As `Expr.evaluate` gives it, null in rows that fail."""
         if not isinstance(expr, Call):
-            return expr.value(self._batch)
-        values = expr.operands([self.value(arg) for arg in expr.args])
+            return self._concerning(expr.value(self._batch))
+        values = expr.operands(self._arguments(expr))
         try:
             return expr.applied(values)
         except _FAILS:
             return self._some(expr, values)
+
+    def _arguments(self, call: Call) -> list[Any]:
+        values: list[Any] = []
+        outside = self._concerned
+        for arg in call.args:
+            rows = concerned(call.function, values, self._batch.num_rows)
+            if rows is not None:
+                self._concerned = rows if outside is None else rows & outside
+            values.append(self.value(arg))
+            self._concerned = outside
+        return values
+
+    def _concerning(self, value: Any) -> Any:
+        """Null in other rows: of null nothing fails."""
+        if self._concerned is None or isinstance(value, pa.Scalar):
+            return value
+        return take(value, pa.array(np.arange(len(value)), mask=~self._concerned))
 
     def _some(self, call: Call, values: Sequence[Any]) -> Any:
         n = self._batch.num_rows
@@ -97,6 +117,10 @@ class _Found:
 
     def _fails(self, rows: Mask, reason: str) -> None:
         """Of a row that has failed before that reason stays."""
+        if self._concerned is not None:
+            rows = rows & self._concerned
+            if not rows.any():
+                return
         number = self.reasons.setdefault(reason, len(self.reasons))
         self.reason[rows & (self.reason < 0)] = number
 
