@@ -64,7 +64,7 @@ def _coalesce(before: Sequence[Any], n: int) -> Mask:
 
 
 def _case(before: Sequence[Any], n: int) -> Mask:
-    """Conditions and values by turns, and the value of rows where none is true."""
+    """Conditions and values in turn, and the value of rows where none is true."""
     left = np.ones(n, np.bool_)
     *earlier, last = [_is(condition, True, n) for condition in before[::2]]
     for is_true in earlier:
