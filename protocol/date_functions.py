@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gapless.protocol.errors import ExpressionError
-from gapless.protocol.expr import Expr, call
+from gapless.protocol.expr import Expr, Part, call
 from gapless.protocol.expr_aliases import of_dates
 from gapless.protocol.function_table import Spelling, listed
 
@@ -33,6 +33,11 @@ def _unit(function: str, unit: str) -> str:
     return known
 
 
+def _part(function: str, x: Expr, **options: Any) -> Expr:
+    """A part of a time: `x.dt.hour`, and `x.dt.hour()` for those who call it so elsewhere."""
+    return Part(function, (x,), options)
+
+
 class DateFunctions:
     """What an expression's `dt` has."""
 
@@ -52,43 +57,43 @@ class DateFunctions:
     @_date("year", "date or time -> int64", "YEAR(x)", "EXTRACT(YEAR FROM x)")
     def year(self) -> Expr:
         """The year."""
-        return call("year", self._x)
+        return _part("year", self._x)
 
     @property
     @_date("quarter", "date or time -> int64", "QUARTER(x)", "EXTRACT(QUARTER FROM x)")
     def quarter(self) -> Expr:
         """The quarter of the year, 1 to 4."""
-        return call("quarter", self._x)
+        return _part("quarter", self._x)
 
     @property
     @_date("month", "date or time -> int64", "MONTH(x)", "EXTRACT(MONTH FROM x)")
     def month(self) -> Expr:
         """The month, 1 to 12."""
-        return call("month", self._x)
+        return _part("month", self._x)
 
     @property
     @_date("iso_week", "date or time -> int64", "WEEK(x)", "WEEKOFYEAR(x)", "EXTRACT(WEEK FROM x)")
     def week(self) -> Expr:
         """The ISO week, 1 to 53: the first has the year's first Thursday."""
-        return call("iso_week", self._x)
+        return _part("iso_week", self._x)
 
     @property
     @_date("iso_year", "date or time -> int64", "ISOYEAR(x)", "EXTRACT(ISOYEAR FROM x)")
     def iso_year(self) -> Expr:
         """The year that the ISO week belongs to."""
-        return call("iso_year", self._x)
+        return _part("iso_year", self._x)
 
     @property
     @_date("day", "date or time -> int64", "DAY(x)", "DAYOFMONTH(x)", "EXTRACT(DAY FROM x)")
     def day(self) -> Expr:
         """The day of the month."""
-        return call("day", self._x)
+        return _part("day", self._x)
 
     @property
     @_date("day_of_year", "date or time -> int64", "DAYOFYEAR(x)", "EXTRACT(DOY FROM x)")
     def day_of_year(self) -> Expr:
         """The day of the year, from 1."""
-        return call("day_of_year", self._x)
+        return _part("day_of_year", self._x)
 
     @property
     @_date(
@@ -102,37 +107,37 @@ class DateFunctions:
     )
     def weekday(self) -> Expr:
         """The day of the week: Monday is 0, Sunday 6."""
-        return call("day_of_week", self._x)
+        return _part("day_of_week", self._x)
 
     @property
     @_date("hour", "time -> int64", "HOUR(x)", "EXTRACT(HOUR FROM x)")
     def hour(self) -> Expr:
         """The hour, 0 to 23."""
-        return call("hour", self._x)
+        return _part("hour", self._x)
 
     @property
     @_date("minute", "time -> int64", "MINUTE(x)", "EXTRACT(MINUTE FROM x)")
     def minute(self) -> Expr:
         """The minute, 0 to 59."""
-        return call("minute", self._x)
+        return _part("minute", self._x)
 
     @property
     @_date("second", "time -> int64", "SECOND(x)", "EXTRACT(SECOND FROM x)")
     def second(self) -> Expr:
         """The second, 0 to 59, without its fraction."""
-        return call("second", self._x)
+        return _part("second", self._x)
 
     @property
     @_date("millisecond", "time -> int64")
     def millisecond(self) -> Expr:
         """The milliseconds of the second, 0 to 999."""
-        return call("millisecond", self._x)
+        return _part("millisecond", self._x)
 
     @property
     @_date("microsecond", "time -> int64")
     def microsecond(self) -> Expr:
         """The microseconds of the millisecond, 0 to 999."""
-        return call("microsecond", self._x)
+        return _part("microsecond", self._x)
 
     # -- the whole ----------------------------------------------------------------------------
 
@@ -140,7 +145,7 @@ class DateFunctions:
     @_date("cast", "date or time -> date", "DATE(x)")
     def date(self) -> Expr:
         """The day, without the time."""
-        return call("cast", self._x, type=pa.date32(), safe=True)
+        return _part("cast", self._x, type=pa.date32(), safe=True)
 
     @_date(
         "floor_temporal",

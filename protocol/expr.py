@@ -297,6 +297,16 @@ class Call(Expr):
         return call_text(self.function, [str(a) for a in self.args], self.options)
 
 
+class Part(Call):
+    """A call that is written without brackets, as `x.dt.hour`; with them it is the same."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Expr:
+        """Itself."""
+        return self
+
+
 _WRAPS = frozenset(
     {"abs", "add", "divide", "multiply", "negate", "power", "shift_left", "shift_right", "subtract"}
 )

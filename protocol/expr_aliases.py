@@ -47,6 +47,24 @@ _INSTEAD = {
     "len": "use x.str.length(), x.list.length(), or q.aggregate(n=gl.count())",
     "is_between": "use x.between(low, high)",
     **{
+        name: f"use x {sign} y"
+        for name, sign in {
+            "eq": "==",
+            "ne": "!=",
+            "gt": ">",
+            "ge": ">=",
+            "lt": "<",
+            "le": "<=",
+            "and_": "&",
+            "or_": "|",
+            "add": "+",
+            "sub": "-",
+            "mul": "*",
+            "truediv": "/",
+        }.items()
+    },
+    "not_": "use ~x",
+    **{
         name: _IN_AGGREGATE.format(name=name)
         for name in ("sum", "mean", "min", "max", "count", "first", "last", "var", "quantile")
     },

@@ -31,6 +31,7 @@ def test_names_that_mean_the_same_work() -> None:
     assert X.isnull().same_as(gl.col("x").is_null())
     assert X.astype("int8").same_as(gl.col("x").cast("int8"))
     assert X.str.startswith("a").same_as(gl.col("x").str.starts_with("a"))
+    assert X.dt.hour().same_as(gl.col("x").dt.hour)
     assert X.dt.dayofyear.same_as(gl.col("x").dt.day_of_year)
     assert X.list.len().same_as(gl.col("x").list.length())
 
@@ -51,6 +52,10 @@ WRITE = [
     (lambda: X.contains("a"), r"use x.str.contains\(pattern"),
     (lambda: X.startswith("a"), "use x.str.starts_with"),
     (lambda: X.hour, "use x.dt.hour"),
+    (lambda: X.eq(3), "use x == y"),
+    (lambda: X.desc, "use gl.desc"),
+    (lambda: FLOWS.tumble("5s"), "use q.window"),
+    (lambda: GL.median("len"), "use gl.quantile"),
     (lambda: X.is_nul, "did you mean is_null"),
     (lambda: X.str.substring(1, 2), "use x.str.slice"),
     (lambda: X.str.containz("a"), "did you mean contains"),
@@ -65,6 +70,11 @@ WRITE = [
 def test_names_that_mean_something_else_lead_to_ours(make: Any, says: str) -> None:
     with pytest.raises(AttributeError, match=says):
         make()
+
+
+def test_a_function_that_is_not_called_is_no_condition() -> None:
+    with pytest.raises(gl.ExpressionError, match="is_null is a function: call it"):
+        FLOWS.where(X.is_null)
 
 
 def test_the_names_that_work_are_ours() -> None:
