@@ -47,7 +47,7 @@ def check_columns(what: str, names: Sequence[str], known: Sequence[str]) -> None
 def type_of(what: str, computed: Computed, payload: pa.Schema) -> pa.DataType:
     """The type of what is computed; an unknown column is told with the nearest name."""
     if callable(getattr(computed, "__func__", None)):  # a method of an expression
-        name = computed.__name__
+        name = getattr(computed, "__name__", "")
         raise ExpressionError(f"{what}: {name} is a function: call it, {name}(...)")
     if not isinstance(computed, Expr | UserFunction):
         raise ExpressionError(

@@ -54,7 +54,7 @@ WRITE = [
     (lambda: X.hour, "use x.dt.hour"),
     (lambda: X.eq(3), "use x == y"),
     (lambda: X.desc, "use gl.desc"),
-    (lambda: FLOWS.tumble("5s"), "use q.window"),
+    (lambda: Q.tumble("5s"), "use q.window"),
     (lambda: GL.median("len"), "use gl.quantile"),
     (lambda: X.is_nul, "did you mean is_null"),
     (lambda: X.str.substring(1, 2), "use x.str.slice"),
