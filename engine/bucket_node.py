@@ -14,7 +14,7 @@ from gapless.engine.node_base import NodeBase
 from gapless.engine.window_times import offsets_of, time_type
 from gapless.operators.aggregates.window_bounds import WindowBound, typed
 from gapless.operators.bucket import bucket_schema
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut
 from gapless.protocol.errors import Bug, Misuse
 
 if TYPE_CHECKING:
@@ -44,16 +44,16 @@ class Bucket(NodeBase):
 
 def check_bucket(p: Properties) -> None:
     """Raises unless the input is in windows of which a row is in so many."""
-    if p.hop is None or not isinstance(p.hop.window, Hopping):
+    if p.hop is None or not isinstance(p.hop.window, Cut):
         raise Misuse(
             "bucket: gives a row once for each window that it is in: say window(range=, slide=) "
             "below it"
         )
 
 
-def window_of(p: Properties) -> Hopping:
+def window_of(p: Properties) -> Cut:
     """The window that rows are in."""
-    if p.hop is None or not isinstance(p.hop.window, Hopping):
+    if p.hop is None or not isinstance(p.hop.window, Cut):
         raise Bug("a bucket without windows")
     return p.hop.window
 
@@ -61,7 +61,7 @@ def window_of(p: Properties) -> Hopping:
 def bucketed(node: Bucket, p: Properties) -> Properties:
     """What is known of the rows: where windows do not overlap they are as they were."""
     window = window_of(p)
-    same = window.range <= window.slide
+    same = window.windows_per_row == 1
     known = offsets_of(dict(node.bounds), window)
     lags = {name: window.slide - offset for name, offset in known.items()}
     return replace(

@@ -19,7 +19,7 @@ from gapless.engine.dedupe_node import check_dedupe
 from gapless.engine.known import Properties
 from gapless.engine.nodes import Node
 from gapless.engine.window_times import check_bounds
-from gapless.operators.windows import Hopping, Landmark
+from gapless.operators.windows import Cut, Landmark
 from gapless.protocol.errors import Misuse
 
 
@@ -58,7 +58,7 @@ def _check_no_session(node: Node) -> None:
 
 def _check_no_counted_rows(below: Sequence[Properties]) -> None:
     for p in below:
-        if p.hop is not None and not isinstance(p.hop.window, Hopping | Landmark):
+        if p.hop is not None and not isinstance(p.hop.window, Cut | Landmark):
             raise Misuse(
                 f"{p.window} counts rows, so it is answered by the aggregate directly above it, as "
                 "in window(range=gl.rows(100), slide=gl.rows(10)).aggregate(n=gl.count()): put "

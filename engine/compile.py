@@ -54,7 +54,7 @@ from gapless.operators.row_windows import LastRows, RowWindow
 from gapless.operators.select import Select
 from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.settle import Settle
-from gapless.operators.windows import Hopping, Landmark, Sliding
+from gapless.operators.windows import Cut, Landmark
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.expr import col
@@ -168,13 +168,8 @@ class Compiler:
 
     def _window(self, node: nodes.Window, below: Origin) -> Origin:
         """A window that nobody takes over."""
-        window: Hopping | Landmark | Sliding
-        if node.slide is None and node.range is not None:
-            window = Sliding(node.range)
-        else:
-            window = stepping(node)
         on = node.on if reads_a_column(node, self._known) else None
-        operator = SetLifetimes(node.schema, window, on, self._aside)
+        operator = SetLifetimes(node.schema, node.window, on, self._aside)
         grid = node.slide if node.slide is not None and on is None else 1
         return self._add(operator, node, [below], grid)
 
@@ -194,7 +189,7 @@ class Compiler:
             below, schema, aggregates = self._with_conditions(node, below)
             operator: Operator = FreeAggregate(schema, node.group_by, aggregates, self._aside)
             return self._add(operator, node, [below])
-        if not isinstance(p.hop.window, Hopping | Landmark):
+        if not isinstance(p.hop.window, Cut | Landmark):
             return self._counted(node, p.hop.window)
         below = self._settled(node.input, self._compile(node.input, bare=True))
         below, schema, aggregates = self._with_conditions(node, below)
@@ -331,12 +326,3 @@ class Compiler:
             for origin in self._steps[number].inputs:
                 grids[origin] = math.gcd(own, grids.get(origin, 0))
         return {name: grids.get(name, 1) for name in self._sources}
-
-
-def stepping(node: nodes.Window) -> Hopping | Landmark:
-    """The window of a node that has a slide or is a landmark."""
-    if node.range is None:
-        return Landmark(node.slide)
-    if node.slide is None:
-        raise Bug("a sliding window has no steps")
-    return Hopping(node.range, node.slide)

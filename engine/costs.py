@@ -19,7 +19,7 @@ from gapless.engine.lateness import Watermarks
 from gapless.engine.query import Query
 from gapless.engine.words import node_text
 from gapless.operators.aggregates.custom import Custom
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cumulating, Cut
 from gapless.protocol.elements import INF
 
 OPEN_MANY = 600
@@ -73,19 +73,23 @@ def _of_node(
 
 def _windows(node: nodes.Aggregate, hop: Hop, implementation: str) -> Iterator[str]:
     window, unit = hop.window, node.schema.time_unit
-    if not isinstance(window, Hopping):
+    if not isinstance(window, Cut):
         return
-    windows = -(-window.range // window.slide)
+    windows = window.windows_per_row
     if implementation == "wid" and windows >= OPEN_MANY_WID:
         yield (
             f"wid counts each row in each of its {windows:,} windows: leave the implementation to "
             "be paned, which counts it once"
         )
     if windows >= OPEN_MANY:
+        until = (
+            "until the next restart"
+            if isinstance(window, Cumulating)
+            else f"for {text(window.range, unit)} after its last row"
+        )
         yield (
             f"each group has {windows:,} windows open and is answered every "
-            f"{text(window.slide, unit)} for {text(window.range, unit)} after its last row: a "
-            "longer slide answers less often"
+            f"{text(window.slide, unit)} {until}: a longer slide answers less often"
         )
     if node.early is not None:
         revised = windows if node.early == INF else min(windows, node.early // window.slide + 1)

@@ -85,6 +85,11 @@ def _computed(computed: Computed) -> Document:
     }
 
 
+def _window(node: nodes.Window) -> dict[str, Document]:
+    told: dict[str, Document] = {"range": node.range, "slide": node.slide, "on": node.on}
+    return told if node.restart is None else {**told, "restart": node.restart}
+
+
 def _row_window(node: nodes.RowWindow) -> dict[str, Document]:
     return {
         "range": _span(node.range),
@@ -134,7 +139,7 @@ _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {
     nodes.Source: _source,
     nodes.Where: lambda node: {"predicate": _computed(node.predicate)},
     nodes.Select: lambda node: {"columns": [[name, _computed(c)] for name, c in node.columns]},
-    nodes.Window: lambda node: {"range": node.range, "slide": node.slide, "on": node.on},
+    nodes.Window: _window,
     nodes.Session: lambda node: {
         "gap": node.gap,
         "partition_by": list(node.partition_by),

@@ -28,7 +28,7 @@ from gapless.engine.words import node_text, properties_text
 from gapless.merge.choose import choose
 from gapless.operators.hopping_aggregate import DEFAULT
 from gapless.operators.hopping_aggregate import Implementation as Way
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut
 from gapless.protocol.elements import INF
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[
         elif hop is None:
             yield "at every instant"
         else:
-            hopping = isinstance(hop.window, Hopping)
-            yield _chosen(node, implementation) if hopping else "held"
+            cut = isinstance(hop.window, Cut)
+            yield _chosen(node, implementation) if cut else "held"
 
 
 def _chosen(node: Node, implementation: Implementation) -> str:

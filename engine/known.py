@@ -13,7 +13,7 @@ from typing import Any
 
 from gapless.merge.choose import StreamProperties
 from gapless.operators.row_windows import RowWindow
-from gapless.operators.windows import Hopping, Landmark
+from gapless.operators.windows import Cut, Landmark
 from gapless.protocol.elements import INF
 
 
@@ -21,7 +21,7 @@ from gapless.protocol.elements import INF
 class Hop:
     """The window with a slide that rows are in, for an aggregate to answer."""
 
-    window: Hopping | Landmark | RowWindow
+    window: Cut | Landmark | RowWindow
     on: str | None
     """The column that it reads, by its present name; None: `_vs`."""
     problem: str | None = None

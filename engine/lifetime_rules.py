@@ -3,6 +3,7 @@
     window(range="10s")                   as long for all: ends rise with the starts
     window(range="10s", slide="1s")       starts and ends at whole seconds; an aggregate above
                                           answers it, so what remembers it is a `Hop`
+    window("all", "1s", restart="1m")     ends at whole minutes, and a second more
     window(range="1s", on="seen")         starts are those of another column: in no order
     lifetime(end="till")                  how long, nobody knows
     latest_by("src")                      until the next row of the key: one at a time
@@ -20,19 +21,19 @@ from typing import Any
 from gapless.engine import nodes
 from gapless.engine.disagreement import computed_may_differ
 from gapless.engine.known import Hop, Properties
-from gapless.operators.windows import Hopping, Landmark
+from gapless.operators.windows import Sliding
 from gapless.protocol.elements import INF
 
 
 def windowed(node: nodes.Window, p: Properties) -> Properties:
     """Of `window`."""
     on = None if node.on in p.starts else node.on
-    covers, slide = node.range, node.slide
+    covers, slide = node.restart or node.range, node.slide
     longest = INF if covers is None else covers
     lag = longest
     if covers is not None and slide is not None:
         longest, lag = -(-covers // slide) * slide, covers + slide
-    exact = slide is None or covers is None or covers % slide == 0
+    exact = slide is None or covers is None or (covers % slide == 0 and node.restart is None)
     lasts = longest if exact else None
     at_start = slide is None and on is None
     grain = slide or (gcd(p.grain, covers or 0) if on is None else 1)
@@ -47,22 +48,23 @@ def windowed(node: nodes.Window, p: Properties) -> Properties:
         grain=grain,
         starts=p.starts if at_start else frozenset((on,)) if on and slide is None else frozenset(),
         progress=_lagging(p, None if on is None else on, lag),
-        hop=None if slide is None else Hop(_hop_window(covers, slide), on),
+        hop=_hop(node, on),
         window=text,
         endless=text if covers is None else None,
         own_reach=INF if covers is None or on is not None else min(INF, covers + (slide or 0)),
     )
 
 
-def _hop_window(covers: int | None, slide: int) -> Hopping | Landmark:
-    return Landmark(slide) if covers is None else Hopping(covers, slide)
+def _hop(node: nodes.Window, on: str | None) -> Hop | None:
+    return None if isinstance(node.window, Sliding) or node.slide is None else Hop(node.window, on)
 
 
 def _window_text(node: nodes.Window) -> str:
     """As the query's author wrote it, in the unit of its times."""
     slide = "" if node.slide is None else f", slide={node.slide}"
     on = "" if node.on is None else f", on={node.on!r}"
-    return f"window(range={'all' if node.range is None else node.range!r}{slide}{on})"
+    anew = "" if node.restart is None else f", restart={node.restart}"
+    return f"window(range={'all' if node.range is None else node.range!r}{slide}{on}{anew})"
 
 
 def _lagging(p: Properties, on: str | None, lag: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ of arrival and any cut into frames. What is not known is not claimed.
     window, lifetime   as input     as input; no if on=  as input; with a slide    no if end=, or if
                                                          or on= only with the      range is no
                                                          start in the payload      multiple of slide
+                                                                                   (or restarts)
     bucket             as input     if windows do not    as input                  yes
                                     overlap
     dedupe             yes          yes                  yes                       yes
@@ -67,7 +68,7 @@ from gapless.engine.nodes import Node
 from gapless.engine.row_window_node import answered_held, counted
 from gapless.engine.session_node import answered, in_session
 from gapless.engine.window_times import with_bounds
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut
 from gapless.protocol.elements import INF
 from gapless.protocol.expr import Column
 
@@ -186,7 +187,7 @@ def _answers(node: nodes.Aggregate, p: Properties) -> Properties:
         return answered(node.input, node.group_by, node.early, differ)
     if p.hop is None:
         return per_instant(p, unique=node.group_by, own_divergence=differ)
-    if not isinstance(p.hop.window, Hopping):
+    if not isinstance(p.hop.window, Cut):
         return answered_held(p.hop.window, node.group_by, differ)
     slide = p.hop.window.slide
     final = node.early is None

@@ -114,6 +114,7 @@ class Query:
         *,
         session: Duration | None = None,
         partition_by: Columns = (),
+        restart: Duration | None = None,
     ) -> Query:
         """Each answer covers the rows of the `range` before it, or "all" rows before it.
 
@@ -121,10 +122,11 @@ class Query:
         longer than the range skips rows, and warns. `on` names a progressing column to use instead
         of the source's time. Both may count rows, `gl.rows(100)`: the last 100, or answers at every
         100th, of each value of `partition_by`; rows of a range without a slide live until so many
-        more have come. With `session` each session is answered: rows, of
-        equal `partition_by`, whose neighbours are at most that far apart.
+        more have come. With `session` each session is answered: rows, of equal `partition_by`,
+        whose neighbours are at most that far apart. With `restart` a window of "all" begins anew at
+        its multiples, so each answer covers the rows since the last one.
         """
-        given = (range, slide, on, session, partition_by)
+        given = (range, slide, on, session, partition_by, restart)
         return self._then(window_node(self.root, self.properties, *given))
 
     def bucket(self, **bounds: WindowBound) -> Query:

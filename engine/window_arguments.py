@@ -3,6 +3,7 @@
 window(range="10s", slide="1s")                                   Window 10 s / 1 s
 window(range=rows(1000), slide=rows(10), partition_by="src")      RowWindow 1,000 / 10 rows by src
 window(range=rows(1), partition_by="src")                         LatestRows 1 by src
+window(range="all", slide="10m", restart="1h")                    Window all / 10 min, restart 1 h
 window(session="30s", partition_by="src")                         Session 30 s by src
 """
 
@@ -36,6 +37,7 @@ def window_node(
     on: str | Expr | None,
     session: Duration | None,
     partition_by: Columns,
+    restart: Duration | None,
 ) -> Node:
     """The node above `below`; raises `Misuse` where arguments do not go together."""
     column = None if on is None else column_name("window on", on)
@@ -44,7 +46,7 @@ def window_node(
     given = [partition_by] if isinstance(partition_by, str | Expr) else partition_by
     partition = column_names("window partition_by", given)
     if session is not None:
-        if covers is not None or slide is not None:
+        if any(given is not None for given in (covers, slide, restart)):
             raise Misuse(
                 "window: a session is as long as its rows make it: say session= alone, or range= "
                 "and slide="
@@ -54,6 +56,11 @@ def window_node(
     if covers is None:
         raise Misuse("window: say range=, as in window(range='10s', slide='1s'), or session=")
     if isinstance(covers, Rows) or isinstance(slide, Rows):
+        if restart is not None:
+            raise Misuse(
+                "window restart=: windows that count rows do not begin anew at a time: say "
+                "range='all' and a slide of time, as in slide='10m'"
+            )
         return _row_window(below, covers, slide, column, partition)
     if partition:
         raise Misuse(
@@ -61,15 +68,18 @@ def window_node(
             "windows of time are the same for all rows, so say "
             f"group_by({', '.join(map(repr, partition))}) above them"
         )
-    return _window(below, covers, slide, column)
+    return _window(below, covers, slide, column, restart)
 
 
-def _window(below: Node, covers: Duration, slide: Duration | None, on: str | None) -> Window:
+def _window(
+    below: Node, covers: Duration, slide: Duration | None, on: str | None, restart: Duration | None
+) -> Window:
     unit = below.schema.time_unit
     spans, every = _ticks(covers, "range", unit), _ticks(slide, "slide", unit)
+    anew = None if restart is None else ticks(restart, unit, "window restart", least=1)
     if every is not None and spans is not None and every > spans:
         _warn_of_gaps(text(every, unit), text(spans, unit), repr(text(every, unit)))
-    return Window(below, spans, every, on)
+    return Window(below, spans, every, on, anew)
 
 
 def _row_window(

@@ -1,6 +1,7 @@
 """The nodes that give rows new lifetimes: windows, `lifetime`, `latest_by`.
 
 Window 10 s / 1 s     a row lives as long as the last answer has it in its window
+Window all / 1 s, 1 h ... until the window begins anew, which it does every hour
 Lifetime 10 s         ... for 10 s
 LatestBy src          ... until the next one of its key
 """
@@ -8,12 +9,15 @@ LatestBy src          ... until the next one of its key
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING
 
+from gapless.engine.durations import text
 from gapless.engine.fit import check_columns, check_span, check_time, type_of
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
 from gapless.operators.row_windows import Context
+from gapless.operators.windows import Cumulating, Cut, Hopping, Landmark, Sliding
 from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Expr
 
@@ -28,33 +32,71 @@ WINDOWS_PER_ROW_MAX = 100_000
 class Window(NodeBase):
     """Lifetimes by windows of `range` (None: all of the past), answered every `slide`.
 
-    `on` is another column to read than `_vs`.
+    `on` is another column to read than `_vs`. With `restart` a window of all of the past begins
+    anew at its multiples.
     """
 
     input: Node
     range: int | None
     slide: int | None
     on: str | None
+    restart: int | None = None
 
     def __post_init__(self) -> None:
-        for what, span in (("range", self.range), ("slide", self.slide)):
+        for what in ("range", "slide", "restart"):
+            span = getattr(self, what)
             if span is not None:
                 check_span(f"window {what}", span)
         if self.range is not None and self.slide is not None:
             check_span("window range and slide together", self.range + self.slide)
-            if self.range > self.slide * WINDOWS_PER_ROW_MAX:
-                raise Misuse(
-                    f"window range {self.range}, slide {self.slide}: a row would be in "
-                    f"{-(-self.range // self.slide)} windows, {WINDOWS_PER_ROW_MAX} are the most"
-                )
+            _check_windows_per_row("range", self.range, self.slide)
+        if self.restart is not None:
+            self._check_restart(self.restart)
         if self.on is not None:
             check_column("window on", self.on, self.input.schema.names)
         self._is(self.input.schema, self.input)
+
+    def _check_restart(self, restart: int) -> None:
+        shown = f"window restart={text(restart, self.input.schema.time_unit)!r}"
+        if self.range is not None:
+            raise Misuse(
+                f"{shown}: a window of all of the past begins anew, so say range='all'; a range "
+                "forgets by itself: leave restart out"
+            )
+        if self.slide is None:
+            raise Misuse(f"{shown}: say how often it is answered, as in slide='1m'")
+        if restart % self.slide:
+            unit = self.input.schema.time_unit
+            slide, divisor = text(self.slide, unit), text(gcd(restart, self.slide), unit)
+            longer = text(-(-restart // self.slide) * self.slide, unit)
+            raise Misuse(
+                f"{shown}: the slide, {slide}, does not divide it, so a window would begin anew "
+                f"between two answers: say slide={divisor!r} or restart={longer!r}"
+            )
+        check_span("window restart and slide together", restart + self.slide)
+        _check_windows_per_row("restart", restart, self.slide)
+
+    @property
+    def window(self) -> Cut | Landmark | Sliding:
+        """What its operator works by."""
+        if self.range is None:
+            if self.slide is None or self.restart is None:
+                return Landmark(self.slide)
+            return Cumulating(self.restart, self.slide)
+        return Sliding(self.range) if self.slide is None else Hopping(self.range, self.slide)
 
     @property
     def context(self) -> Context:
         """What the windows of a row follow from: its time alone."""
         return "CF"
+
+
+def _check_windows_per_row(what: str, covers: int, slide: int) -> None:
+    if covers > slide * WINDOWS_PER_ROW_MAX:
+        raise Misuse(
+            f"window {what} {covers}, slide {slide}: a row would be in {-(-covers // slide)} "
+            f"windows, {WINDOWS_PER_ROW_MAX} are the most"
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)

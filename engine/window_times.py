@@ -4,7 +4,8 @@
     .window("30s", "30s", on="at")                   so a window may read it: answers roll up
 
 An end equals `_vs`, a time is one tick before it. A start lies the range before it, where windows
-have one; of sessions it may be any time before, so nothing is promised of it.
+have one; of sessions, and of windows that cumulate, it may be any time before, so nothing is
+promised of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from gapless.engine.known import Properties
 from gapless.operators.aggregates.window_bounds import WindowBound
-from gapless.operators.windows import Hopping, Landmark
+from gapless.operators.windows import Cut, Hopping, Landmark
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
 
@@ -69,7 +70,7 @@ def check_bounds(node: Aggregate, p: Properties, *, is_session: bool) -> None:
     """Raises `Misuse` where a window does not say what is asked."""
     window = None if p.hop is None else p.hop.window
     for name, bound in bounds_of(node).items():
-        if not (is_session or isinstance(window, Hopping | Landmark)):
+        if not (is_session or isinstance(window, Cut | Landmark)):
             raise Misuse(
                 f"aggregate {name}={bound}: only answers of sessions and of windows of time with a "
                 "slide are about one window: say window(range=, slide=) or window(session=)"

@@ -69,7 +69,8 @@ def _window(node: nodes.Window) -> str:
     covers = "all" if node.range is None else text(node.range, unit)
     slide = "" if node.slide is None else f", slide {text(node.slide, unit)}"
     on = "" if node.on is None else f", on {node.on}"
-    return f"window range {covers}{slide}{on}"
+    anew = "" if node.restart is None else f", restart {text(node.restart, unit)}"
+    return f"window range {covers}{slide}{anew}{on}"
 
 
 def _session(node: nodes.Session) -> str:

@@ -20,6 +20,7 @@ from gapless.operators.aggregates.counts import Count, CountAccumulator
 from gapless.operators.aggregates.function import Accumulator, AggregateFunction
 from gapless.operators.aside import Aside
 from gapless.operators.memory import UNBOUNDED
+from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.state import State
 from gapless.protocol.columns import take
 from gapless.protocol.frame import Times
@@ -194,6 +195,46 @@ def results(
             grouping.aside.put("aggregate", rows, reason)
     kept = [take(g, pa.array(good)) for g in groups]
     return Answers(windows[good], [*kept, *(state.results(ids[good]) for state in states)])
+
+
+def results_of_windows(
+    grouping: Grouping,
+    windows: range,
+    groups: Callable[[Ids], list[pa.Array]],
+    states: Sequence[Accumulator],
+    ids: Ids,
+) -> Iterator[tuple[Answers, int]]:
+    """The final answers of ids of `states`, as those of each of these windows, in parts; and below
+    which window all answers are then given. `groups`: the group columns of ids.
+    """
+
+    def of_one(window: int, some: Ids) -> Answers:
+        alike = np.full(len(some), window, np.int64)
+        return results(grouping, alike, groups(some), states, some, final=True)
+
+    if len(ids) > ANSWER_ROWS_MAX:
+        for window in windows:
+            for at in range(0, len(ids), ANSWER_ROWS_MAX):
+                last = at + ANSWER_ROWS_MAX >= len(ids)
+                yield of_one(window, ids[at : at + ANSWER_ROWS_MAX]), window + last
+        return
+    several = max(1, ANSWER_ROWS_MAX // max(1, len(ids)))
+    for start in range(windows.start, windows.stop, several):
+        some = range(start, min(start + several, windows.stop))
+        one = of_one(start, ids)
+        if len(some) > 1 and len(one.windows) < len(ids):  # each answer that there is not is aside
+            yield Answers.joined([one, *(of_one(w, ids) for w in some[1:])]), some.stop
+        else:
+            yield _repeated(one, some, len(ids)), some.stop
+
+
+def _repeated(one: Answers, windows: range, rows: int) -> Answers:
+    """The same answers as those of several windows."""
+    if len(windows) == 1:
+        return one
+    again = pa.array(np.tile(np.arange(rows), len(windows)))
+    numbers = np.arange(windows.start, windows.stop).repeat(rows)
+    return Answers(numbers, [take(column, again) for column in one.columns])
 
 
 def answerable(grouping: Grouping, states: Sequence[Accumulator], ids: Ids) -> Mask:

@@ -21,7 +21,7 @@ from gapless.operators.aggregates.window_bounds import Bounds, WindowBound, befo
 from gapless.operators.aside import Aside
 from gapless.operators.operator import ANSWER_ROWS_MAX, Marks, Operator, Out, check_schema, joined
 from gapless.operators.row_bytes import RowBytes, cuts
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut
 from gapless.protocol.columns import take
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.frame import Frame
@@ -40,7 +40,7 @@ class Bucket(Operator):
     def __init__(
         self,
         schema: StreamSchema,
-        window: Hopping,
+        window: Cut,
         bounds: Sequence[tuple[str, WindowBound]],
         aside: Aside | None = None,
     ) -> None:
@@ -93,7 +93,7 @@ class Bucket(Operator):
         starts = rows.vs[at] + number * slide
         there = pa.array(at)
         columns = [take(column, there) for column in rows.payload.columns]
-        filled = self._bounds.filled(columns, before(starts, self._window.range), starts)
+        filled = self._bounds.filled(columns, before(starts, self._window.spans(starts)), starts)
         if rows.insert_only:
             return Frame.made(self.schema, starts, starts + slide, filled)
         inserts = rows.is_insert[at]

@@ -4,9 +4,10 @@
     ins(A,7,8) stable(16)   ->   ins((A,1),10,15) ins((A,1),15,20) stable(20)
 
 The answer as of e, over the rows in [e - range, e), is an event [e, e + slide): group columns, then
-aggregates. The order of rows does not matter: a window is answered when the input's stable says
-that no row of it can come any more (window-queries, chapter 6). How rows become answers is the
-implementation's: `wid.py`, `paned.py`. What is said here is when, and how it is put out:
+aggregates. Windows that cumulate have those since the last restart before e. The order of rows does
+not matter: a window is answered when the input's stable says that no row of it can come any more
+(window-queries, chapter 6). How rows become answers is the implementation's: `wid.py`, `paned.py`.
+What is said here is when, and how it is put out:
 
   stable t        windows below floor(t / slide) are answered, in order
   a group's mark  no more rows of src = 3 before t: its windows are answered now, the others later
@@ -39,7 +40,7 @@ from gapless.operators.told_answers import Revision, ToldAnswers
 from gapless.operators.two_level import TwoLevel, TwoLevelOptions
 from gapless.operators.wid import Wid
 from gapless.operators.window_times import promised, ticks_of
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut
 from gapless.protocol.columns import take, take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse, SchemaError
@@ -60,7 +61,7 @@ class HoppingAggregate(Operator):
     def __init__(
         self,
         schema: StreamSchema,
-        window: Hopping,
+        window: Cut,
         group_by: Sequence[str],
         aggregates: Sequence[tuple[str, AggregateFunction]],
         implementation: Implementation = "paned",
@@ -95,7 +96,7 @@ class HoppingAggregate(Operator):
         computed = answer_schema(schema, group_by, self._bounds.computed)
         self._told = ToldAnswers(computed.payload, self._groups)
         self._closed = ClosedGroups(pa.schema([schema.payload.field(name) for name in group_by]))
-        self.reach = window.range + window.slide if on is None else INF
+        self.reach = window.reach if on is None else INF
         self._complete = BEGIN  # windows below have been answered
         self._wanted = BEGIN  # windows below are not wanted any more
         self._needed_from = BEGIN  # rows before are in no wanted window
@@ -208,7 +209,7 @@ class HoppingAggregate(Operator):
 
     def _filled(self, ends: Times, columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
         """The columns of answers of windows with these ends."""
-        return self._bounds.filled(columns, before(ends, self._window.range), ends)
+        return self._bounds.filled(columns, before(ends, self._window.spans(ends)), ends)
 
     def _frame(self, out: list[Frame], stable: int | None) -> Frame:
         """All of it, and the stable if it says something new."""
@@ -328,7 +329,7 @@ class HoppingAggregate(Operator):
 
 
 def _implemented(
-    implementation: Implementation, window: Hopping, grouping: Grouping, ahead: Ahead | None
+    implementation: Implementation, window: Cut, grouping: Grouping, ahead: Ahead | None
 ) -> Windowed:
     match implementation:
         case "paned":

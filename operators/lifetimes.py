@@ -23,14 +23,14 @@ from gapless.operators.aside import Aside
 from gapless.operators.evaluation import evaluate_rows
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
-from gapless.operators.windows import For, Hopping, Landmark, Sliding, Until
+from gapless.operators.windows import Cumulating, For, Hopping, Landmark, Sliding, Until
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import VS, StreamSchema
 
-Window = Hopping | Landmark | Sliding | For | Until
+Window = Hopping | Cumulating | Landmark | Sliding | For | Until
 """What gives rows lifetimes."""
 
 

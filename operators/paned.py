@@ -1,7 +1,8 @@
 """Windowed aggregates, implementation Paned-WID: rows count once, windows are made of panes.
 
-A pane is gcd(range, slide) long, so every window is a run of whole panes. The query falls into
-two: pane-level (PLQ), over rows, and window-level (WLQ), over panes (section 6.2, figure 6-14):
+A pane is gcd(range, slide) long, so every window is a run of whole panes (`panes.py`). The query
+falls into two: pane-level (PLQ), over rows, and window-level (WLQ), over panes (section 6.2, figure
+6-14):
 
     range 4, slide 2            panes of 2:  p0 [0,2)  p1 [2,4)  p2 [4,6) ...
     window 1 = [0,4) = p0 p1    window 2 = [2,6) = p1 p2
@@ -11,7 +12,8 @@ two: pane-level (PLQ), over rows, and window-level (WLQ), over panes (section 6.
 
 What is differential (counts, integer sums) slides: the entering panes are added, the leaving ones
 subtracted. The rest is put together by two stacks. Floating sums never slide: subtraction would
-leave rounding behind, so the answer would depend on what has passed by.
+leave rounding behind, so the answer would depend on what has passed by. Windows that cumulate lose
+no pane before they begin anew, and then all: theirs are added up (`cumulative_window.py`).
 
 A stable may complete any number of windows: their answers come in parts. Windows between which no
 pane enters or leaves have the same answers, which are made once.
@@ -23,7 +25,6 @@ of the groups that it has, without gaps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import gcd
 
 import numpy as np
 import pyarrow as pa
@@ -32,14 +33,16 @@ from gapless.kernels.keys import Ids, Mask
 from gapless.operators.ahead import Ahead, slices, within
 from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed, results
 from gapless.operators.cells import DENSE_CELLS_MIN, Cells, distinct
+from gapless.operators.cumulative_window import CumulativeWindow
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
+from gapless.operators.panes import panes_of_windows
 from gapless.operators.present_window import Arriving, PaneCells, PresentWindow
 from gapless.operators.ranges import over_ranges
 from gapless.operators.sparse_cells import Found
 from gapless.operators.state import State
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, MemoryLimit
@@ -66,15 +69,15 @@ _NO_GROUPS = np.empty(0, np.int64)
 class Paned(Windowed):
     """State by pane and group, and by group for the window that is being answered."""
 
-    def __init__(self, window: Hopping, grouping: Grouping, ahead: Ahead | None = None) -> None:
+    def __init__(self, window: Cut, grouping: Grouping, ahead: Ahead | None = None) -> None:
         """`ahead`: keeps track of new rows, where answers are looked at before they are final."""
-        self._pane = gcd(window.range, window.slide)
-        self._step = window.slide // self._pane  # panes from one window to the next
-        self._span = window.range // self._pane
+        self._panes = panes_of_windows(window)
+        self._step, self._span = self._panes.step, self._panes.span
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
-        self._present = PresentWindow(grouping, self._groups, self._span)
+        present = CumulativeWindow if self._panes.cumulate else PresentWindow
+        self._present = present(grouping, self._groups, self._panes)
         self._exact = not any(state.may_diverge for state in self._cells.states)
         self._windows = Cells(grouping)  # of answers that are put together at once; empty between
         self._window_states = grouping.states()  # the same, where ids are computed
@@ -83,10 +86,11 @@ class Paned(Windowed):
 
     def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
         """Counts the rows in their panes."""
-        panes = times // self._pane
-        ends: tuple[int, int] | None = (within[0] // self._pane, within[1] // self._pane)
+        length = self._panes.length
+        panes = times // length
+        ends: tuple[int, int] | None = (within[0] // length, within[1] // length)
         if self._span < self._step:
-            between = panes % self._step < self._step - self._span  # in the gap of two windows
+            between = self._panes.between(panes)
             if np.count_nonzero(between):
                 kept = (~between).nonzero()[0]
                 panes, times, rows, ends = panes[kept], times[kept], take_rows(rows, kept), None
@@ -94,7 +98,7 @@ class Paned(Windowed):
             groups = self._groups.of(rows)
             self._cells.add(panes, groups, self._groups.capacity, times, rows, ends)
             if self._ahead is not None:
-                self._ahead.touch(*self._windows_of_panes(panes), groups)
+                self._ahead.touch(*self._panes.windows(panes), groups)
 
     def take_in(
         self, panes: Times, groups: Sequence[pa.Array], partials: list[pa.RecordBatch]
@@ -103,11 +107,7 @@ class Paned(Windowed):
         ids = self._groups.intern(groups, len(panes))
         self._cells.merge(panes, ids, self._groups.capacity, partials)
         if self._ahead is not None:
-            self._ahead.touch(*self._windows_of_panes(panes), ids)
-
-    def _windows_of_panes(self, panes: Times) -> tuple[Times, Times]:
-        """The first window of each pane, and the one after its last."""
-        return panes // self._step, (panes + self._span) // self._step
+            self._ahead.touch(*self._panes.windows(panes), ids)
 
     def answer(self, complete: int) -> Iterator[AnswerPart]:
         """Slides over the windows that have a pane."""
@@ -140,11 +140,10 @@ class Paned(Windowed):
         while window < complete and (present or arriving):
             if not present:
                 window = max(window, arriving.number // self._step)
-            end = (window + 1) * self._step
-            gone += present.slide(end, arriving)
+            gone += present.slide(window, arriving)
             until = window + 1
             if present:
-                until = self._same_until(end, arriving, complete)
+                until = self._same_until(window, arriving, complete)
                 answered += until - window
                 if answered > WINDOWS_AT_ONCE_MAX:
                     raise MemoryLimit(
@@ -154,12 +153,10 @@ class Paned(Windowed):
                 yield from present.results(range(window, until))
             window = until
 
-    def _same_until(self, end: int, arriving: Arriving, complete: int) -> int:
-        """The first window after the one before pane `end` that may have other answers."""
-        another = self._present.same_until(end)  # the earliest end that makes it another
-        if arriving:
-            another = min(another, arriving.number + 1)
-        return min(complete, -(-another // self._step) - 1)
+    def _same_until(self, window: int, arriving: Arriving, complete: int) -> int:
+        """The first window after this one that may have other answers."""
+        another = min(complete, self._present.same_until(window))
+        return min(another, self._panes.windows(arriving.number)[0]) if arriving else another
 
     def _many_small(self, found: Found, complete: int) -> bool:
         """Whether many windows of few cells are to be answered, so that calls cost more than cells.
@@ -171,7 +168,7 @@ class Paned(Windowed):
         if not len(found.ids) or not self._exact:
             return False
         first = max(self._next, int(found.places[0]) // self._step)
-        windows = min(complete, (int(found.places[-1]) + self._span) // self._step) - first
+        windows = min(complete, self._panes.windows(int(found.places[-1]))[1]) - first
         cells = (len(found.ids) + self._present.cell_count) * self._span // self._step
         small = cells < min(windows * TOGETHER_CELLS_MAX, TOGETHER_ALL_CELLS_MAX)
         return windows > TOGETHER_WINDOWS_MIN and small
@@ -188,7 +185,7 @@ class Paned(Windowed):
             partials = [pa.concat_batches(batches) for batches in both]
         answers = self._put_together(Found(places, groups, groups), partials, complete)
         self._next = complete
-        first = (complete + 1) * self._step - self._span if complete < INF else INF
+        first = self._panes.first(complete) if complete < INF else INF
         stay = slice(int(np.searchsorted(places, min(first, INF))), None)
         kept = Found(places[stay], groups[stay], groups[stay])
         self._present.hold(kept, [partial[stay] for partial in partials])
@@ -198,10 +195,13 @@ class Paned(Windowed):
     def _put_together(self, panes: Found, partials: list[pa.RecordBatch], complete: int) -> Answers:
         """The answers of all windows below `complete` that these panes make up."""
         low = max(self._next, int(panes.places[0]) // self._step)
-        high = min(complete, (int(panes.places[-1]) + self._span) // self._step)
+        high = min(complete, self._panes.windows(int(panes.places[-1]))[1])
         room = self._groups.capacity
         few = len(panes.places) < self._span  # a call for each of them is less than for each place
-        if self._step > 1 or few or (high - low) * room > DENSE_CELLS_MIN:
+        apart = (
+            self._step > 1 or self._panes.cumulate
+        )  # not each pane in as many windows from it on
+        if apart or few or (high - low) * room > DENSE_CELLS_MIN:
             return self._put_together_sparse(panes, partials, complete)
         states, _ = self._window_states
         if not any(state.uses_rows for state in states):  # then they are counted in vain
@@ -243,8 +243,8 @@ class Paned(Windowed):
 
     def _windows_of(self, panes: Ids, complete: int) -> tuple[Ids, Times]:
         """Which panes are in which windows below `complete`, each pane once for each."""
-        first = np.maximum(panes // self._step, self._next)
-        end = np.minimum((panes + self._span) // self._step, complete)
+        first, end = self._panes.windows(panes)
+        first, end = np.maximum(first, self._next), np.minimum(end, complete)
         times = np.maximum(end - first, 0)
         at = np.repeat(np.arange(len(panes)), times)
         return at, np.arange(len(at)) - (np.cumsum(times) - times)[at] + first[at]
@@ -279,7 +279,7 @@ class Paned(Windowed):
         if self._ahead is None:
             raise Bug("new rows were not kept track of")
         cells = self._all_cells(self._present.kept_cells())
-        there = (*self._windows_of_panes(cells[0].places), cells[0].groups)
+        there = (*self._panes.windows(cells[0].places), cells[0].groups)
         for windows, groups in self._ahead.look(self._next, limit, there):
             answers = self._of_cells(*cells, windows, groups)
             yield AnswerLook(windows, self._groups.columns(groups), answers)
@@ -289,7 +289,7 @@ class Paned(Windowed):
         cells = self._all_cells(self._present.cells())
         places, groups, _ = cells[0]
         here = self._groups.choose(groups, chosen).nonzero()[0]
-        there = (*self._windows_of_panes(places[here]), groups[here])
+        there = (*self._panes.windows(places[here]), groups[here])
         for windows, asked in slices(*within(there, self._next, limit)):
             yield self._of_cells(*cells, windows, asked)
 
@@ -306,8 +306,8 @@ class Paned(Windowed):
         self, cells: Found, partials: list[pa.RecordBatch], windows: Times, groups: Ids
     ) -> Answers:
         """What cells make of windows, ascending, each with a group."""
-        end = (windows + 1) * self._step
-        first = int(end[0]) - self._span
+        start, end = self._panes.first(windows), self._panes.end(windows)
+        first = int(start[0])
         of = np.zeros(self._groups.capacity, np.bool_)
         of[groups] = True
         here = of[cells.groups] & (cells.places >= first) & (cells.places < int(end[-1]))
@@ -315,8 +315,8 @@ class Paned(Windowed):
         at = at[np.lexsort((cells.places[at], cells.groups[at]))]
         width = int(end[-1]) - first + 1  # a group's places, and the end of the last window
         keys = cells.groups[at] * width + cells.places[at] - first
-        ends = groups * width + end - first
-        low, high = np.searchsorted(keys, (ends - self._span, ends))
+        before = groups * width - first
+        low, high = np.searchsorted(keys, (before + start, before + end))
         states, scratch = self._grouping.states()[0], self._grouping.states()[0]
         chosen = pa.array(at)
         over_ranges(states, scratch, [partial.take(chosen) for partial in partials], low, high)
@@ -327,13 +327,13 @@ class Paned(Windowed):
         """Whether a pane, complete or not, is in one."""
         held, _ = self._present.cells()
         places = np.concatenate((held.places, self._cells.between(BEGIN, INF).places))
-        first, end = self._windows_of_panes(places)
+        first, end = self._panes.windows(places)
         return bool((np.maximum(first, self._next) < np.minimum(end, limit)).any())
 
     def skip_to(self, window: int) -> None:
         """Forgets the panes that no window from this one on has."""
         self._next = max(self._next, window)
-        found = self._cells.between(BEGIN, (self._next + 1) * self._step - self._span)
+        found = self._cells.between(BEGIN, self._panes.first(self._next))
         if len(found.ids):
             self._cells.forget(found)
             self._forget([found.groups])
@@ -368,7 +368,7 @@ class Paned(Windowed):
         self._groups.validate()
         self._cells.validate()
         self._present.validate()
-        first = (self._next + 1) * self._step - self._span
+        first = self._panes.first(self._next)
         if len(self._cells.between(BEGIN, first).ids):
             raise Bug("a pane that no window will have again is still open")
         known = np.arange(self._groups.capacity)

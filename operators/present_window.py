@@ -19,12 +19,11 @@ import pyarrow as pa
 
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids, Mask
-from gapless.operators.answers import Answers, Grouping, results
+from gapless.operators.answers import Answers, Grouping, results_of_windows
 from gapless.operators.groups import Groups
-from gapless.operators.operator import ANSWER_ROWS_MAX
+from gapless.operators.panes import Panes
 from gapless.operators.sparse_cells import Found
 from gapless.operators.two_stacks import Pane, TwoStacks
-from gapless.protocol.columns import take
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug
 
@@ -35,17 +34,18 @@ PaneCells = tuple[Found, list[pa.RecordBatch]]
 class PresentWindow:
     """State by group, and the panes that it was put together from."""
 
-    def __init__(self, grouping: Grouping, groups: Groups, span: int) -> None:
-        """`span`: panes of a window."""
+    def __init__(self, grouping: Grouping, groups: Groups, panes: Panes) -> None:
         self._grouping = grouping
         self._groups = groups
-        self._span = span
+        self._of, self._span = panes, panes.span
         self._counts = Column(0)  # by group: panes of the window that it is in
         self._states, _ = grouping.states()
         self._fitted = -1  # the capacity that they have room for
         self._slides = [state.differential for state in self._states]
         others = [i for i, slides in enumerate(self._slides) if not slides]
-        self._stacks = TwoStacks(lambda: grouping.states()[0], others, span) if others else None
+        self._stacks = (
+            TwoStacks(lambda: grouping.states()[0], others, panes.span) if others else None
+        )
         self._changed: list[Ids] = []  # groups of which the stacks have something new
         self._panes: deque[Pane] = deque()
         self._pane_bytes = 0
@@ -56,10 +56,11 @@ class PresentWindow:
         )
         self._not_flat: list[Pane] = []  # have left since; those that have entered since
 
-    def slide(self, end: int, arriving: Arriving) -> list[Ids]:
-        """Becomes the window before pane `end`: takes in what has arrived of it, and lets go of
-        what is too old; the groups that are in no pane of it any more.
+    def slide(self, window: int, arriving: Arriving) -> list[Ids]:
+        """Becomes this window: takes in what has arrived of it, and lets go of what is too old; the
+        groups that are in no pane of it any more.
         """
+        end = self._of.end(window)
         stacks = self._stacks
         turns = stacks is not None and stacks.begins_anew_at(end)
         if stacks is not None and turns:
@@ -67,7 +68,7 @@ class PresentWindow:
         self._let_in()
         while arriving and arriving.number < end:
             self._enter(arriving.take())
-        first, gone = end - self._span, []
+        first, gone = self._of.first(window), []
         while self._panes and self._panes[0].number < first:
             gone.append(self._leave(self._panes.popleft()))
         if stacks is None:
@@ -85,14 +86,12 @@ class PresentWindow:
     def _panes_below(self, end: int) -> list[Pane]:
         return list(takewhile(lambda pane: pane.number < end, self._panes))
 
-    def same_until(self, end: int) -> int:
-        """The first pane that no later window may end with, for the answers to be those of the one
-        before pane `end`, if none enters.
-        """
-        leaves = self._panes[0].number + self._span + 1
-        if self._stacks is None:
-            return leaves
-        return min(leaves, self._stacks.split_of(end) + self._span + 1)
+    def same_until(self, window: int) -> int:
+        """The first window that may have other answers than this one, if no pane enters."""
+        another = self._panes[0].number  # the first pane leaves, or what is behind it moves up
+        if self._stacks is not None:
+            another = min(another, self._stacks.split_of(self._of.end(window)))
+        return self._of.windows(another)[1]
 
     def _enter(self, pane: Pane) -> None:
         """Adds a pane on the right."""
@@ -207,34 +206,9 @@ class PresentWindow:
         """The answers of all groups, as those of each of these windows, in parts; and below which
         window all answers are then given.
         """
-        ids = self._live()
         self._combine()
-        if len(ids) > ANSWER_ROWS_MAX:
-            for window in windows:
-                for at in range(0, len(ids), ANSWER_ROWS_MAX):
-                    last = at + ANSWER_ROWS_MAX >= len(ids)
-                    yield self._results(window, ids[at : at + ANSWER_ROWS_MAX]), window + last
-            return
-        several = max(1, ANSWER_ROWS_MAX // max(1, len(ids)))
-        for start in range(windows.start, windows.stop, several):
-            some = range(start, min(start + several, windows.stop))
-            yield self._results_of_all(some, ids), some.stop
-
-    def _results_of_all(self, windows: range, ids: Ids) -> Answers:
-        """The same answers as those of several windows."""
-        one = self._results(windows[0], ids)
-        if len(windows) == 1:
-            return one
-        if len(one.windows) < len(ids):  # what has no answer goes aside for each window
-            return Answers.joined([one, *(self._results(w, ids) for w in windows[1:])])
-        again = pa.array(np.tile(np.arange(len(ids)), len(windows)))
-        numbers = np.arange(windows.start, windows.stop).repeat(len(ids))
-        return Answers(numbers, [take(column, again) for column in one.columns])
-
-    def _results(self, window: int, ids: Ids) -> Answers:
-        windows = np.full(len(ids), window, np.int64)
-        groups = self._groups.columns(ids)
-        return results(self._grouping, windows, groups, self._states, ids, final=True)
+        columns = self._groups.columns
+        return results_of_windows(self._grouping, windows, columns, self._states, self._live())
 
     def _combine(self) -> None:
         """Puts together what the stacks have of groups that have changed."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import gcd
 from typing import Literal
 
 import numpy as np
@@ -30,9 +29,10 @@ from gapless.operators.ahead import Ahead
 from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.paned import Paned
+from gapless.operators.panes import panes_of_windows
 from gapless.operators.slots import Leaving, Slots
 from gapless.operators.state import FACTS, State, as_part, facts, part, read_facts
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut
 from gapless.protocol.columns import take_rows
 from gapless.protocol.documents import Document, Fields
 from gapless.protocol.elements import BEGIN, INF
@@ -104,16 +104,15 @@ class TwoLevel(Windowed):
 
     def __init__(
         self,
-        window: Hopping,
+        window: Cut,
         grouping: Grouping,
         options: TwoLevelOptions,
         ahead: Ahead | None = None,
     ) -> None:
         """`ahead`: keeps track of new rows, where answers are looked at before they are final."""
         self._options = options
-        self._pane = gcd(window.range, window.slide)
-        self._step = window.slide // self._pane
-        self._span = window.range // self._pane
+        self._panes = panes_of_windows(window)
+        self._step = self._panes.step
         self._above = Paned(window, grouping, ahead)
         self._slots = Slots(grouping, options.slots)
         self._old = BEGIN  # panes below are in complete windows alone
@@ -122,12 +121,13 @@ class TwoLevel(Windowed):
 
     def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
         """Counts the rows in their slots."""
-        if self._span < self._step:
-            between = times // self._pane % self._step < self._step - self._span
+        panes = times // self._panes.length
+        if self._panes.span < self._step:
+            between = self._panes.between(panes)
             if np.count_nonzero(between):
                 kept = (~between).nonzero()[0]
-                times, rows = times[kept], take_rows(rows, kept)
-        for out in self._slots.add(times // self._pane, times, rows) if len(times) else ():
+                panes, times, rows = panes[kept], times[kept], take_rows(rows, kept)
+        for out in self._slots.add(panes, times, rows) if len(times) else ():
             if isinstance(out, Leaving):
                 self._above.take_in(out.panes, out.groups, out.partials)
             else:
@@ -174,14 +174,14 @@ class TwoLevel(Windowed):
     def has_open(self, limit: int) -> bool:
         """Whether a pane in a slot, or above, is in one."""
         panes = self._slots.panes[self._slots.panes < INF]
-        first = np.maximum(panes // self._step, self._next)
-        end = np.minimum((panes + self._span) // self._step, limit)
-        return bool((first < end).any()) or self._above.has_open(limit)
+        first, end = self._panes.windows(panes)
+        there = np.maximum(first, self._next) < np.minimum(end, limit)
+        return bool(there.any()) or self._above.has_open(limit)
 
     def skip_to(self, window: int) -> None:
         """Forgets the panes that no window from this one on has."""
         self._next = max(self._next, window)
-        self._slots.forget(self._slots.below((self._next + 1) * self._step - self._span))
+        self._slots.forget(self._slots.below(self._panes.first(self._next)))
         self._above.skip_to(window)
 
     def snapshot(self) -> State:

@@ -27,7 +27,7 @@ from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.pick import Picks
 from gapless.operators.sparse_cells import Found
 from gapless.operators.state import State
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut, Hopping
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, Misuse
 from gapless.protocol.frame import Times
@@ -42,20 +42,20 @@ one each row's first window is counted, then its second ones, ...: nothing has t
 class Wid(Windowed):
     """State by window and group."""
 
-    def __init__(self, window: Hopping, grouping: Grouping, ahead: Ahead | None = None) -> None:
+    def __init__(self, window: Cut, grouping: Grouping, ahead: Ahead | None = None) -> None:
         """`ahead`: keeps track of new rows, where answers are looked at before they are final."""
         if window.windows_per_row > WINDOWS_PER_ROW_MAX:
             raise Misuse(
-                f"window range {window.range}, slide {window.slide}: a row would be in "
-                f"{window.windows_per_row} windows, {WINDOWS_PER_ROW_MAX} are the most; "
-                'implementation="paned" counts it once'
+                f"{window}: a row would be in {window.windows_per_row} windows, "
+                f'{WINDOWS_PER_ROW_MAX} are the most; implementation="paned" counts it once'
             )
         self._window = window
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._cells = Cells(grouping)
         self._picks = Picks(grouping.rows)
-        self._alike = window.range % window.slide == 0  # every row is in as many windows
+        # whether every row is in as many windows
+        self._alike = isinstance(window, Hopping) and window.range % window.slide == 0
         self._ahead = ahead
         self._next = BEGIN  # windows below have been answered or are not wanted
 
@@ -71,7 +71,7 @@ class Wid(Windowed):
             first, last = np.maximum(first, lowest), self._window.last(times)
             repeats = np.where(last < first, 0, last - first + 1)  # far below, it would overflow
             least, most = int(repeats.min()), int(repeats.max())
-        highest = (within[1] + self._window.range) // self._window.slide - 1
+        highest = self._window.wids(within[1]).stop - 1
         places: tuple[int, int] | None = (lowest, highest)
         if not least:  # rows of no window have no group either
             kept = repeats.nonzero()[0]

@@ -21,9 +21,20 @@ Operators that are not aggregates see windows as lifetimes: a row lives as long 
 window that the last answer was about, or, without a slide, in the window that ends now.
 
     Hopping(r, s)        [(floor(ts/s)+1)s, (floor((ts+r)/s)+1)s)      For(d)      [ts, ts+d)
-    Sliding(r)           [ts, ts+r)                                    Until(end)  [ts, end)
+    Cumulating(R, s)     [(floor(ts/s)+1)s, (floor(ts/R)+1)R + s)      Until(end)  [ts, end)
+    Sliding(r)           [ts, ts+r)
     Landmark(s)          [(floor(ts/s)+1)s, INF)
     Landmark()           [ts, INF)
+
+A cumulating window is a landmark that begins anew every R, a multiple of s: its extent grows by a
+slide from answer to answer, up to R.
+
+    R = 15, s = 5        0    5    10   15   20   25
+    extents of 0, 1, 2   |----|
+                         |---------|
+                         |--------------|
+    extent of 3                         |----|
+    a row at ts = 7              x                       wids(7) = 1..2, as a lifetime [10,20)
 
 Ends saturate at INF. A start that would lie at INF or beyond is given as INF.
 """
@@ -137,6 +148,10 @@ class Hopping(_Stepping):
         """The earliest row that windows from w on need."""
         return max(BEGIN, self.extent(w)[0])
 
+    def spans(self, ends: Times) -> Times:
+        """How much time the windows with these ends cover."""
+        return np.full(len(ends), self.range)
+
     def lifetimes(self, ts: Times) -> tuple[Times, Times]:
         """The lifetime of a row at each time; empty where slide > range and no answer sees it."""
         s = self.slide
@@ -146,6 +161,74 @@ class Hopping(_Stepping):
         room = INF // s - whole - 1 - carry
         ends = (np.minimum(before, room) + whole + 1 + carry) * s
         return self._starts(ts), np.where(before > room, INF, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulating(_Stepping):
+    """Windows of all since the last multiple of `restart`, answered every `slide`."""
+
+    restart: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        _check_span("window restart", self.restart)
+        _check_span("window slide", self.slide)
+        if self.restart % self.slide:
+            raise Misuse(f"window slide {self.slide} does not divide restart {self.restart}")
+
+    @property
+    def _step(self) -> int:
+        return self.slide
+
+    @property
+    def reach(self) -> int:
+        """How much time before t rows are seen by answers with `ve >= t`."""
+        return min(INF, self.restart + self.slide)
+
+    @property
+    def latest(self) -> int:
+        """The last time of a row all of whose answers end before INF, which means no end."""
+        return (INF - 1 - self.slide) // self.restart * self.restart - 1
+
+    @property
+    def windows_per_row(self) -> int:
+        """In how many windows a row is at most: one right after the restart is."""
+        return self.restart // self.slide
+
+    def last(self, ts: Times) -> Times:
+        """The highest window that each row belongs to: the last before the next restart."""
+        return (ts // self.restart + 1) * self.windows_per_row - 1
+
+    def wids(self, ts: int) -> WindowIds:
+        """The windows that have time ts."""
+        end = (ts // self.restart + 1) * self.windows_per_row
+        return range(ts // self.slide, min(end, self.windows().stop))
+
+    def extent(self, w: int) -> tuple[int, int]:
+        """The times [from, to) whose rows window w covers."""
+        return w * self.slide // self.restart * self.restart, (w + 1) * self.slide
+
+    def rows_needed_from(self, t: int) -> int:
+        """The earliest row that an answer with `ve >= t` needs."""
+        return self.rows_needed_from_window(self.first_wanted(t))
+
+    def rows_needed_from_window(self, w: int) -> int:
+        """The earliest row that windows from w on need."""
+        return max(BEGIN, self.extent(w)[0])
+
+    def spans(self, ends: Times) -> Times:
+        """How much time the windows with these ends cover."""
+        return (ends - 1) % self.restart + 1
+
+    def lifetimes(self, ts: Times) -> tuple[Times, Times]:
+        """The lifetime of a row at each time."""
+        period, room = ts // self.restart, (INF - self.slide) // self.restart - 1
+        ends = (np.minimum(period, room) + 1) * self.restart + self.slide
+        return self._starts(ts), np.where(period > room, INF, ends)
+
+
+Cut = Hopping | Cumulating
+"""Windows whose answers are cut at each slide."""
 
 
 @dataclass(frozen=True, slots=True)

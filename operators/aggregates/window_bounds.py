@@ -103,7 +103,7 @@ def _column(bound: WindowBound, starts: Times, ends: Times) -> pa.Array:
     return int64s(np.ascontiguousarray(times)).view(bound.type or pa.int64())
 
 
-def before(ends: Times, span: int) -> Times:
+def before(ends: Times, spans: Times) -> Times:
     """So much before each of these times, or the first time that there is."""
-    starts: Times = np.maximum(ends, BEGIN + 1 + span) - span
+    starts: Times = np.maximum(ends, BEGIN + 1 + spans) - spans
     return starts

@@ -1,9 +1,13 @@
-"""Windowed aggregates, both implementations: against a scan of each window's extent."""
+"""Windowed aggregates, both implementations: against a scan of each window's extent.
+
+A third of the windows that are drawn cumulate.
+"""
 
 import math
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -13,12 +17,14 @@ from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.answers import Answers
 from gapless.operators.aside import Aside
+from gapless.operators.cumulative_window import CumulativeWindow
 from gapless.operators.hopping_aggregate import HoppingAggregate, Implementation
 from gapless.operators.operator import Marks
 from gapless.operators.paned import Paned
+from gapless.operators.panes import Panes
 from gapless.operators.present_window import PresentWindow
 from gapless.operators.told_answers import Revision, ToldAnswers
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cumulating, Cut, Hopping
 from gapless.protocol.elements import BEGIN, INF, Element, Insert, Stable
 from gapless.protocol.errors import GaplessError, MemoryLimit, Misuse, RowError, SchemaError
 from gapless.protocol.frame import Frame, frames_of
@@ -54,7 +60,7 @@ COUNT: list[tuple[str, AggregateFunction]] = [("n", calls.count())]
 
 
 def made(
-    window: Hopping = Hopping(10, 5),  # noqa: B008  # immutable
+    window: Cut = Hopping(10, 5),  # noqa: B008  # immutable
     implementation: Implementation = "paned",
     aggregates: list[tuple[str, AggregateFunction]] = COUNT,
     **options: object,
@@ -62,7 +68,7 @@ def made(
     return HoppingAggregate(SOURCE, window, ["src"], aggregates, implementation, **options)  # type: ignore[arg-type]  # the caller's
 
 
-def scanned(window: Hopping, rows: list[Row]) -> Tdb:
+def scanned(window: Cut, rows: list[Row]) -> Tdb:
     """The oracle: each window's extent is scanned for its rows."""
     events = []
     for w in range(-40, 80):
@@ -101,9 +107,11 @@ def pieces(rng: random.Random, frame: Frame) -> list[Frame]:
     return [frame.slice(0, cut), frame.slice(cut, None, frame.stable)]
 
 
-def drawn(seed: int) -> tuple[random.Random, Hopping, list[Row]]:
+def drawn(seed: int) -> tuple[random.Random, Cut, list[Row]]:
     rng = random.Random(seed)
-    window = Hopping(rng.randint(1, 12), rng.randint(1, 12))
+    window: Cut = Hopping(rng.randint(1, 12), rng.randint(1, 12))
+    if rng.random() < 1 / 3:
+        window = Cumulating(window.slide * rng.randint(1, 6), window.slide)
     rows: list[Row] = [
         (rng.choice("abc"), rng.choice([None, *range(-3, 4)]), rng.randint(-20, 40))
         for _ in range(rng.randint(0, 40))
@@ -429,7 +437,28 @@ def _leaves_too_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         PresentWindow,
         "__init__",
-        lambda self, grouping, groups, span: init(self, grouping, groups, span + 1),
+        lambda self, grouping, groups, panes: init(
+            self, grouping, groups, replace(panes, span=panes.span + 1)
+        ),
+    )
+
+
+def _never_begins_anew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CumulativeWindow, "_clear", lambda self: self._live()[:0])
+
+
+def _begins_anew_a_window_late(patch: pytest.MonkeyPatch) -> None:
+    first = Panes.first
+
+    def late(panes: Panes, window: int) -> int:
+        return first(panes, window - panes.cumulate)
+
+    patch.setattr(Panes, "first", late)
+
+
+def _restarts_are_not_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        Panes, "windows", lambda panes, n: (n // panes.step, (n + panes.span) // panes.step)
     )
 
 
@@ -461,6 +490,10 @@ def _forgets_what_was_told(patch: pytest.MonkeyPatch) -> None:
     ("broken", "early"),
     [
         (_leaves_too_late, None),
+        (_never_begins_anew, None),
+        (_begins_anew_a_window_late, None),
+        (_restarts_are_not_told, None),
+        (_restarts_are_not_told, INF),
         (_completes_too_early, None),
         (_pane_off_by_one, None),
         (_forgets_what_was_told, INF),

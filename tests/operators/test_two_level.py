@@ -14,7 +14,7 @@ from gapless.operators.aside import Aside
 from gapless.operators.hopping_aggregate import HoppingAggregate
 from gapless.operators.slots import ROUNDS_MAX, Leaving, Slots
 from gapless.operators.two_level import TwoLevel, TwoLevelOptions
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cut, Hopping
 from gapless.protocol.documents import Document
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import DecodeError, GaplessError, Misuse
@@ -71,7 +71,7 @@ def test_it_restarts_skips_and_starts_in_the_middle_as_every_implementation_does
         rng, window, rows = drawn(seed)
         told = [(0, frame) for frame in stream(rng, rows)]
 
-        def make(window: Hopping = window) -> HoppingAggregate:
+        def make(window: Cut = window) -> HoppingAggregate:
             return made(window, options, AGGREGATES)
 
         holds_that_a_restored_one_goes_on_the_same(make, told, rng.randint(0, len(told)))

@@ -2,26 +2,28 @@
 
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from gapless.kernels.keys import Ids
-from gapless.operators import ahead, paned, present_window, two_stacks, wid
+from gapless.operators import ahead, paned, two_stacks, wid
+from gapless.operators import answers as columns_of_answers
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.parts import OfParts
-from gapless.operators.answers import Answers
+from gapless.operators.answers import Answers, Grouping
 from gapless.operators.hopping_aggregate import HoppingAggregate, Implementation
 from gapless.operators.operator import ANSWER_ROWS_MAX, Out
 from gapless.operators.present_window import PaneCells, PresentWindow
 from gapless.operators.told_answers import Revision, ToldAnswers
 from gapless.operators.two_stacks import Pane, TwoStacks
-from gapless.operators.windows import Hopping
+from gapless.operators.windows import Cumulating, Cut, Hopping
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Misuse
-from gapless.protocol.frame import Frame
+from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.tdb import Tdb
 from tests.effort import cases
@@ -40,7 +42,7 @@ def rows(times: Ids, keys: int, stable: int | None = None, seed: int = 1) -> Fra
 
 
 def made(
-    window: Hopping,
+    window: Cut,
     aggregates: list[tuple[str, AggregateFunction]],
     implementation: Implementation = "paned",
 ) -> HoppingAggregate:
@@ -92,16 +94,25 @@ def test_windows_between_which_no_pane_comes_or_goes_are_put_together_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
-    honest = PresentWindow._results
+    honest = columns_of_answers.results
 
-    def asking(self: PresentWindow, window: int, ids: Ids) -> Answers:
-        asked.append(window)
-        return honest(self, window, ids)
+    def asking(grouping: Grouping, windows: Times, *rest: Any, **named: Any) -> Answers:
+        asked.append(windows)
+        return honest(grouping, windows, *rest, **named)
 
-    monkeypatch.setattr(PresentWindow, "_results", asking)
+    monkeypatch.setattr(columns_of_answers, "results", asking)
     monkeypatch.setattr(paned, "TOGETHER_ALL_CELLS_MAX", 0)
     out = made(Hopping(50_000, 1), MAX).push(0, rows(np.array([5, 40_000]), 1, INF)).frame
     assert (len(out), len(asked)) == (89_995, 4)
+
+
+def test_a_window_that_cumulates_holds_each_of_its_groups_once() -> None:
+    operator = made(Cumulating(1_000, 1), MAX)
+    sizes = []
+    for t in range(300):
+        operator.push(0, rows(np.array([t, t]), 2, t + 1, seed=t))
+        sizes.append(operator.nbytes)
+    assert max(sizes[100:]) <= max(sizes[:100])
 
 
 @pytest.mark.parametrize("implementation", ["paned", "wid"])
@@ -109,7 +120,7 @@ def test_windows_between_which_no_pane_comes_or_goes_are_put_together_once(
 def test_parts_are_bounded_and_promise_what_they_have_answered(
     implementation: Implementation, rows_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (paned, present_window, wid):
+    for module in (paned, columns_of_answers, wid):
         monkeypatch.setattr(module, "ANSWER_ROWS_MAX", rows_max)
     monkeypatch.setattr(paned, "TOGETHER_ALL_CELLS_MAX", 0)
     frame = rows(np.arange(0, 60), keys=3, stable=INF)
@@ -127,14 +138,14 @@ def test_parts_are_bounded_and_promise_what_they_have_answered(
     assert len(stables) >= 5
 
 
-def told(seed: int, window: Hopping) -> Iterator[Frame]:
+def told(seed: int, window: Cut) -> Iterator[Frame]:
     """Rows in bursts and lulls, and stables now and then, as the seed says."""
     rng = random.Random(seed)
-    at = rng.randint(-50, 50)
+    at, covers = rng.randint(-50, 50), window.reach - window.slide
     for _ in range(rng.randint(2, 8)):
-        at += rng.choice([0, 1, window.range // 2, 3 * window.range])
+        at += rng.choice([0, 1, covers // 2, 3 * covers])
         n = rng.choice([1, 5, 40])
-        times = np.array([at + rng.randint(0, 2 * window.range) for _ in range(n)])
+        times = np.array([at + rng.randint(0, 2 * covers) for _ in range(n)])
         at = int(times.min())
         yield rows(times, 3, at if rng.random() < 0.7 else None, seed)
     yield Frame.empty(SOURCE, INF)
@@ -157,7 +168,9 @@ def cut(seed: int, frames: list[Frame]) -> Iterator[Frame]:
 def differs(seed: int) -> bool:
     """Whether sums of floats have other bits where windows are asked for at other times."""
     rng = random.Random(seed)
-    window = Hopping(rng.randint(1, 40), rng.randint(1, 12))
+    window: Cut = Hopping(rng.randint(1, 40), rng.randint(1, 12))
+    if seed % 4 == 3:
+        window = Cumulating(window.slide * rng.randint(1, 8), window.slide)
     first = list(told(seed, window))
     tables = []
     for frames in (list(cut(seed + i, first)) for i in range(3)):

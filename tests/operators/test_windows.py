@@ -3,51 +3,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.operators.windows import For, Hopping, Landmark, Sliding
+from gapless.operators.windows import Cumulating, Cut, For, Hopping, Landmark, Sliding
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 
-hoppings = st.builds(Hopping, st.integers(1, 12), st.integers(1, 12))
+cumulating = st.builds(lambda n, s: Cumulating(n * s, s), st.integers(1, 6), st.integers(1, 12))
+hoppings = st.builds(Hopping, st.integers(1, 12), st.integers(1, 12)) | cumulating
 times = st.integers(-60, 60)
 
 
-def windows_of(window: Hopping, ts: int) -> range:
+def windows_of(window: Cut, ts: int) -> range:
     at = np.array([ts])
     return range(int(window.first(at)[0]), int(window.last(at)[0]) + 1)
 
 
 @given(hoppings, times)
-def test_a_window_has_a_row_exactly_when_its_extent_covers_it(window: Hopping, ts: int) -> None:
+def test_a_window_has_a_row_exactly_when_its_extent_covers_it(window: Cut, ts: int) -> None:
     covering = [w for w in range(-80, 80) if window.extent(w)[0] <= ts < window.extent(w)[1]]
     assert list(windows_of(window, ts)) == covering
 
 
 @given(hoppings, times)
-def test_windows_below_a_stable_are_complete_and_the_next_is_not(window: Hopping, t: int) -> None:
+def test_windows_below_a_stable_are_complete_and_the_next_is_not(window: Cut, t: int) -> None:
     below = window.complete_below(t)
     assert window.extent(below - 1)[1] <= t  # every row of it lies below t
     assert window.extent(below)[1] > t  # a row at t or later may still be in it
 
 
 @given(hoppings, times)
-def test_answers_start_at_their_window_end_and_last_one_slide(window: Hopping, w: int) -> None:
+def test_answers_start_at_their_window_end_and_last_one_slide(window: Cut, w: int) -> None:
     vs, ve = window.answer(w)
     assert (vs, ve) == (window.extent(w)[1], window.extent(w)[1] + window.slide)
 
 
 @given(hoppings, times)
-def test_the_answers_stable_is_the_start_of_the_first_open_window(window: Hopping, t: int) -> None:
+def test_the_answers_stable_is_the_start_of_the_first_open_window(window: Cut, t: int) -> None:
     assert window.stable(t) == window.answer(window.complete_below(t))[0]
 
 
 @given(hoppings, times)
-def test_the_first_wanted_window_is_the_first_whose_answer_reaches_t(
-    window: Hopping, t: int
-) -> None:
+def test_the_first_wanted_window_is_the_first_whose_answer_reaches_t(window: Cut, t: int) -> None:
     wanted = window.first_wanted(t)
     assert window.answer(wanted)[1] >= t > window.answer(wanted - 1)[1]
     assert window.rows_needed_from(t) == window.extent(wanted)[0]
-    assert t - window.rows_needed_from(t) <= window.range + window.slide
+    assert t - window.rows_needed_from(t) <= window.reach
 
 
 def test_the_end_of_the_stream_completes_everything() -> None:
@@ -63,16 +62,14 @@ def test_empty_windows_are_refused(reach: int, slide: int) -> None:
 
 
 @given(hoppings, st.integers(INF - 60, INF))
-def test_the_last_row_is_one_whose_answers_and_their_promise_are_times(
-    window: Hopping, t: int
-) -> None:
+def test_the_last_row_is_one_whose_answers_and_their_promise_are_times(window: Cut, t: int) -> None:
     assert all(window.answer(w)[1] < INF for w in windows_of(window, window.latest))
     assert window.stable(t) <= INF
     assert (window.stable(t) == INF) == (t == INF)
 
 
 @given(hoppings, st.integers(BEGIN + 1, BEGIN + 60))
-def test_the_earliest_row_needed_is_never_before_all_times(window: Hopping, t: int) -> None:
+def test_the_earliest_row_needed_is_never_before_all_times(window: Cut, t: int) -> None:
     assert BEGIN <= window.rows_needed_from(t) <= t
 
 
@@ -84,10 +81,11 @@ edges = st.one_of(
 )
 spans = st.one_of(st.integers(1, 12), st.sampled_from([INF // 2, INF // 2 + 1, INF - 1]))
 landmarks = st.builds(Landmark, spans)
-stepping = st.one_of(hoppings, st.builds(Hopping, spans, spans), landmarks)
+longest = st.builds(lambda s: Cumulating(INF // 2 // s * s, s), st.integers(1, 12))
+stepping = st.one_of(hoppings, st.builds(Hopping, spans, spans), longest, landmarks)
 
 
-def near(window: Hopping | Landmark, ts: int) -> list[int]:
+def near(window: Cut | Landmark, ts: int) -> list[int]:
     """The windows around a time, and those at both ends of all."""
     all_of_them, here = window.windows(), ts // (window.slide or 1)
     around = [*range(here - 20, here + 20), *all_of_them[:3], *all_of_them[-3:]]
@@ -95,9 +93,7 @@ def near(window: Hopping | Landmark, ts: int) -> list[int]:
 
 
 @given(stepping, edges)
-def test_wids_and_extent_are_inverses_at_every_boundary(
-    window: Hopping | Landmark, ts: int
-) -> None:
+def test_wids_and_extent_are_inverses_at_every_boundary(window: Cut | Landmark, ts: int) -> None:
     of_ts = window.wids(ts)
     for w in near(window, ts):
         start, end = window.extent(w)
@@ -109,12 +105,12 @@ def test_wids_and_extent_are_inverses_at_every_boundary(
 
 
 @given(hoppings, times)
-def test_wids_of_one_time_are_those_of_many(window: Hopping, ts: int) -> None:
+def test_wids_of_one_time_are_those_of_many(window: Cut, ts: int) -> None:
     assert window.wids(ts) == windows_of(window, ts)
 
 
 @given(stepping)
-def test_all_windows_are_those_that_have_rows_and_end_in_time(window: Hopping | Landmark) -> None:
+def test_all_windows_are_those_that_have_rows_and_end_in_time(window: Cut | Landmark) -> None:
     every = window.windows()
     if not every:
         assert window.answer(0)[0] >= INF
@@ -124,7 +120,7 @@ def test_all_windows_are_those_that_have_rows_and_end_in_time(window: Hopping | 
     assert window.answer(last)[0] < INF <= window.answer(last + 1)[0]
 
 
-def living(window: Hopping | Landmark | Sliding | For, ts: int) -> tuple[int, int]:
+def living(window: Cut | Landmark | Sliding | For, ts: int) -> tuple[int, int]:
     starts, ends = window.lifetimes(np.array([ts]))
     assert starts.dtype == ends.dtype == np.int64
     return int(starts[0]), int(ends[0])
@@ -132,7 +128,7 @@ def living(window: Hopping | Landmark | Sliding | For, ts: int) -> tuple[int, in
 
 @given(stepping, edges)
 def test_a_row_lives_while_an_answer_that_holds_is_of_a_window_with_it(
-    window: Hopping | Landmark, ts: int
+    window: Cut | Landmark, ts: int
 ) -> None:
     start, end = living(window, ts)
     of_ts = window.wids(ts)
@@ -151,7 +147,7 @@ def test_a_row_lives_while_an_answer_that_holds_is_of_a_window_with_it(
     edges,
 )
 def test_no_row_at_a_stable_or_later_starts_below_what_it_promises(
-    window: Hopping | Landmark | Sliding | For, t: int, ts: int
+    window: Cut | Landmark | Sliding | For, t: int, ts: int
 ) -> None:
     assert living(window, max(t, ts))[0] >= window.stable(t) >= min(t, INF - 1)
     assert living(window, t)[0] in (window.stable(t), INF)  # tight
@@ -163,7 +159,7 @@ def test_no_row_at_a_stable_or_later_starts_below_what_it_promises(
     edges,
 )
 def test_no_row_before_what_is_needed_lives_until_then(
-    window: Hopping | Landmark | Sliding | For, t: int, ts: int
+    window: Cut | Landmark | Sliding | For, t: int, ts: int
 ) -> None:
     needed = window.rows_needed_from(t)
     earliest = BEGIN if window.reach == INF else max(BEGIN, t - window.reach)
@@ -180,7 +176,21 @@ def test_without_a_slide_a_row_lives_from_its_own_time(window: Sliding | For) ->
     assert living(Landmark(), 7) == (7, INF)
 
 
+@given(hoppings, times)
+def test_the_span_of_a_window_is_the_length_of_its_extent(window: Cut, w: int) -> None:
+    start, end = window.extent(w)
+    assert window.spans(np.array([end])).tolist() == [end - start]
+
+
+def test_a_slide_that_does_not_divide_the_restart_is_refused() -> None:
+    with pytest.raises(Misuse, match="does not divide"):
+        Cumulating(15, 4)
+
+
 def test_the_example_of_the_header() -> None:
+    assert living(Cumulating(15, 5), 7) == (10, 20)
+    assert Cumulating(15, 5).wids(7) == range(1, 3)
+    assert [Cumulating(15, 5).extent(w) for w in range(4)] == [(0, 5), (0, 10), (0, 15), (15, 20)]
     assert living(Hopping(10, 5), 7) == (10, 20)
     assert Hopping(10, 5).wids(7) == range(1, 3)
 

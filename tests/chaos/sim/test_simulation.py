@@ -39,6 +39,9 @@ CLEAN: dict[str, Query] = {
     "latest": flows.latest_by("src"),
     "sessions": flows.window(session="1s", partition_by="src").aggregate(n=gl.count()),
     "landmarks": flows.window(range="all", slide="2s").group_by("src").aggregate(n=gl.count()),
+    "cumulated": flows.window(range="all", slide="2s", restart="6s")
+    .group_by("src")
+    .aggregate(n=gl.count(), most=gl.max("len")),
     "rows so far": flows.window(range="all", slide=gl.rows(1)).aggregate(total=gl.sum("len")),
     "windows of rows": flows.window(range=gl.rows(5), slide=gl.rows(2), partition_by="src")
     .group_by("src")

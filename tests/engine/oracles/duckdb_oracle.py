@@ -98,7 +98,7 @@ def events(node: nodes.Node) -> str:
         case nodes.Race():
             return events(node.inputs[-1])
         case nodes.Window():
-            vs, ve = _window_lifetime(node.range, node.slide)
+            vs, ve = _window_lifetime(node)
             rows = f"select * replace ({vs} as {VS}, {ve} as {VE}) from ({_timed(node)})"
             return f"select * from ({rows}) where {VS} < {VE}"
         case nodes.Lifetime():
@@ -125,16 +125,30 @@ def _timed(node: nodes.Window | nodes.Session) -> str:
     return f"select * replace ({on} as {VS}) from ({below}) where {on} is not null"
 
 
-def _window_lifetime(covers: int | None, slide: int | None) -> tuple[str, str]:
-    end = "" if covers is None else f"{VS} + {covers}"
-    if slide is None:
+def _window_lifetime(node: nodes.Window) -> tuple[str, str]:
+    end = "" if node.range is None else f"{VS} + {node.range}"
+    if node.slide is None:
         return VS, end or f"{INF}::bigint"
-    return _after(VS, slide), _after(end, slide) if end else f"{INF}::bigint"
+    if node.restart is not None:
+        return _after(VS, node.slide), f"{_after(VS, node.restart)} + {node.slide}"
+    return _after(VS, node.slide), _after(end, node.slide) if end else f"{INF}::bigint"
 
 
 def _after(t: str, slide: int) -> str:
     """The first multiple of the slide after a time."""
     return f"({t}) - ((({t}) % {slide}) + {slide}) % {slide} + {slide}"
+
+
+def _before(t: str, slide: int) -> str:
+    """The last multiple before a time."""
+    return f"{_after(f'{t} - 1', slide)} - {slide}"
+
+
+def _start(window: nodes.Window, end: int) -> int | None:
+    """Of a window with that end; None: there is none."""
+    if window.restart is not None:
+        return (end - 1) // window.restart * window.restart
+    return None if window.range is None else end - window.range
 
 
 def _end(node: nodes.Lifetime) -> str:
@@ -193,12 +207,13 @@ def _answer_events(node: nodes.Aggregate) -> str:
     window = _hopping_below(node.input)
     if window is None or window.slide is None:
         raise CannotSay("lifetimes of an aggregate over free lifetimes")
-    if window.range is None:
+    if window.range is None and window.restart is None:
         raise CannotSay("ends of answers that are held")
     step = window.slide
     ends = f"select unnest(range({FROM // step * step}, {TO}, {step})) as _e"
     rows = _windowed(node.input, None, None)
-    within = f"select * from ({rows}) join ({ends}) on _e - {window.range} <= {VS} and {VS} < _e"
+    start = f"_e - {window.range}" if window.restart is None else _before("_e", window.restart)
+    within = f"select * from ({rows}) join ({ends}) on {start} <= {VS} and {VS} < _e"
     groups = [name_text(g) for g in node.group_by]
     columns = [*groups, *_answers(node, VS), f"_e as {VS}", f"_e + {step} as {VE}"]
     return f"select {', '.join(columns)} from ({within}) group by {', '.join([*groups, '_e'])}"
@@ -249,7 +264,9 @@ def _hopping_below(node: nodes.Node) -> nodes.Window | None:
         case nodes.Union():
             below = [_hopping_below(n) for n in node.inputs]
             known = [w for w in below if w is not None]
-            same = len({(w.range, w.slide) for w in known}) == 1 and len(known) == len(below)
+            same = len({(w.range, w.slide, w.restart) for w in known}) == 1 and len(known) == len(
+                below
+            )
             return known[0] if same else None
     return None
 
@@ -281,16 +298,16 @@ def _select(node: nodes.Select, at: int) -> str:
 
 def _window(node: nodes.Window, at: int) -> str:
     end = at + 1 if node.slide is None else at - at % node.slide
-    start = None if node.range is None else end - node.range
+    start = _start(node, end)
     return f"select {_names(node)} from ({_windowed(node, start, end)})"
 
 
 def _bucket(node: nodes.Bucket, at: int) -> str:
     window = _hopping_below(node.input)
-    if window is None or window.range is None or window.slide is None:
+    if window is None or window.slide is None:
         raise CannotSay("buckets of no windows")
     end = at - at % window.slide
-    of = {"start": end - window.range, "end": end, "time": end - 1}
+    of = {"start": _start(window, end), "end": end, "time": end - 1}
     more = "".join(f", {of[b.which]}::bigint as {name_text(n)}" for n, b in node.bounds)
     return f"select *{more} from ({alive(node.input, at)})"
 
@@ -319,7 +336,7 @@ def _aggregate(node: nodes.Aggregate, at: int) -> str:
     window = _hopping_below(node.input)
     if window is not None and window.slide is not None:
         end = at - at % window.slide
-        start = None if window.range is None else end - window.range
+        start = _start(window, end)
         rows = _windowed(node.input, start, end)
         answers = _answers(node, VS)
     else:

@@ -103,7 +103,7 @@ class Drawing:
         return made
 
     def _steps(self) -> Sequence[Callable[[Node, int], Node]]:
-        often = [self._where, self._select, self._hopping, self._sliding, self._aggregate]
+        often = [self._where, self._select, self._cut, self._sliding, self._aggregate]
         often += [self._aggregate] * 2
         steps = [*often, *often, self._join, self._join, self._union, self._lifetime]
         steps += [self._bucket, self._of_windows]
@@ -142,8 +142,15 @@ class Drawing:
         )
         return nodes.Window(q, covers, slide, self._on(q))
 
+    def _cut(self, q: Node, _depth: int) -> Node:
+        """A window whose answers are cut at each slide; some cumulate."""
+        if self.rng.random() < 0.75:
+            return self._hopping(q, 0)
+        slide, restart = self.rng.choice(((4, 12), (5, 10), (3, 3), (1, 30), (7, 21)))
+        return nodes.Window(q, None, slide, self._on(q), restart)
+
     def _bucket(self, q: Node, _depth: int) -> Node:
-        window = self._hopping(q, 0)
+        window = self._cut(q, 0)
         if self.rng.random() < 0.3:
             window = self.rng.choice((self._where, self._select))(window, 0)
         return nodes.Bucket(window, self._bounds(window.schema.names))
@@ -207,17 +214,17 @@ class Drawing:
         return nodes.Top(q, k, keys, self._some(q.schema, 0, 1), rank)
 
     def _heavy(self, q: Node, _depth: int) -> Node:
-        window = self._hopping(q, 0)
+        window = self._cut(q, 0)
         counted = nodes.Aggregate(window, self._some(q.schema, 1, 2), (("n", calls.count()),), None)
         return nodes.Heavy(counted, "n", self.rng.choice((0.05, 0.3, 0.5, 1.0)))
 
     def _answers(self, q: Node, _depth: int) -> Node:
-        window = self._hopping(q, 0)
+        window = self._cut(q, 0)
         return nodes.Aggregate(window, self._some(q.schema, 0, 2), self.functions(q.schema), None)
 
     def _aggregate(self, q: Node, _depth: int) -> Node:
         if self.rng.random() < 0.7:
-            windows = [self._hopping, self._hopping, self._sliding]
+            windows = [self._cut, self._cut, self._sliding]
             if not self.taste.finite_reach:
                 windows.append(self._landmark)
             q = self.rng.choice(windows)(q, 0)
@@ -237,7 +244,7 @@ class Drawing:
 
     def _rolled_up(self, q: Node, _depth: int) -> Node:
         """Answers of windows in windows of the last time that each covers."""
-        window = self._hopping(q, 0)
+        window = self._cut(q, 0)
         groups = self._some(q.schema, 0, 1)
         functions = (*self.functions(q.schema), ("ts_time", calls.window_time()))
         below = nodes.Aggregate(window, groups, functions, None)

@@ -113,7 +113,7 @@ def one_row(schema: StreamSchema, payload: Payload) -> pa.RecordBatch:
 def _window(node: nodes.Window, o: RowOracle) -> Table:
     out = []
     for e, ts in _timed(node, o.table(node.input)):
-        vs, ve = _window_lifetime(ts, node.range, node.slide)
+        vs, ve = _window_lifetime(ts, node)
         if vs < ve:
             out.append(Event(e.payload, vs, ve))
     return out
@@ -128,25 +128,35 @@ def _timed(node: nodes.Window | nodes.Session, events: Table) -> Iterator[tuple[
             yield e, ts
 
 
-def _window_lifetime(ts: int, covers: int | None, slide: int | None) -> tuple[int, int]:
+def _window_lifetime(ts: int, node: nodes.Window) -> tuple[int, int]:
     """From the first answer that counts a row to the end of the last one."""
-    if slide is None:
-        return ts, INF if covers is None else min(ts + covers, INF)
-    first = ts - ts % slide
-    if covers is None:
-        return first + slide, INF
-    ends = [e for e in range(first, ts + covers + slide + 1, slide) if e - covers <= ts < e]
-    return (ends[0], ends[-1] + slide) if ends else (0, 0)
+    if node.slide is None:
+        return ts, INF if node.range is None else min(ts + node.range, INF)
+    if _is_held(node):
+        return ts - ts % node.slide + node.slide, INF
+    ends = [e for e in _answered_at(node, [ts]) if _start(node, e) <= ts < e]
+    return (ends[0], ends[-1] + node.slide) if ends else (0, 0)
+
+
+def _is_held(node: nodes.Window) -> bool:
+    return node.range is None and node.restart is None
+
+
+def _start(node: nodes.Window, end: int) -> int:
+    """Where the window with that end begins: so long before it, or at the last restart before."""
+    if node.restart is None:
+        return end - (node.range or 0)
+    return max(t for t in range(end - node.restart, end) if t % node.restart == 0)
 
 
 def _bucket(node: nodes.Bucket, o: RowOracle) -> Table:
     window = _hopping(node.input, o)
     assert window is not None
-    covers, slide = window[0].range or 0, window[0].slide or 1
+    slide = window[0].slide or 1
     out = []
     for e in o.table(node.input):
         for end in range(e.vs, e.ve, slide):
-            of = {"start": end - covers, "end": end, "time": end - 1}
+            of = {"start": _start(window[0], end), "end": end, "time": end - 1}
             payload = (*e.payload, *(of[bound.which] for _, bound in node.bounds))
             out.append(Event(payload, end, end + slide))
             if len(out) > EVENTS_MAX:
@@ -213,13 +223,14 @@ def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
             [o.table(node.input)], lambda alive: _answers_of_groups(node, alive[0])
         )
     window, timed = hopping
-    if window.range is None:
+    if _is_held(window):
         return list(_held(node, window.slide or 1, timed))
     out = []
     for e in _answered_at(window, [t.vs for t in timed]):
-        extent = [t for t in timed if e - window.range <= t.vs < e]
+        start = _start(window, e)
+        extent = [t for t in timed if start <= t.vs < e]
         lives = e, e + (window.slide or 0)
-        answers = _answers_of_groups(node, extent, e - window.range, e)
+        answers = _answers_of_groups(node, extent, start, e)
         out += [Event(p, *lives) for p in answers]
     return out
 
@@ -281,15 +292,18 @@ def _hopping(node: nodes.Node, o: RowOracle) -> tuple[nodes.Window, Table] | Non
         case nodes.Union():
             parts = [_hopping(n, o) for n in node.inputs]
             known = [p for p in parts if p is not None]
-            if len(known) < len(parts) or len({(w.range, w.slide) for w, _ in known}) > 1:
+            if (
+                len(known) < len(parts)
+                or len({(w.range, w.slide, w.restart) for w, _ in known}) > 1
+            ):
                 return None
             return known[0][0], [e for _, timed in known for e in timed]
     return None
 
 
-def _answered_at(window: nodes.Window, times: list[int]) -> list[int]:
+def _answered_at(window: nodes.Window, times: Iterable[int]) -> list[int]:
     """Every e at which some row might count."""
-    slide, covers = window.slide or 1, window.range or 0
+    slide, covers = window.slide or 1, window.restart or window.range or 0
     return sorted(
         {e for ts in set(times) for e in range(ts - ts % slide, ts + covers + slide + 1, slide)}
     )
