@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,18 @@ PATIENCE_S = 30.0
 """What nothing here comes near, unless it never comes."""
 
 
+def own_host(process: int) -> str:
+    """A loopback address that no other process's tests use.
+
+    A client that waits for its server to come back attaches to what listens at the port by then:
+    with one address for all, that may be the server of another worker's test.
+    """
+    return f"127.{1 + (process >> 16)}.{process >> 8 & 255}.{process & 255}"
+
+
+HOST = own_host(os.getpid())
+
+
 class Running:
     """A sidecar in this process; its loop is a thread."""
 
@@ -39,6 +52,7 @@ class Running:
     ) -> None:
         self.data = data
         self._certificates = certificates
+        self.host = HOST if certificates is None else "127.0.0.1"  # which is what those are for
         self.port = port
         self._settings = settings
         self._start()
@@ -65,7 +79,7 @@ class Running:
             self._end, self._killed = asyncio.Event(), asyncio.Event()
             self.server = Server(self.data, **self._settings)
             tls = None if self._certificates is None else self._certificates.credentials()
-            self.port = self.server.listen(f"127.0.0.1:{self.port}", tls)
+            self.port = self.server.listen(f"{self.host}:{self.port}", tls)
             await self.server.start()
         except BaseException as e:
             self._failed = e
@@ -82,7 +96,7 @@ class Running:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def on_loop(self, work: Callable[[], Any]) -> Any:
         """Has the sidecar's own thread compute something."""

@@ -14,13 +14,13 @@ from typing import Any
 from gapless.sidecar.client.consumer import Consumer
 from gapless.sidecar.client.producer import Producer
 from tests.sidecar.conforming import SaysAFrameFirst
-from tests.sidecar.helpers import PATIENCE_S, SCHEMA, frame_of, read_until, table_of
+from tests.sidecar.helpers import HOST, PATIENCE_S, SCHEMA, frame_of, read_until, table_of
 
 GAPLESS = [sys.executable, "-c", "from gapless.cli import main; main()"]
 
 
 @contextmanager
-def process(data: Path, listen: str = "127.0.0.1:0") -> Iterator[tuple[Any, str]]:
+def process(data: Path, listen: str = f"{HOST}:0") -> Iterator[tuple[Any, str]]:
     """A sidecar of its own process, and its address."""
     started = subprocess.Popen(
         [*GAPLESS, "sidecar", "--listen", listen, "--http", "", "--data", str(data), "--json"],
@@ -178,7 +178,7 @@ def test_a_person_removes_a_producer_and_then_the_stream(tmp_path: Path) -> None
 
 def test_an_examination_says_at_the_shell_which_rule_is_broken() -> None:
     started = subprocess.Popen(
-        [*GAPLESS, "sidecar", "--conformance", "--listen", "127.0.0.1:0"],
+        [*GAPLESS, "sidecar", "--conformance", "--listen", f"{HOST}:0"],
         stdout=subprocess.PIPE,
         text=True,
     )

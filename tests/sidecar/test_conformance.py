@@ -5,6 +5,7 @@ a rule is told its number.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import re
 import threading
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from gapless.sidecar.conformance import workload
 from gapless.sidecar.conformance.peer import FENCED, SCENARIOS, Examination, Peer
 from gapless.sidecar.conformance.rules import RULES
 from tests.sidecar.conforming import BROKEN, Conforming, TellsNothingAgain
-from tests.sidecar.helpers import PATIENCE_S
+from tests.sidecar.helpers import HOST, PATIENCE_S, own_host
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "sidecar.md").read_text()
 ALL = [scenario.name for scenario in (*SCENARIOS, FENCED)]
@@ -30,8 +31,8 @@ def examined(client: Callable[[str], None], *, again_s: float = PATIENCE_S) -> E
 
     async def run() -> Examination:
         peer = Peer(quiet_s=0.03, again_s=again_s, fenced_s=0.3)
-        port = await peer.listen("127.0.0.1:0")
-        thread = threading.Thread(target=client, args=(f"127.0.0.1:{port}",), daemon=True)
+        port = await peer.listen(f"{HOST}:0")
+        thread = threading.Thread(target=client, args=(f"{HOST}:{port}",), daemon=True)
         thread.start()
         verdict = await asyncio.wait_for(peer.examine(), 60)
         await asyncio.to_thread(thread.join, PATIENCE_S)
@@ -75,6 +76,13 @@ def test_who_breaks_a_rule_is_told_which(kind: type[Conforming]) -> None:
     assert verdict.breach is not None
     assert verdict.breach.rule == BROKEN[kind], verdict.breach
     assert verdict.during in ALL
+
+
+def test_no_client_of_another_process_comes_to_this_one() -> None:
+    processes = [1, 255, 256, 65_535, 65_536, 4_194_304]
+    hosts = [ipaddress.ip_address(own_host(process)) for process in processes]
+    assert all(host.is_loopback for host in hosts)
+    assert len(set(hosts)) == len(processes)
 
 
 def test_every_rule_has_a_client_that_breaks_it_and_is_in_the_manual() -> None:

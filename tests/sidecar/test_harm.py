@@ -22,6 +22,7 @@ from gapless.sidecar.server.limits import Limits
 from gapless.sidecar.server.subscribe_call import SubscribeCall
 from gapless.sidecar.server.throttle import BURST_S, TokenBucket
 from tests.sidecar.helpers import (
+    HOST,
     PATIENCE_S,
     SCHEMA,
     Caller,
@@ -99,7 +100,7 @@ def test_connections_that_say_nothing_sensible_are_nothing(tmp_path: Path) -> No
     with sidecar(tmp_path) as one, Producer(one.address, "s", "a", SCHEMA) as a:
         sockets = []
         for i in range(CONNECTS):
-            connected = socket.create_connection(("127.0.0.1", one.port))
+            connected = socket.create_connection((HOST, one.port))
             if i % 3:
                 connected.sendall(b"\x16\x03\x01" * 20 if i % 2 else b"GET / HTTP/1.1\r\n\r\n")
             sockets.append(connected)

@@ -21,6 +21,7 @@ from gapless.sidecar.client.producer import Producer
 from gapless.sidecar.server import grpc_server
 from gapless.sidecar.server.grpc_server import STRANGERS_MAX
 from tests.sidecar.helpers import (
+    HOST,
     PATIENCE_S,
     SCHEMA,
     Caller,
@@ -51,15 +52,15 @@ class Recorder:
 
     def __init__(self, port: int) -> None:
         self._to = port
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self._listening = socket.create_server((HOST, 0))
+        self.address = f"{HOST}:{self._listening.getsockname()[1]}"
         self.bytes = bytearray()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         client, _ = self._listening.accept()
-        with client, socket.create_connection(("127.0.0.1", self._to)) as server:
+        with client, socket.create_connection((HOST, self._to)) as server:
             back = threading.Thread(
                 target=_pump, args=(server, client, lambda _: None), daemon=True
             )
@@ -107,7 +108,7 @@ def mutated(recorded: bytes, draw: random.Random) -> bytes:
 def throw(port: int, data: bytes) -> int:
     """Says it, hears what is answered until the other end is done or silent; how much that was."""
     heard = 0
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as connected:
+    with suppress(OSError), socket.create_connection((HOST, port)) as connected:
         connected.settimeout(0.02)
         connected.sendall(data)
         while answer := connected.recv(1 << 16):
@@ -177,7 +178,7 @@ def test_grpcs_own_server_would_end_and_then_the_sidecar_does_too(
 def connect(port: int, connects: int) -> None:
     """So many connections that get as far as HTTP/2's settings, some at once."""
     for _ in range(connects // BATCH):
-        batch = [socket.create_connection(("127.0.0.1", port)) for _ in range(BATCH)]
+        batch = [socket.create_connection((HOST, port)) for _ in range(BATCH)]
         for connected in batch:
             connected.settimeout(PATIENCE_S)
             connected.sendall(PREFACE + SETTINGS)
