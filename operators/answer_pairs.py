@@ -17,6 +17,7 @@ import numpy as np
 from gapless.kernels.keys import Ids
 from gapless.operators.row_windows import Closings
 from gapless.protocol.elements import INF
+from gapless.protocol.frame import Times
 
 
 class AnswerPairs(NamedTuple):
@@ -65,3 +66,11 @@ def _numbered(closings: Closings, places: Ids, lines: int) -> tuple[Ids, Ids, Id
     known = np.unique(np.concatenate((low, high, places)))
     low, high, places = (np.searchsorted(known, column) for column in (low, high, places))
     return low, high, places, len(known) + 1
+
+
+def next_of_group(pairs: AnswerPairs, closings: Closings) -> Times:
+    """When the next answer of the same group begins; INF for its last."""
+    until = np.full(len(pairs.windows), INF)
+    same = (pairs.groups[1:] == pairs.groups[:-1]).nonzero()[0]
+    until[same] = closings.at[pairs.windows[same + 1]]
+    return until

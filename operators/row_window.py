@@ -10,7 +10,8 @@ final, so nothing is revised but ends.
 
     rows    -> NotFinal      until a stable passes them: rows where they are ranked, else cells
     cells   -> CellChains    by group and place, as long as a window may need them
-    closed  -> answers       of runs of cells, put together as in `ranges.py`
+               SummedCells   the same, where groups are partitions and aggregates add up
+    closed  -> answers       of runs of cells, put together as in `ranges.py`, or subtracted
 
 For slide-by-tuple windows that is figure 6-7 in columns: one pass, and no row is kept. Where the
 figure adds a tuple to all bins within the range, a tick has a cell of its own, and a window is put
@@ -29,7 +30,7 @@ import pyarrow as pa
 
 from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import AggregateFunction
-from gapless.operators.answer_pairs import AnswerPairs, answer_pairs
+from gapless.operators.answer_pairs import answer_pairs, next_of_group
 from gapless.operators.answers import Grouping, answerable, results
 from gapless.operators.answers_held import AnswersHeld
 from gapless.operators.aside import Aside
@@ -40,7 +41,6 @@ from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.hopping_aggregate import answer_schema
 from gapless.operators.memory import Memory
 from gapless.operators.operator import ANSWER_ROWS_MAX, Marks, Operator, Out, check_schema, joined
-from gapless.operators.ranges import over_ranges
 from gapless.operators.ranks import RankedRows
 from gapless.operators.row_partitions import Partitions
 from gapless.operators.row_windows import (
@@ -51,7 +51,9 @@ from gapless.operators.row_windows import (
     last_of_each,
 )
 from gapless.operators.state import State, as_part, facts, part, read_facts
+from gapless.operators.summed_cells import SummedCells
 from gapless.operators.ticks import Ticks
+from gapless.operators.window_states import StatesOf, added_up, of_pairs, of_totals
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, DecodeError, Misuse
@@ -95,11 +97,18 @@ class RowWindowAggregate(Operator):
             empty = schema.empty_batch.select(self._columns)
             self._open = RankedRows(empty, window, self._grouping, self._partitions)
         self._cells = CellChains(self._grouping)
+        by_group = isinstance(window, RowLandmark) or not self._partitions.groups_are_partitions
+        self._summed = None if by_group else SummedCells.of(self._grouping)  # or they are here
         self._held = AnswersHeld(self.schema)
         self._swept = 0  # cells that were left by the last sweep
         self._ready = BEGIN  # rows before are final
         self._stable = BEGIN  # of the output
         self._nothing = Frame.empty(self.schema)
+
+    @property
+    def _stored(self) -> CellChains | SummedCells:
+        """Where the cells are."""
+        return self._cells if self._summed is None else self._summed
 
     def limited(self, memory: Memory) -> None:
         """Answers are asked for, too."""
@@ -155,10 +164,34 @@ class RowWindowAggregate(Operator):
 
     def _answer(self, final: FinalCells) -> Iterator[Frame]:
         """What follows from cells that are final: ends of what was held, and answers."""
-        self._cells.extend(
-            final.groups, final.places, final.partials, self._partitions.groups.capacity
-        )
         closings = final.closings
+        totals = None
+        if self._summed is not None:
+            if self._summed.extend(final.groups, final.places, final.partials):
+                totals = self._summed.windows(closings)
+                final = final._replace(groups=final.groups[:0])
+            if totals is None:
+                self._to_chains(self._summed)
+        if totals is None:
+            yield from self._of_chains(final)
+        elif len(closings.at):
+            yield from self._ended(*self._of_closed_partitions(closings))
+            states = of_totals(self._grouping, totals)
+            yield from self._answers(closings.partitions, closings.at, closings.until, states)
+            if self._summed is not None:
+                groups = closings.partitions[last_of_each(closings.partitions)]
+                self._summed.drop(groups, self._needed_from(groups, final.below))
+
+    def _to_chains(self, summed: SummedCells) -> None:
+        """Has the cells in chains from now on: a sum does not fit."""
+        places, groups, partials = summed.all()
+        self._cells.extend(groups, places, partials, self._partitions.groups.capacity)
+        self._summed = None
+
+    def _of_chains(self, final: FinalCells) -> Iterator[Frame]:
+        closings = final.closings
+        capacity = self._partitions.groups.capacity
+        self._cells.extend(final.groups, final.places, final.partials, capacity)
         if not len(closings.at):
             return
         groups = self._groups_of(closings)
@@ -168,21 +201,25 @@ class RowWindowAggregate(Operator):
         held_by_group = isinstance(self._window, RowLandmark)
         until = closings.until[pairs.windows]
         if held_by_group:
-            until = _next_of_group(pairs, closings)
-            starts = np.searchsorted(chained.at, pairs.groups)
-            pairs = pairs._replace(low=starts)
-            at = last_of_each(pairs.groups[::-1])[::-1]
-            ended, when = groups[pairs.groups[at]], closings.at[pairs.windows[at]]
+            until = next_of_group(pairs, closings)
+            pairs = pairs._replace(low=np.searchsorted(chained.at, pairs.groups))
+            new = last_of_each(pairs.groups[::-1])[::-1]
+            yield from self._ended(groups[pairs.groups[new]], closings.at[pairs.windows[new]])
         else:
-            ended, when = self._of_closed_partitions(closings)
-        there = self._held.has(ended)
-        if np.count_nonzero(there):
-            yield self._held.ended(ended[there], when[there])
-        yield from self._answers(groups, chained, pairs, closings, until)
+            yield from self._ended(*self._of_closed_partitions(closings))
+        at = closings.at[pairs.windows]
+        states = of_pairs(self._grouping, self._cells, chained.slots, pairs)
+        yield from self._answers(groups[pairs.groups], at, until, states)
         if held_by_group:
             self._add_up(groups, chained, closings, partitions)
         else:
             self._forget(groups, chained, partitions, final.below)
+
+    def _ended(self, groups: Ids, when: Times) -> Iterator[Frame]:
+        """Of these groups, what is held ends."""
+        there = self._held.has(groups)
+        if np.count_nonzero(there):
+            yield self._held.ended(groups[there], when[there])
 
     def _groups_of(self, closings: Closings) -> Ids:
         """The groups that windows which have closed may answer."""
@@ -207,24 +244,21 @@ class RowWindowAggregate(Operator):
     def _answers(
         self,
         groups: Ids,
-        chained: Chained,
-        pairs: AnswerPairs,
-        closings: Closings,
+        at: Times,
         until: Times,
+        states_of: StatesOf,
     ) -> Iterator[Frame]:
-        """The answers of these pairs, in parts; those that have no end are held."""
-        for start in range(0, len(pairs.windows), ANSWER_ROWS_MAX):
-            some = AnswerPairs(*(column[start : start + ANSWER_ROWS_MAX] for column in pairs))
-            lowest, highest = int(some.low.min()), int(some.high.max())
-            partials = self._cells.take(chained.slots[lowest:highest])
-            (states, _), (scratch, _) = self._grouping.states(), self._grouping.states()
-            over_ranges(states, scratch, partials, some.low - lowest, some.high - lowest)
-            ids, at = np.arange(len(some.windows)), closings.at[some.windows]
-            of = groups[some.groups]
+        """The answers of these groups from these times on, in parts, of states that have them; the
+        answers that have no end are held.
+        """
+        capacity = self._partitions.groups.capacity
+        for start in range(0, len(groups), ANSWER_ROWS_MAX):
+            some = slice(start, start + ANSWER_ROWS_MAX)
+            of, ends, states = groups[some], until[some], states_of(some)
+            ids = np.arange(len(of))
             columns = self._partitions.groups.columns(of)
-            answers = results(self._grouping, at, columns, states, ids, final=True)
-            ends = until[start : start + ANSWER_ROWS_MAX]
-            if len(answers.windows) < len(at):
+            answers = results(self._grouping, at[some], columns, states, ids, final=True)
+            if len(answers.windows) < len(of):
                 good = answerable(self._grouping, states, ids)
                 ends, of = ends[good], of[good]
             if not len(ends):
@@ -232,7 +266,6 @@ class RowWindowAggregate(Operator):
             frame = Frame.made(self.schema, answers.windows, ends, answers.columns)
             last = (ends == INF).nonzero()[0]
             rows = take_rows(frame.payload, last)
-            capacity = self._partitions.groups.capacity
             self._held.hold(of[last], answers.windows[last], rows.columns, capacity)
             yield frame
 
@@ -250,37 +283,43 @@ class RowWindowAggregate(Operator):
         several = (ends > starts).nonzero()[0]
         if not len(several):
             return
-        (states, _), (scratch, _) = self._grouping.states(), self._grouping.states()
-        low, high = starts[several], ends[several] + 1
-        over_ranges(states, scratch, self._cells.take(slots), low, high)
-        ids = np.arange(len(several))
-        self._cells.replace(slots[ends[several]], [state.take(ids) for state in states])
+        runs = starts[several], ends[several] + 1
+        self._cells.replace(
+            slots[ends[several]], added_up(self._grouping, self._cells, slots, *runs)
+        )
         goes = np.ones(len(slots), np.bool_)
         goes[ends] = False
         self._cells.drop(slots[goes])
 
     def _forget(self, groups: Ids, chained: Chained, partitions: Ids, below: int) -> None:
         """Drops the cells of these groups that no window needs any more."""
+        gone = chained.places < self._needed_from(partitions, below)[chained.at]
+        self._cells.drop(chained.slots[gone])
+        self._release(groups)
+
+    def _needed_from(self, partitions: Ids, below: int) -> Ids:
+        """By partition the first place that a window to come needs."""
         window = self._window
         if isinstance(window, RowLandmark):
             raise Bug("every window of a landmark needs all cells")
         if isinstance(window, SlideByTuple):
-            gone = chained.places < window.needed_from(below)
-        else:
-            needed = window.needed_from(self._partitions.counts[partitions])
-            gone = chained.places < needed[chained.at]
-        self._cells.drop(chained.slots[gone])
-        self._release(groups)
+            return np.full(len(partitions), window.needed_from(below))
+        return window.needed_from(self._partitions.counts[partitions])
 
     def _sweep(self, window: SlideByTuple) -> None:
         """Drops what time has passed by, of groups of which nothing comes any more."""
-        if len(self._cells) < max(SWEEP_MIN, 2 * self._swept):
+        cells = self._stored
+        if len(cells) < max(SWEEP_MIN, 2 * self._swept):
             return
-        gone = self._cells.before(window.needed_from(self._ready))
-        groups = self._cells.groups_of(gone)
-        self._cells.drop(gone)
-        self._swept = len(self._cells)
-        self._release(groups)
+        before = window.needed_from(self._ready)
+        if isinstance(cells, SummedCells):
+            cells.drop_before(before)
+        else:
+            gone = cells.before(before)
+            groups = cells.groups_of(gone)
+            cells.drop(gone)
+            self._release(groups)
+        self._swept = len(cells)
 
     def _release(self, groups: Ids) -> None:
         """Forgets those of some groups of which nothing is held."""
@@ -300,7 +339,7 @@ class RowWindowAggregate(Operator):
 
     def snapshot(self) -> State:
         """Where it stands, partitions, rows and cells, and what is held."""
-        places, ids, partials = self._cells.all()
+        places, ids, partials = self._stored.all()
         groups = self._partitions.groups
         return {
             "facts": facts(ready=self._ready, stable=self._stable, swept=self._swept),
@@ -320,7 +359,10 @@ class RowWindowAggregate(Operator):
         self._partitions.restored(np.unique(ids))
         order = np.lexsort((places, ids))
         taken = [take_rows(partial, order) for partial in partials]
-        self._cells.extend(ids[order], places[order], taken, groups.capacity)
+        ids, places = ids[order], places[order]
+        if self._summed is None or not self._summed.extend(ids, places, taken):
+            self._summed = None
+            self._cells.extend(ids, places, taken, groups.capacity)
         self._restore_held(state)
         self._open.restore(part(state, "open"))
 
@@ -342,22 +384,17 @@ class RowWindowAggregate(Operator):
     def nbytes(self) -> int:
         """Bytes of state."""
         own = self._partitions.nbytes + self._open.nbytes
-        return own + self._cells.nbytes + self._held.nbytes
+        summed = 0 if self._summed is None else self._summed.nbytes
+        return own + self._cells.nbytes + summed + self._held.nbytes
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         self._partitions.validate()
         self._open.validate()
         self._cells.validate()
+        if self._summed is not None:
+            self._summed.validate()
         self._held.validate()
         vs = self._held.events[1].column(0).to_numpy()
         if len(vs) and int(vs.max()) > max(self._stable, self._ready):
             raise Bug("an answer is held that begins after all that is final")
-
-
-def _next_of_group(pairs: AnswerPairs, closings: Closings) -> Times:
-    """When the next answer of the same group begins; INF for its last."""
-    until = np.full(len(pairs.windows), INF)
-    same = (pairs.groups[1:] == pairs.groups[:-1]).nonzero()[0]
-    until[same] = closings.at[pairs.windows[same + 1]]
-    return until

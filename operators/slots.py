@@ -3,6 +3,7 @@
     slot     0: (p7, A) 2     1: (p7, C) 5     2: -          (pane, group) and its sub-aggregate
     row      of C in p7       its slot is 1: counted there
     row      of D in p7       its slot is 1, too: (p7, C) 5 leaves, and D begins with 1
+    rows     of C and of D    in one call: C is counted, and D's row goes through
 
 A pane and group have one slot, found by hash, and share it with others: on collision the one that
 is there leaves. So what is kept has a bound that no number of groups moves, and nothing is laid
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.columns import Column
-from gapless.kernels.keys import Ids, Mask
+from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.hashing import Hashes, hash_column, splitmix64
 from gapless.operators.answers import Grouping
 from gapless.operators.groups import Groups
@@ -27,9 +28,8 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Times
 
-ROUNDS_MAX = 4
-"""How often the rows of one frame may drive each other out of a slot; then they go through."""
-
+KNOWN_SHARE = 2
+"""So many groups are known for each slot at most, between calls."""
 
 _APART = np.int64(0x2545F4914F6CDD1D)
 """Panes of one group are in slots far apart."""
@@ -60,7 +60,9 @@ class Slots:
         self.groups = Groups(grouping.rows, grouping.group_by)
         self.states, self._counter = grouping.states()
         for state in self.states:
-            state.fit(count)
+            state.fit(count + 1)
+        self._nowhere = count  # what is counted there is forgotten
+        self._is_hit = np.zeros(count + 1, np.bool_)  # for one call
         self.panes: Times = np.full(count, INF, np.int64)
         """By slot; INF where it is empty."""
         self._owner: Ids = np.full(count, -1, np.int64)
@@ -73,32 +75,36 @@ class Slots:
     def add(self, panes: Times, times: Times, rows: pa.RecordBatch) -> Iterator[Leaving | Through]:
         """Counts rows in their slots; what has to make room, and what finds none."""
         groups = self.groups.of(rows)
-        gone: list[Ids] = []
         where = self._slots_of(panes, groups)
-        for turn in range(ROUNDS_MAX + 1):
-            here: Mask = (self.panes[where] == panes) & (self._owner[where] == groups)
-            missed = (~here).nonzero()[0]
-            if not len(missed):
-                self._count(where, rows, times)
-                break
-            if len(missed) < len(where):
-                kept = here.nonzero()[0]
-                self._count(where[kept], self._picks.take(rows, kept), times[kept])
-                where, panes, groups = where[missed], panes[missed], groups[missed]
-                rows, times = self._picks.take(rows, missed), times[missed]
-            if turn == ROUNDS_MAX:
-                gone.append(groups)
-                yield Through(times, rows)
-                break
-            first = self._one_each(where)
+        missed = self._missed(where, panes, groups)
+        if len(missed):
+            missed_slots = where[missed]
+            where[missed] = self._nowhere
+            self._is_hit[where] = True
+            wanting = missed[~self._is_hit[missed_slots]]
+            self._is_hit[where] = False
+            where[missed] = missed_slots
+            first = wanting[self._one_each(where[wanting])]
             wanted = where[first]
             taken = wanted[self.panes[wanted] != INF]
             if len(taken):
-                gone.append(self._owner[taken])
                 yield self._leave(taken)
             self._settle(wanted, panes[first], groups[first])
-        if gone:
-            self._release(np.concatenate(gone))
+            missed = missed[self._missed(missed_slots, panes[missed], groups[missed])]
+        if len(missed):
+            where[missed] = self._nowhere
+            yield Through(times[missed], self._picks.take(rows, missed))
+        for state in self.states:
+            state.add(where, rows, times)
+        if len(missed):
+            for state in self.states:
+                state.clear(np.array([self._nowhere]))
+        self._release()
+
+    def _missed(self, where: Ids, panes: Times, groups: Ids) -> Ids:
+        """The positions of rows whose slot is not theirs."""
+        found: Ids = ((self.panes[where] != panes) | (self._owner[where] != groups)).nonzero()[0]
+        return found
 
     def _one_each(self, slots: Ids) -> Ids:
         """The positions of some, each slot once."""
@@ -111,19 +117,18 @@ class Slots:
         """By the values of groups, not by their ids, which are others after a restart."""
         hashes = self._hashes.fit(self.groups.capacity)
         self._uses.fit(self.groups.capacity)
-        new = (hashes[groups] == 0).nonzero()[0]
+        mixed = hashes[groups]
+        new = (mixed == 0).nonzero()[0]
         if len(new):
             columns = self.groups.columns(groups[new])
-            hashes[groups[new]] = (_hash(columns, len(new)) | np.uint64(1)).view(np.int64)
-        mixed = hashes[groups] + panes * _APART
+            mixed[new] = (_hash(columns, len(new)) | np.uint64(1)).view(np.int64)
+            hashes[groups[new]] = mixed[new]
+        mixed += panes * _APART
         if self._mask is not None:
             return mixed & self._mask
-        where: Ids = (mixed.view(np.uint64) % np.uint64(len(self.panes))).view(np.int64)
+        upper = mixed.view(np.uint64) >> np.uint64(32)  # a share of all slots: no division
+        where: Ids = (upper * np.uint64(len(self.panes)) >> np.uint64(32)).view(np.int64)
         return where
-
-    def _count(self, where: Ids, rows: pa.RecordBatch, times: Times) -> None:
-        for state in self.states:
-            state.add(where, rows, times)
 
     def _settle(self, slots: Ids, panes: Times, groups: Ids) -> None:
         self.panes[slots] = panes
@@ -146,9 +151,8 @@ class Slots:
         """Empties slots that are taken; None for no slots."""
         if not len(slots):
             return None
-        groups = self._owner[slots]
         left = self._leave(slots)
-        self._release(groups)
+        self._release()
         return left
 
     def below(self, pane: int) -> Ids:
@@ -164,11 +168,12 @@ class Slots:
         """Empties slots of which nobody wants what is there."""
         self.leave(slots)
 
-    def _release(self, groups: Ids) -> None:
-        """Forgets those groups that have no slot."""
-        free = np.unique(groups[self._uses.values[groups] == 0])
-        self._hashes.values[free] = 0
-        self.groups.release(free)
+    def _release(self) -> None:
+        """Forgets groups that have no slot, once they are many: most of them come again soon."""
+        if len(self.groups) > KNOWN_SHARE * len(self.panes):
+            free = ((self._hashes.values != 0) & (self._uses.values == 0)).nonzero()[0]
+            self._hashes.values[free] = 0
+            self.groups.release(free)
 
     # -- as data ------------------------------------------------------------------------------
 
@@ -190,7 +195,7 @@ class Slots:
     @property
     def nbytes(self) -> int:
         """Bytes of the slots, of their state and of the groups in them."""
-        own = 3 * self.panes.nbytes + self._uses.nbytes + self._hashes.nbytes
+        own = 3 * self.panes.nbytes + self._is_hit.nbytes + self._uses.nbytes + self._hashes.nbytes
         return own + self.groups.nbytes + sum(state.nbytes for state in self.states)
 
     def validate(self) -> None:
@@ -205,8 +210,9 @@ class Slots:
         uses = np.bincount(self._owner[taken], minlength=len(self._uses.values))
         if (uses != self._uses.values).any():
             raise Bug("a group is in other slots than was counted")
-        if len(self._keyed) and int(np.count_nonzero(uses)) != len(self.groups):
-            raise Bug(f"{np.count_nonzero(uses)} groups have slots, {len(self.groups)} are known")
+        known = len(self.groups)
+        if len(self._keyed) and not np.count_nonzero(uses) <= known <= KNOWN_SHARE * len(taken):
+            raise Bug(f"{np.count_nonzero(uses)} groups have slots, {known} are known")
 
 
 def _hash(columns: list[pa.Array], rows: int) -> Hashes:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from gapless.kernels import KeyTable
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
+from gapless.operators.numbers import sorting
 from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Times
@@ -59,7 +60,9 @@ class SparseCells:
         """The cells at places from `first` to below `end`, in their order."""
         places = self._places.values
         ids = ((places >= first) & (places < end)).nonzero()[0]
-        ids = ids[np.argsort(places[ids], kind="stable")]
+        if len(ids):
+            found = places[ids]
+            ids = ids[sorting(found - found.min(), ids)]
         return Found(places[ids], self._groups.values[ids], ids)
 
     def find(self, place: int, groups: Ids) -> Ids:

@@ -20,6 +20,7 @@ from gapless.operators.answers import Grouping
 from gapless.operators.cells import Cells
 from gapless.operators.final_cells import FinalCells, NotFinal, parts_of
 from gapless.operators.grouped_tables import read_cells, write_cells
+from gapless.operators.numbers import sorting
 from gapless.operators.row_partitions import Partitions
 from gapless.operators.row_windows import Closings, SlideByTuple, last_of_each
 from gapless.operators.sparse_cells import Found
@@ -56,7 +57,7 @@ class Ticks(NotFinal):
             yield final
 
     def _final(self, found: Found, below: int) -> FinalCells:
-        order = np.lexsort((found.places, found.groups))
+        order = sorting(found.groups, found.places)
         groups, places, ids = found.groups[order], found.places[order], found.ids[order]
         partials = self._open.take(Found(places, groups, ids))
         closings = self._closed(groups, places, self._open.counts(ids))

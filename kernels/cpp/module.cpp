@@ -15,6 +15,7 @@
 #include "key_table.hpp"
 #include "live_rows_python.hpp"
 #include "python_bridge.hpp"
+#include "running_sums_python.hpp"
 #include "scatter_python.hpp"
 
 namespace gapless {
@@ -204,6 +205,7 @@ NB_MODULE(_native, m) {
       .def("__len__", &PyChains::size)
       .def_prop_ro("nbytes", &PyChains::nbytes, "Bytes held.");
   define_live_rows(m);
+  define_running_sums(m);
   m.def("gather", &py_gather, nb::arg("batch"), nb::arg("positions"), nb::arg("widths"),
         "Rows of a batch of plain columns: an Arrow array capsule, and the array's address.");
   m.def("take_ends", &py_take_ends, nb::arg("ends"), nb::arg("mine"), nb::arg("ids"),

@@ -73,6 +73,7 @@ class Counts(Part):
     __slots__ = ("_counts", "fields")
 
     repeats = True
+    added = (True,)
 
     def __init__(self, name: str = "count") -> None:
         self.fields = [pa.field(name, pa.int64(), nullable=False)]
@@ -125,6 +126,7 @@ class Rare(Part):
     __slots__ = ("_counts", "_room", "fields")
 
     repeats = True
+    added = (True,)
 
     def __init__(self, name: str) -> None:
         self.fields = [pa.field(name, pa.int64())]
@@ -187,7 +189,7 @@ class Present(Part):
     one is given the same calls: then this takes no memory until there is a null.
     """
 
-    __slots__ = ("_nulls", "_own", "_rows", "fields")
+    __slots__ = ("_nulls", "_own", "_rows", "added", "fields")
 
     repeats = True
 
@@ -201,6 +203,7 @@ class Present(Part):
         else:
             raise Misuse("rows are counted by the accumulator of a count() without a column")
         self.fields = [*self._nulls.fields, *([] if self._own is None else self._own.fields)]
+        self.added = (True,) * len(self.fields)
 
     def fit(self, capacity: int) -> None:
         """Makes room."""

@@ -48,6 +48,7 @@ class ExactSums(Part):
     __slots__ = ("_narrow", "_wide", "fields")
 
     repeats = True
+    added = (True, *[False] * (WORDS - 1))
 
     def __init__(self, name: str) -> None:
         self.fields = [

@@ -21,6 +21,7 @@ class Forwarding(Accumulator):
         self.differential = inner.differential
         self.may_diverge = inner.may_diverge
         self.repeats = inner.repeats
+        self.added = inner.added
         self.partial_schema = inner.partial_schema
 
     def fit(self, capacity: int) -> None:

@@ -161,6 +161,10 @@ class Accumulator(ABC):
     """Whether the ids of one `merge` may repeat, so that a sub-aggregate may go to many at once."""
     uses_rows: bool = False
     """Whether it asks the accumulator of `rows` that it was given."""
+    added: tuple[bool, ...] | None = None
+    """Whether sub-aggregates merge by adding up int64s alone, and which of their columns those are:
+    null is 0, and a column that is not among them is null as long as that holds.
+    """
     partial_schema: pa.Schema
     """Of every batch that `take` gives, so that it may lie in a snapshot."""
 

@@ -25,6 +25,8 @@ class Part(ABC):
 
     repeats: ClassVar[bool] = False
     """Whether the ids of one `merge` may repeat."""
+    added: tuple[bool, ...] | None = None
+    """Which of its columns add up, as `Accumulator.added` has it."""
     fields: Sequence[pa.Field]
     """Of its columns of sub-aggregates."""
 
@@ -60,6 +62,9 @@ class OfParts(Accumulator):
         self._parts = [part for part in parts if part is not None]
         self.repeats = all(part.repeats for part in self._parts)
         self.partial_schema = pa.schema([field for part in self._parts for field in part.fields])
+        added = [part.added for part in self._parts if part.added is not None]
+        if self.differential and len(added) == len(self._parts):
+            self.added = tuple(adds for of_part in added for adds in of_part)
         ends = [0]
         for part in self._parts:
             ends.append(ends[-1] + len(part.fields))

@@ -12,7 +12,7 @@ from gapless.operators.aggregates import calls
 from gapless.operators.answers import Grouping
 from gapless.operators.aside import Aside
 from gapless.operators.hopping_aggregate import HoppingAggregate
-from gapless.operators.slots import ROUNDS_MAX, Leaving, Slots
+from gapless.operators.slots import KNOWN_SHARE, Leaving, Slots
 from gapless.operators.two_level import TwoLevel, TwoLevelOptions
 from gapless.operators.windows import Cut, Hopping
 from gapless.protocol.documents import Document
@@ -139,10 +139,10 @@ def test_no_number_of_groups_makes_the_lower_level_larger() -> None:
         batch = pa.RecordBatch.from_arrays([src], schema=rows)
         times = np.full(n, i)
         outs = [out for out in slots.add(times, times, batch) if isinstance(out, Leaving)]
-        assert sum(len(out.panes) for out in outs) <= 16 * (ROUNDS_MAX + 1)
+        assert sum(len(out.panes) for out in outs) <= 16
         slots.validate()
         held.append(slots.nbytes)
-    assert len(slots.groups) <= 16
+    assert len(slots.groups) <= 16 * KNOWN_SHARE
     assert max(held) <= 1.2 * held[1]
 
 
