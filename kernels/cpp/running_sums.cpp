@@ -57,7 +57,7 @@ void RunningSums::fetch_base(int64_t id) const {
 
 bool RunningSums::has(int64_t id) const { return line_of(id) != nullptr; }
 
-// Whether all fit; throws where they are none.
+// Whether all fit; throws where they are no cells.
 bool RunningSums::check(const int64_t* ids, const int64_t* places, const int64_t* values,
                         size_t count) const {
   for (size_t i = 0; i < count; ++i) {
