@@ -43,6 +43,7 @@ _BINARY: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
     exp.DPipe: partial(table.called, "||"),
     exp.BitwiseAnd: partial(table.called, "&"),
     exp.BitwiseOr: partial(table.called, "|"),
+    exp.RegexpLike: partial(table.called, "REGEXP_MATCHES"),
     exp.Like: partial(table.called, "LIKE"),
     exp.ILike: partial(table.called, "ILIKE"),
     exp.NullSafeNEQ: partial(table.called, "IS DISTINCT FROM"),
@@ -61,7 +62,8 @@ _COMPARED: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
 _ELSEWHERE: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery stands in FROM: join it, or give it a name with WITH",
     exp.Select: "a subquery stands in FROM: join it, or give it a name with WITH",
-    exp.Exists: "EXISTS is not supported: join the table, and select DISTINCT",
+    exp.Exists: "EXISTS is not supported: write x IN (SELECT y FROM t [RANGE 1 hour]), or join",
+    exp.WithinGroup: "WITHIN GROUP is not supported: write exact_quantile(x, 0.5)",
     exp.Window: "OVER stands alone in a select list: compute with it in a query around this one",
     exp.Filter: "FILTER belongs to an aggregate",
     exp.CurrentTimestamp: "a query has no clock, for replicas would read different times: "
@@ -69,6 +71,30 @@ _ELSEWHERE: dict[type[exp.Expr], str] = {
     exp.Placeholder: "there are no parameters: write the value",
     exp.Star: "* stands alone in a select list, or in count(*)",
 }
+
+_IN_FROM = (
+    "a window stands in FROM, as in FROM TUMBLE(flows, ts, INTERVAL '1' MINUTE), and "
+    "window_start, window_end in GROUP BY"
+)
+_CLOCK = "a query has no clock, for replicas would read different times: compare with a column"
+_FUNCTIONS_ELSEWHERE = {
+    **dict.fromkeys(("tumble", "hop", "session", "cumulate", "time_bucket"), _IN_FROM),
+    **{
+        f"{window}_{end}": _IN_FROM
+        for window in ("tumble", "hop", "session")
+        for end in ("start", "end", "rowtime", "proctime")
+    },
+    **dict.fromkeys(("now", "getdate", "proctime", "localtimestamp", "today"), _CLOCK),
+    **dict.fromkeys(("if", "iff", "decode"), "write CASE WHEN condition THEN x ELSE y END"),
+    "nvl": "write COALESCE(x, y)",
+    "median": "write exact_quantile(x, 0.5)",
+    "percentile_cont": "write exact_quantile(x, 0.5)",
+    "first_value": "write first(x), or last(x)",
+    "last_value": "write first(x), or last(x)",
+    "to_char": "cast the time to VARCHAR, or take parts of it with EXTRACT",
+    "strftime": "cast the time to VARCHAR, or take parts of it with EXTRACT",
+}
+"""Functions of other dialects, and what to write here."""
 
 
 class Expressions:
@@ -204,7 +230,11 @@ class Expressions:
 
     def _listed(self, node: exp.In) -> Expr:
         if node.args.get("query") or node.args.get("unnest"):
-            raise self.text.error("IN takes a list of values; join a table instead", node)
+            raise self.text.error(
+                "IN takes a list of values here: x IN (SELECT ..) stands in WHERE by itself or "
+                "beside AND; for NOT IN write LEFT JOIN .. WHERE y IS NULL",
+                node,
+            )
         values = [table.constant(self.of(each), "each value of IN") for each in node.expressions]
         if None in values:
             raise self.text.error("NULL in a list makes IN null: leave it out", node)
@@ -262,7 +292,9 @@ class Expressions:
             )
         if not table.is_function(name):
             known = [*table.names(), *AGGREGATES, *self._functions]
-            raise self.text.error(f"no function {name!r}{nearest(name, known)}", node)
+            meant = _FUNCTIONS_ELSEWHERE.get(name)
+            hint = f": {meant}" if meant else nearest(name, known)
+            raise self.text.error(f"no function {name!r}{hint}", node)
         return table.called(name, *(self.of(each) for each in node.expressions))
 
     def _users(self, node: exp.Expr, name: str) -> UserFunction:

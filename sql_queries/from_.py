@@ -71,6 +71,8 @@ class From:
 
     def _is_for(self, condition: exp.Expr, left: Relation, right: Relation) -> bool:
         """Whether a condition of WHERE can be one of the join."""
+        if condition.find(exp.Select) is not None:
+            return False
         if any(c.name.lower() in self._functions for c in condition.find_all(exp.Anonymous)):
             return False
         columns = list(condition.find_all(exp.Column))

@@ -55,7 +55,7 @@ class Joiner:
         self, left: Relation, right: Relation, join: exp.Join, conditions: list[exp.Expr]
     ) -> Relation:
         """Both, joined under these conditions."""
-        how = self._how(join)
+        how = self._how(left, right, join)
         sides = (left, right)
         found = self._sorted(sides, conditions, how)
         found.pairs = [*self._using(sides, join), *found.pairs]
@@ -75,14 +75,16 @@ class Joiner:
 
     # -- what is joined -----------------------------------------------------------------------
 
-    def _how(self, join: exp.Join) -> How:
+    def _how(self, left: Relation, right: Relation, join: exp.Join) -> How:
         unknown = next((n for n, v in join.args.items() if v and n not in _UNDERSTOOD), None)
         if unknown is not None:
             raise self._text.error(f"a join with {unknown.upper()} is not supported", join)
         kind, side = str(join.args.get("kind") or ""), str(join.args.get("side") or "")
         if join.args.get("method") or kind not in ("", "INNER", "OUTER", "CROSS"):
             word = join.args.get("method") or kind
-            raise self._text.error(f"a {word} join is not supported: write its condition ON", join)
+            instead = f"JOIN {_name(right)} FOR SYSTEM_TIME AS OF {_time(left)}"
+            advice = instead if word == "ASOF" else "write its condition ON"
+            raise self._text.error(f"{word} JOIN is not supported: {advice}", join)
         if side not in _HOW:
             raise self._text.error(f"a {side} join is not supported", join)
         return _HOW[side]

@@ -29,6 +29,14 @@ from gapless.sql_queries.relation import Relation, resolve
 from gapless.sql_queries.selection import selected
 from gapless.sql_queries.windows import in_window
 
+_RANK = "ROW_NUMBER() in a query around a window gives ranks, as in WHERE r <= 3"
+_BEFORE = "a window answers with aggregates: first(x), last(x) .. OVER (.. ROWS 1 PRECEDING)"
+_OF_RANKS = {
+    **dict.fromkeys(("rank", "dense_rank", "percent_rank", "ntile", "cume_dist"), _RANK),
+    **dict.fromkeys(("lag", "lead", "nth_value"), _BEFORE),
+}
+"""Functions that stand before OVER elsewhere, and what to write here."""
+
 
 def has_over(items: list[Item]) -> bool:
     """Whether an item is an aggregate with OVER."""
@@ -41,6 +49,9 @@ def over(
     """The answers of a select list with OVER."""
     windows = [node for item in items for node in item.node.walk() if isinstance(node, exp.Window)]
     first = windows[0]
+    called = first.this.name.lower()
+    if called in _OF_RANKS:
+        raise text.error(f"{called}() is not supported: {_OF_RANKS[called]}", first)
     if relation.kind != "rows":
         raise text.error("OVER looks at rows, and these are in a window or an answer", first)
     for each in windows[1:]:

@@ -97,6 +97,8 @@ class SqlParser(TableFunctionParser, RisingWaveParser):
             return None
         if self._match(TokenType.DESCRIBE):
             told = self._prev
+            if not self._match_set((TokenType.DESCRIBE, *_QUERY_BEGINS), advance=False):
+                self.raise_error("EXPLAIN takes a query, as in EXPLAIN SELECT x FROM t", told)
             return self.expression(exp.Describe(this=self._parse_statement()), told)
         if self._match(TokenType.CREATE):
             return self._parse_create()

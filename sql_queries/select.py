@@ -9,6 +9,7 @@ Each is a step of the query, or none where it would change nothing: `SELECT *` i
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -25,6 +26,7 @@ from gapless.sql_queries.over import has_over, over
 from gapless.sql_queries.places import AT, Text, start_of
 from gapless.sql_queries.relation import Relation
 from gapless.sql_queries.selection import selected
+from gapless.sql_queries.semi_joins import is_semi_join, semi_joined
 from gapless.sql_queries.top_n import RowNumber, limited, ranked, row_number_of, rows_kept
 from gapless.sql_queries.windows import with_clause
 
@@ -87,7 +89,10 @@ class Queries:
         """`kept`: of its ROW_NUMBER(), how many rows the query around it keeps."""
         self._check(node, _SELECT)
         relation, conditions = self._from(node, tables)
-        relation = self._filtered(relation, conditions)
+        relation = self._filtered(relation, [c for c in conditions if not is_semi_join(c)])
+        for condition in filter(is_semi_join, conditions):
+            inner = partial(self.query, tables=self._with(node, tables))
+            relation = semi_joined(relation, condition, inner, self._text)
         if relation.is_function and not is_grouped(node):
             relation = bucketed(relation, node, self._text)
         number = row_number_of(node)
@@ -186,7 +191,11 @@ class Queries:
 
     def _distinct(self, relation: Relation, at: exp.Expr) -> Relation:
         if at.args.get("on"):
-            raise self._text.error("DISTINCT ON is not supported", at)
+            raise self._text.error(
+                "DISTINCT ON is not supported: of each key the last row is ROW_NUMBER() OVER "
+                "(PARTITION BY key ORDER BY its time DESC) = 1",
+                at,
+            )
         return relation.then(relation.query.distinct())
 
     def _combined(self, node: exp.Expr, tables: Tables) -> Relation:

@@ -28,8 +28,26 @@ BAD = {
         "compared in one direction only"
     ),
     "SELECT f.len FROM flows f, (SELECT id FROM hosts WHERE ^f.src = id) h": "its own FROM: join",
-    "SELECT len FROM flows WHERE ^EXISTS (SELECT 1 FROM hosts)": "EXISTS is not supported: join",
-    "SELECT len FROM flows WHERE ^len IN (SELECT id FROM hosts)": "join a table instead",
+    "SELECT len FROM flows WHERE ^EXISTS (SELECT 1 FROM hosts)": "EXISTS is not supported: write x",
+    "SELECT len FROM flows WHERE len IN (SELECT ^id FROM hosts)": "give their table a window",
+    "SELECT len FROM flows WHERE ^len NOT IN (SELECT id FROM hosts [RANGE 1 h])": "LEFT JOIN",
+    "SELECT len FROM flows WHERE ^len + 1 IN (SELECT id FROM hosts [RANGE 1 h])": "stands a column",
+    "SELECT len FROM flows WHERE len IN (SELECT ^id, at FROM hosts [RANGE 1 h])": "gives 2",
+    "SELECT len FROM flows f WHERE len IN (SELECT id FROM hosts [RANGE 1 h] WHERE ^f.src = id)": (
+        "its own FROM: join"
+    ),
+    "SELECT count(*) FROM TUMBLE(flows, ts, INTERVAL '5' SECOND) WHERE ^src IN (SELECT id FROM"
+    " hosts [RANGE 1 h]) GROUP BY window_start": "goes before the window",
+    "SELECT len FROM flows f ^ASOF JOIN hosts h ON f.src = h.id AND f.ts >= h.at": (
+        "JOIN h FOR SYSTEM_TIME AS OF f.ts"
+    ),
+    "SELECT count(*) FROM flows GROUP BY ^TUMBLE(ts, INTERVAL '1' MINUTE)": "stands in FROM",
+    "SELECT ^now() AS n FROM flows": "a query has no clock",
+    "SELECT ^lag(len) OVER (ORDER BY ts) AS n FROM flows": "lag.. is not supported",
+    "SELECT ^rank() OVER (ORDER BY len) AS n FROM flows [RANGE 5 s]": "ROW_NUMBER.. in a query",
+    "SELECT ^percentile_cont(0.5) WITHIN GROUP (ORDER BY len) AS m FROM flows": "exact_quantile",
+    "SELECT DISTINCT ON (src) len FROM flows [RANGE 5 s]": "ROW_NUMBER",
+    "^EXPLAIN flows": "EXPLAIN takes a query",
     "SELECT len, ^(SELECT id FROM hosts) AS id FROM flows": "a subquery stands in FROM",
     "WITH RECURSIVE ^f AS (SELECT len FROM flows) SELECT len FROM f": "RECURSIVE is not supported",
     "SELECT src, count(*) FROM flows [RANGE 5 s] GROUP BY ^ROLLUP(src)": "ROLLUP is not supported",
@@ -63,8 +81,8 @@ BAD = {
     "SELECT len FROM flows [RANGE 5 s, WA ^row-num]": "RANGE is a time",
     "SELECT len FROM flows [^RNGE 5 s]": None,
     "SELECT len FROM flows f ^CROSS JOIN hosts h": "nothing bounds this join",
-    "SELECT len FROM flows f ^NATURAL JOIN hosts h": "a NATURAL join is not supported",
-    "SELECT len FROM flows f ^SEMI JOIN hosts h ON f.src = h.id": "a SEMI join is not supported",
+    "SELECT len FROM flows f ^NATURAL JOIN hosts h": "NATURAL JOIN is not supported",
+    "SELECT len FROM flows f ^SEMI JOIN hosts h ON f.src = h.id": "SEMI JOIN is not supported",
     "SELECT len FROM flows, ^WHERE len > 3": None,
     "SELECT len FROM": "table",
     "SELECT ^TUPLE FROM flows": "no column",

@@ -18,6 +18,7 @@ HOSTS = gl.source("hosts", {"at": "timestamp[ms]", "id": "int32", "name": "strin
 SOURCES = {"flows": FLOWS, "hosts": HOSTS}
 LEN, SRC = gl.col("len"), gl.col("src")
 BIG = FLOWS.window(range="10s", slide="1s").group_by("src").aggregate(n=gl.count())
+NAMED = HOSTS.window(range="1h").select("id")
 
 
 def made(text: str) -> Query:
@@ -175,6 +176,16 @@ SAME: dict[str, Callable[[], Query]] = {
             HOSTS.select("id").select(src=gl.col("id")), FLOWS.select("len").select(src=LEN)
         )
     ),
+    "SELECT src, len FROM flows WHERE len > 3 AND src IN (SELECT id FROM hosts [RANGE 1 h])": (
+        lambda: (
+            FLOWS.where(LEN > 3)
+            .join(NAMED.where(gl.col("id").is_valid()).distinct(), on=[("src", "id")])
+            .select("src", "len")
+        )
+    ),
+    "SELECT src FROM flows WHERE proto ~ '^t'": lambda: FLOWS.where(
+        gl.col("proto").str.matches("^t")
+    ).select("src"),
     "SELECT src FROM flows EXCEPT ALL SELECT id FROM hosts": lambda: (
         FLOWS.select("src")
         .window(range="all")
@@ -252,6 +263,27 @@ def test_the_text_is_the_query_by_hand(text: str) -> None:
 
 def longest(values: pa.Array) -> pa.Array:
     return pc.multiply(values, 2)
+
+
+def test_in_a_subquery_neither_doubles_a_row_nor_finds_null() -> None:
+    hosts = pa.table(
+        {
+            "at": pa.array([0, 1, 5, 90], pa.timestamp("ms")),
+            "id": pa.array([1, 1, None, 2], pa.int32()),
+            "name": ["a", "b", "c", "d"],
+        }
+    )
+    flows = pa.table(
+        {
+            "ts": pa.array([10, 20, 30, 95, 4_000_000], pa.timestamp("ms")),
+            "src": pa.array([1, None, 2, 2, 1], pa.int32()),
+            "len": pa.array([1, 2, 3, 4, 5], pa.int32()),
+            "proto": ["tcp"] * 5,
+        }
+    )
+    query = made("SELECT len FROM flows WHERE src IN (SELECT id FROM hosts [RANGE 1 h])")
+    answer = gl.execute(query, {"flows": flows, "hosts": hosts}).to_arrow()
+    assert sorted(answer["len"].to_pylist()) == [1, 4]
 
 
 def test_functions_of_the_user_are_called_by_their_names() -> None:
