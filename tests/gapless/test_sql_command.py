@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -13,7 +14,7 @@ import pytest
 
 import gapless as gl
 from gapless.commands.query_file import read
-from gapless.commands.sql import statements
+from gapless.commands.sql import Shell, statements
 from gapless.protocol.errors import Misuse
 from tests.gapless.command import Gapless
 from tests.sql_queries.thesis import CASES, LINKS, Case
@@ -118,6 +119,53 @@ def test_statements_end_with_a_semicolon() -> None:
         "SELECT 2;",
         "SELECT 3",
     ]
+
+
+class Typed:
+    """Lines of somebody at a prompt; None is Ctrl-C."""
+
+    def __init__(self, *lines: str | None) -> None:
+        self._lines = [*lines, ""]
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        line = self._lines.pop(0)
+        if line is None:
+            raise KeyboardInterrupt
+        return line
+
+
+def test_ctrl_c_drops_what_was_typed_and_exit_ends() -> None:
+    typed = Typed("SELECT 1\n", None, "SELECT 2;\n", "exit\n", "SELECT 3;\n")
+    assert list(statements(typed, asks=True)) == ["SELECT 2;\n"]
+    typed = Typed("SELECT 1 AS\n", "exit\n", "FROM a;\n")
+    assert list(statements(typed, asks=True)) == ["SELECT 1 AS\nexit\nFROM a;\n"]
+    with pytest.raises(KeyboardInterrupt):
+        list(statements(Typed("SELECT 1\n", None), asks=False))
+
+
+def test_ctrl_c_stops_the_query_and_the_shell_goes_on(
+    gapless: Gapless, parquet: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    answered = Shell.run
+
+    def run(shell: Shell, text: str, *, as_json: bool) -> Any:
+        asked.append(text)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return answered(shell, text, as_json=as_json)
+
+    monkeypatch.setattr(Shell, "run", run)
+    monkeypatch.setattr("sys.stdin", Typed(f"{COUNTS};\n", "SELECT x FROM t;\n", f"{COUNTS};\n"))
+    done = gapless("sql", "--source", f"flows={parquet}")
+    assert done.code == 0
+    assert "interrupted" in done.err
+    assert "no table 't'" in done.err
+    assert "until" in done.out
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -49,7 +49,7 @@ def test_three_panes_of_three_minutes_of_which_windows_share_one(implementation:
     query = flows.window(range="9m", slide="6m").aggregate(
         first=gl.min("x"), last=gl.max("x"), panes=gl.count_distinct("x")
     )
-    plan = Plan(query.where(gl.col("panes") == 3), implementation)  # type: ignore[arg-type]
+    plan = Plan(query.where(gl.col("panes") == 3), implementation)  # type: ignore[arg-type]  # drawn from a list of names
     graph = plan.compile()
     rows = [(minute * MINUTE, minute // 3) for minute in range(30)]
     batch = batch_of(flows.schema, rows)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ROWS_SHOWN_MAX = 1_000
 """Rows of an answer shown without --json."""
 PROMPT, CONTINUED = "sql> ", "  -> "
+ENDS = frozenset(("exit", "quit", "\\q", ".exit", ".quit"))
+"""What ends the shell, as Ctrl-D does."""
 
 
 def sql(
@@ -50,8 +52,8 @@ def sql(
     """Answer queries in SQL over files and journals.
 
     Inputs are read to their present end. Without -c and FILE.sql it asks for statements; each ends
-    with a semicolon. Journals, Parquet and Arrow files say their columns; for others, write CREATE
-    TABLE name (.., WATERMARK FOR ..).
+    with a semicolon. Ctrl-C stops a query; exit or Ctrl-D ends. Journals, Parquet and Arrow files
+    say their columns; for others, write CREATE TABLE name (.., WATERMARK FOR ..).
     """
     from gapless.protocol.errors import GaplessError
 
@@ -62,15 +64,19 @@ def sql(
         if as_json:
             print_json(documents)
         return
-    is_refused = False
-    for text in statements(sys.stdin, asks=sys.stdin.isatty()):
+    asks, is_refused = sys.stdin.isatty(), False
+    for text in statements(sys.stdin, asks=asks):
         try:
             for document in shell.run(text, as_json=as_json):
                 print_json(document)
         except GaplessError as e:
             is_refused = True
             sys.stderr.write(f"{e}\n")
-    raise typer.Exit(ExitCode.COULD_NOT_RUN if is_refused and not sys.stdin.isatty() else 0)
+        except KeyboardInterrupt:
+            if not asks:
+                raise
+            sys.stderr.write("interrupted\n")  # the query, not the shell
+    raise typer.Exit(ExitCode.COULD_NOT_RUN if is_refused and not asks else 0)
 
 
 class Shell:
@@ -126,7 +132,9 @@ class Shell:
 
 
 def statements(lines: Any, *, asks: bool) -> Iterator[str]:
-    """Texts up to a line that ends with a semicolon; the last one may have none."""
+    """Texts up to a line that ends with a semicolon; the last one may have none. Ctrl-C at the
+    prompt drops what has been typed.
+    """
     read: list[str] = []
     while True:
         if asks:
@@ -135,8 +143,13 @@ def statements(lines: Any, *, asks: bool) -> Iterator[str]:
         try:
             line = lines.readline()
         except KeyboardInterrupt:
+            if not asks:
+                raise
+            sys.stdout.write("\n")
             read.clear()
             continue
+        if asks and not read and line.strip(" \n;").lower() in ENDS:
+            return
         read.append(line)
         if not line or line.rstrip().endswith(";"):
             text = "".join(read)
