@@ -2,6 +2,8 @@
 
     section       what                                                       module
     rates         sessions, windows that count rows, two_level, beside W1    windows_rates
+    peers         OVER, sessions and HOP beside DuckDB                       windows_peers
+    surges        8-7 and table 8-1: rates that a ring of rows survives      windows_surges
     disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
     order         8-4, 8-5, 8-8 to 8-10: state without order and with it     windows_joins
     merge         of the LMerge paper: figures 4 and 6 with the sub-query    merge_subquery
@@ -32,8 +34,10 @@ from gapless.bench.windows_joins import (
     skewed_join,
     skewed_pairs,
 )
+from gapless.bench.windows_peers import duckdb_peers
 from gapless.bench.windows_rates import rates
 from gapless.bench.windows_scale import Scale
+from gapless.bench.windows_surges import surges
 
 SUMMARY = "Windows: the thesis's figures on disorder and order, and more of the LMerge paper's"
 
@@ -43,6 +47,8 @@ Figure = Callable[[Scale, Path | None], Iterator[Row]]
 SECTIONS: Mapping[str, tuple[Figure, ...]] = MappingProxyType(
     {
         "rates": (rates,),
+        "peers": (duckdb_peers,),
+        "surges": (surges,),
         "disorder": (band_disorder, block_disorder),
         "order": (delayed, ordered_output, skewed_pairs, skewed_join, rare_late),
         "merge": (chattiness, ordering_first, switching, complexity),

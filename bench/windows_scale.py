@@ -14,6 +14,12 @@ class Scale:
     repeat: int
     flows: int
     """Rows of which rates are measured."""
+    pairs: tuple[int, ...]
+    """Of source and destination, in figure 8-7, ascending."""
+    minute_rows: int
+    """Rows of a minute there."""
+    minutes: int
+    """Measured there, after those that warm it up."""
     banded_s: int
     """Seconds of rows in figure 6-11."""
     blocks: int
@@ -52,6 +58,9 @@ class Scale:
             return Scale(
                 repeat=1,
                 flows=40_000,
+                pairs=(300, 2_000),
+                minute_rows=20_000,
+                minutes=1,
                 banded_s=90,
                 blocks=5,
                 held_min=9,
@@ -72,6 +81,9 @@ class Scale:
         return Scale(
             repeat=REPEAT,
             flows=2_000_000,
+            pairs=(66_000, 130_000, 260_000, 520_000),
+            minute_rows=4_000_000,
+            minutes=2,
             banded_s=600,
             blocks=20,
             held_min=15,

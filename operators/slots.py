@@ -28,6 +28,8 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Times
 
+LOOKED_AT_ONCE = 1 << 12
+"""Slots that are looked through for one that is old."""
 KNOWN_SHARE = 2
 """So many groups are known for each slot at most, between calls."""
 
@@ -65,6 +67,8 @@ class Slots:
         self._is_hit = np.zeros(count + 1, np.bool_)  # for one call
         self.panes: Times = np.full(count, INF, np.int64)
         """By slot; INF where it is empty."""
+        self._of_pane: dict[int, int] = {}  # how many slots each pane has
+        self._looked = 0  # before this slot `some_below` has looked
         self._owner: Ids = np.full(count, -1, np.int64)
         self._last: Ids = np.zeros(count, np.int64)  # by slot, for one call
         self._uses = Column(0)  # by group, in how many slots it is
@@ -133,12 +137,29 @@ class Slots:
     def _settle(self, slots: Ids, panes: Times, groups: Ids) -> None:
         self.panes[slots] = panes
         self._owner[slots] = groups
+        self._tally(panes, 1)
         np.add.at(self._uses.values, groups, 1)
+
+    def _tally(self, panes: Times, by: int) -> None:
+        first = int(panes.min(initial=INF))
+        if not len(panes) or int(panes.max()) - first >= len(panes):  # few of many panes
+            known, counts = np.unique(panes, return_counts=True)
+        else:
+            counts = np.bincount(panes - first)
+            known = np.arange(first, first + len(counts))
+        of_pane = zip(known.tolist(), counts.tolist(), strict=True)
+        for pane, count in of_pane:
+            now = self._of_pane.get(pane, 0) + by * count
+            if now:
+                self._of_pane[pane] = now
+            else:
+                self._of_pane.pop(pane, None)
 
     def _leave(self, slots: Ids) -> Leaving:
         """Empties slots."""
         groups = self._owner[slots]
         partials = [state.take(slots) for state in self.states]
+        self._tally(self.panes[slots], -1)
         left = Leaving(self.panes[slots], self.groups.columns(groups), partials)
         for state in self.states:
             state.clear(slots)
@@ -160,9 +181,32 @@ class Slots:
 
         Never an empty one, whose pane is INF: after the last window the bound is beyond INF.
         """
+        if self.oldest >= pane:
+            return np.empty(0, np.int64)
         slots = (self.panes < min(pane, INF)).nonzero()[0]
         oldest: Ids = slots[np.argsort(self.panes[slots], kind="stable")]
         return oldest
+
+    def some_below(self, pane: int, most: int) -> Ids:
+        """At most so many slots of panes below this one. All slots are looked at in turn, from call
+        to call: a few cost little however many slots there are.
+        """
+        found: list[Ids] = []
+        end = self._looked + (len(self.panes) if self.oldest < pane else 0)
+        while most > 0 and self._looked < end:
+            at = self._looked % len(self.panes)
+            here = self.panes[at : at + min(LOOKED_AT_ONCE, end - self._looked)]
+            slots = at + (here < pane).nonzero()[0][:most]
+            most -= len(slots)
+            self._looked += int(slots[-1]) + 1 - at if most <= 0 else len(here)
+            found.append(slots)
+        self._looked %= len(self.panes)
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    @property
+    def oldest(self) -> int:
+        """The first pane that has a slot; INF where none has."""
+        return min(self._of_pane, default=INF)
 
     def forget(self, slots: Ids) -> None:
         """Empties slots of which nobody wants what is there."""
@@ -210,6 +254,9 @@ class Slots:
         uses = np.bincount(self._owner[taken], minlength=len(self._uses.values))
         if (uses != self._uses.values).any():
             raise Bug("a group is in other slots than was counted")
+        panes, counts = np.unique(self.panes[taken], return_counts=True)
+        if self._of_pane != dict(zip(panes.tolist(), counts.tolist(), strict=True)):
+            raise Bug("panes have more or fewer slots than were counted")
         known = len(self.groups)
         if len(self._keyed) and not np.count_nonzero(uses) <= known <= KNOWN_SHARE * len(taken):
             raise Bug(f"{np.count_nonzero(uses)} groups have slots, {known} are known")

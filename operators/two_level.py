@@ -137,7 +137,7 @@ class TwoLevel(Windowed):
             self._due += len(times)
             leaving, self._due = divmod(self._due, self._options.every)
             if leaving:
-                self._leave(self._slots.below(self._old)[:leaving])
+                self._leave(self._slots.some_below(self._old, leaving))
 
     def _leave(self, slots: Ids) -> None:
         left = self._slots.leave(slots)
@@ -153,7 +153,7 @@ class TwoLevel(Windowed):
             return INF
         self._old = max(self._old, complete * self._step)
         self._leave(self._slots.below((complete - self._options.late) * self._step))
-        oldest = int(self._slots.panes.min())
+        oldest = self._slots.oldest
         return min(complete, oldest // self._step) if oldest < INF else complete
 
     def answer(self, complete: int) -> Iterator[AnswerPart]:

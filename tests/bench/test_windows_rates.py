@@ -7,6 +7,7 @@ from collections import defaultdict
 import pyarrow as pa
 import pytest
 
+from gapless.bench import windows_peers
 from gapless.bench.engine_runs import made, watched
 from gapless.bench.netflow import RANGE_MS, START_MS, flows, generator
 from gapless.bench.windows_rates import (
@@ -97,3 +98,17 @@ def test_the_engine_answers_what_is_expected_and_anything_else_is_refused(
         check(name, outputs, Told(*(column[1:] for column in wanted)))
     with pytest.raises(Bug, match="are right"):
         check(name, outputs, wanted._replace(n=wanted.n + 1))
+
+
+# -- beside DuckDB --------------------------------------------------------------------------------
+
+
+def test_duckdb_answers_as_we_do() -> None:
+    given = flows(6_000, generator())
+    database = windows_peers.connected(given)
+    for name, peer in windows_peers.PEERS.items():
+        plan = Plan(peer.query())
+        outputs = watched(plan.compile(), made(plan, {"flows": given}, 1_000)).outputs
+        windows_peers.check(name, outputs, database, peer.checked)
+        with pytest.raises(Bug, match=name):
+            windows_peers.check(name, outputs[1:], database, peer.checked)
