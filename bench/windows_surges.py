@@ -43,7 +43,7 @@ RING_ROWS = 1 << 16
 FRAME_ROWS = 8_192
 MINUTE_MS = 60_000
 WARM_MINUTES = 2
-"""Until as much is old as ever will be."""
+"""After these no more is old than was before."""
 EVERY, LATE = 32, 2
 SLOT_SHARES = (0.5, 1, 2)
 MANY, FEW = 260_000, 66_000
