@@ -96,9 +96,9 @@ class Join(Operator):
         self._keys = JoinKeys(self._columns, left.payload)
         self._marks = JoinMarks(progressing, self._columns, (left, right))
         self._sides = tuple(
-            Side(schema, final, keeps)
-            for schema, final, keeps in zip(
-                (left, right), final_ends, self._columns.keeps, strict=True
+            Side(schema, final, keeps, None if self._outer else (names, self._keys.values))
+            for schema, final, keeps, names in zip(
+                (left, right), final_ends, self._columns.keeps, self._columns.on, strict=True
             )
         )
         self._unmatched = Unmatched(self._sides, self._where)
@@ -213,7 +213,8 @@ class Join(Operator):
         self, source: int, changes: Changes, pairs: Pairs
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         mine = self._pick(source, changes.payload, pairs.asked)
-        theirs = self._sides[1 - source].rows.rows(pairs.id)
+        on = [mine.column(name) for name in self._columns.on[source]]
+        theirs = self._sides[1 - source].payloads(pairs.id, on)
         return (theirs, mine) if source else (mine, theirs)
 
     def _pick(self, source: int, payload: pa.RecordBatch, rows: Ids) -> pa.RecordBatch:
@@ -246,7 +247,7 @@ class Join(Operator):
         mine = self._sides[side]
         for part in out.cuts(mine.bytes_of(ids[lost.owner])):
             some = lost.part(part)
-            out.revise(some, self._columns.alone(side, mine.rows.rows(ids[some.owner])))
+            out.revise(some, self._columns.alone(side, mine.payloads(ids[some.owner])))
             yield
 
     def _bound(self, side: int) -> int:

@@ -88,6 +88,11 @@ class JoinKeys:
             ids[nulls] = 2 * self._moments.intern(moments) + 1
         return ids, None
 
+    def values(self, keys: Ids) -> list[pa.Array]:
+        """What rows with these numbers have in the `on` columns; not of outer joins."""
+        columns: list[pa.Array] = self._values.table.rows(keys).columns
+        return columns
+
     def is_large(self, rows: int) -> bool:
         """Whether there are far more keys than so many live rows can use."""
         return len(self) > SPARE * rows + KEYS_MIN

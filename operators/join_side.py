@@ -1,6 +1,7 @@
 """One side of a join: its rows that may still meet somebody, and when they no longer can.
 
-    rows       id -> payload, key, [vs, ve)      LiveRows
+    rows       id -> payload, key, [vs, ve)      LiveRows, without the `on` columns where
+                                                 their values stand once for each key
     ends       when each row ends                an Agenda: a purge looks at what is due, only
     starts     of rows whose start the other side's stable has not reached    } only where unmatched
     settled    id -> the end of the last match that was forgotten, or vs      } rows come out
@@ -11,7 +12,8 @@ was entered before is recognised by its time, which is not the row's end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +48,9 @@ FEW = 32
 
 _TIMES = [pa.field(name, pa.int64(), nullable=False) for name in ("_vs", "_ve", "_settled")]
 
+OfKeys = tuple[Sequence[str], Callable[[Ids], list[pa.Array]]]
+"""Columns that have one value a key, and their values for keys."""
+
 STALE_MIN = 1024
 """Fewer entries of rows that have moved or gone are not worth entering all again."""
 
@@ -53,9 +58,19 @@ STALE_MIN = 1024
 class Side:
     """Rows of one input. The stables are the join's to set."""
 
-    def __init__(self, schema: StreamSchema, final: bool, keeps: bool) -> None:
+    def __init__(
+        self, schema: StreamSchema, final: bool, keeps: bool, of_keys: OfKeys | None = None
+    ) -> None:
         self.schema = schema
-        self.rows = LiveRows(schema.payload)
+        names = schema.payload.names
+        shared = () if of_keys is None else of_keys[0]
+        rest = [name for name in names if name not in shared]
+        if not rest or not shared:  # a batch without columns would have no rows
+            rest, of_keys = names, None
+        self._of_keys = None if of_keys is None else of_keys[1]
+        self._rest = rest
+        self._order = [[*shared, *rest].index(name) for name in names]
+        self.rows = LiveRows(pa.schema([schema.payload.field(name) for name in rest]))
         self._state = pa.schema([*_TIMES, *schema.payload])
         self.stable = BEGIN
         self.final = final
@@ -84,6 +99,22 @@ class Side:
             yield start, end, met
             start = end
 
+    def payloads(self, ids: Ids, known: Sequence[pa.Array] | None = None) -> pa.RecordBatch:
+        """The payloads of these rows; `known`: what their keys' values are, if that is at hand."""
+        rest = self.rows.rows(ids)
+        if self._of_keys is None:
+            return rest
+        values = self._of_keys(self.rows.lives(ids).keys) if known is None else known
+        columns = [*values, *rest.columns]
+        return pa.RecordBatch.from_arrays(
+            [columns[i] for i in self._order], schema=self.schema.payload
+        )
+
+    def _add(self, payload: pa.RecordBatch, keys: Ids, *lives: Any) -> Ids:
+        """Stores rows; their ids."""
+        stored = payload if self._of_keys is None else payload.select(self._rest)
+        return self.rows.add(stored, keys, *lives)
+
     def bytes_of(self, ids: Ids) -> Ids:
         """How many bytes each of these rows takes, laid out."""
         if self.row_bytes.is_fixed:
@@ -104,7 +135,7 @@ class Side:
             end, met = self.rows.equals(
                 keys[:n], changes.vs[:n], changes.was[:n], start, PAIRS_AT_ONCE_MAX
             )
-            same = table.find(self.rows.rows(met.id)) == wanted[met.asked]
+            same = table.find(self.payloads(met.id)) == wanted[met.asked]
             asked, ids = met.asked[same], met.id[same]
             place = np.arange(len(asked)) - np.searchsorted(asked, asked)
             mine = place == turn[asked]
@@ -145,7 +176,7 @@ class Side:
             return
         vs, ve = changes.vs[n:], changes.ve[n:]
         payload = changes.payload.slice(n)
-        new = self.rows.add(payload, keys[n:], vs, ve, since)
+        new = self._add(payload, keys[n:], vs, ve, since)
         if since > EVER:
             stored = (new >= 0).nonzero()[0]
             if len(stored) < len(new):
@@ -158,7 +189,7 @@ class Side:
     def beside(self, payload: pa.RecordBatch, keys: Ids, vs: Times, ve: Times) -> Side:
         """Rows of this side that are not stored, as one to be met."""
         side = Side(self.schema, final=True, keeps=False)
-        side._weigh(side.rows.add(payload, keys, vs, ve), payload)
+        side._weigh(side._add(payload, keys, vs, ve), payload)
         return side
 
     def _weigh(self, ids: Ids, payload: pa.RecordBatch) -> None:
@@ -257,7 +288,7 @@ class Side:
         ids = self.rows.ids
         _, vs, ve = self.rows.lives(ids)
         settled = self.settled.values[ids] if self.keeps else vs
-        columns = [pa.array(vs), pa.array(ve), pa.array(settled), *self.rows.rows(ids).columns]
+        columns = [pa.array(vs), pa.array(ve), pa.array(settled), *self.payloads(ids).columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._state)
 
     def restore(self, state: State, name: str, keys_of: KeysOf, frontier: int) -> None:
@@ -272,7 +303,7 @@ class Side:
         payload = pa.RecordBatch.from_arrays(
             batch.columns[len(_TIMES) :], schema=self.schema.payload
         )
-        ids = self.rows.add(payload, keys_of(payload, vs), vs, ve)
+        ids = self._add(payload, keys_of(payload, vs), vs, ve)
         self._weigh(ids, payload)
         self._enter(ids, vs, ve, frontier)
         if self.keeps:
@@ -283,7 +314,7 @@ class Side:
         self.rows.validate()
         ids = self.rows.ids
         keys, vs, ve = self.rows.lives(ids)
-        if (keys_of(self.rows.rows(ids), vs) != keys).any():
+        if (keys_of(self.payloads(ids), vs) != keys).any():
             raise Bug("a row is not under its key")
         if not np.array_equal(np.sort(self.ending(BEGIN, INF)), ids[ve < INF]):
             raise Bug("some rows are not due when they end")

@@ -109,7 +109,7 @@ class Unmatched:
         holds = np.empty(len(met.id), np.bool_)
         row_bytes = mine.bytes_of(ids[met.asked]) + theirs.bytes_of(met.id)
         for part in judged(row_bytes, memory):
-            left, right = mine.rows.rows(ids[met.asked[part]]), theirs.rows.rows(met.id[part])
+            left, right = mine.payloads(ids[met.asked[part]]), theirs.payloads(met.id[part])
             if side:
                 left, right = right, left
             holds[part] = self._where.holds(left, right, np.zeros(left.num_rows, np.bool_))

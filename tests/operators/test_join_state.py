@@ -15,6 +15,7 @@ from gapless.protocol.errors import (
     DecodeError,
 )
 from gapless.protocol.frame import Frame
+from gapless.protocol.schema import StreamSchema
 from tests.effort import cases
 from tests.operators import laws
 from tests.operators.join_cases import HOWS, LEFT, ON, RIGHT, Case, held, say
@@ -167,3 +168,20 @@ def test_a_snapshot_with_a_lifetime_that_is_none_is_refused() -> None:
         broken = pa.RecordBatch.from_arrays(columns, schema=left.schema)
         with pytest.raises(DecodeError, match="lifetime"):
             Join(LEFT, RIGHT, ON, how="full").restore({**state, "left": broken})
+
+
+def test_what_rows_of_a_key_have_in_common_is_held_once() -> None:
+    schema = StreamSchema({"key": "string", "n": "int64"})
+    join = Join(schema, schema, [("key", "key")], final_ends=(True, True))
+    n = 2_000
+    columns = [pa.array(["k" * 1_000] * n), pa.array(np.arange(n))]
+    vs = np.arange(n)
+    frame = Frame.from_columns(schema, vs, vs + n, columns)
+    join.push(0, frame)
+    assert join.nbytes < n * 100 + 10_000
+    again = Join(schema, schema, [("key", "key")], final_ends=(True, True))
+    again.restore(join.snapshot())
+    for each in (join, again):
+        each.validate()
+        out = each.push(1, frame.slice(n - 1, 1)).frame.payload
+        assert out.column("key").to_pylist() == ["k" * 1_000] * n
