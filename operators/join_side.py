@@ -100,7 +100,7 @@ class Side:
             start = end
 
     def payloads(self, ids: Ids, known: Sequence[pa.Array] | None = None) -> pa.RecordBatch:
-        """The payloads of these rows; `known`: what their keys' values are, if that is at hand."""
+        """The payloads of these rows; `known`: their keys' values, if the caller has them."""
         rest = self.rows.rows(ids)
         if self._of_keys is None:
             return rest
