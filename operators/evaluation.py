@@ -34,7 +34,6 @@ from gapless.protocol.errors import ExpressionError
 from gapless.protocol.expr import Expr
 from gapless.protocol.failed_rows import answers
 from gapless.protocol.frame import Mask
-from gapless.protocol.values import from_values
 
 
 class Computed(Protocol):
@@ -157,7 +156,7 @@ def _evaluate(computed: Computed, batch: pa.RecordBatch) -> pa.Array:
 
 
 def _nothing(computed: Computed, batch: pa.RecordBatch) -> pa.Array:
-    return from_values([], computed.type(batch.schema))
+    return pa.nulls(0, computed.type(batch.schema))
 
 
 def _reason(computed: Computed, error: ExpressionError) -> str:

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.schema import StreamSchema
-from gapless.protocol.values import from_values
 
 How = Literal["inner", "left", "right", "full"]
 Columns = list[pa.Array]
@@ -132,7 +131,7 @@ def _nulls(t: pa.DataType, n: int) -> pa.Array:
     if pa.types.is_dictionary(t):  # Arrow's own have no dictionary of the right type in some widths
         indices = pa.nulls(n, t.index_type)
         return pa.DictionaryArray.from_arrays(
-            indices, from_values([], t.value_type), ordered=t.ordered
+            indices, pa.nulls(0, t.value_type), ordered=t.ordered
         )
     if pa.types.is_struct(t):
         children = [_nulls(field.type, n) for field in t]

@@ -44,7 +44,6 @@ from gapless.protocol.guards import GUARDS
 from gapless.protocol.lists import normal
 from gapless.protocol.operations import Operations
 from gapless.protocol.own_functions import OWN
-from gapless.protocol.values import from_values
 
 if TYPE_CHECKING:
     from gapless.protocol.date_functions import DateFunctions
@@ -127,7 +126,7 @@ class Expr(Operations):
 
     def type(self, schema: pa.Schema) -> pa.DataType:
         """The type of its answers over batches of `schema`; raises where it does not fit them."""
-        columns = [from_values([], field.type) for field in schema]
+        columns = [pa.nulls(0, field.type) for field in schema]
         return self.evaluate(pa.RecordBatch.from_arrays(columns, schema=schema)).type
 
     def to_document(self) -> Document:

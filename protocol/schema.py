@@ -26,7 +26,6 @@ from gapless.protocol.columns import can_shrink, has_views
 from gapless.protocol.errors import SchemaError
 from gapless.protocol.lists import is_list, normal_type
 from gapless.protocol.type_text import type_of_text
-from gapless.protocol.values import from_values
 
 VS, VE, WAS = "_vs", "_ve", "_was"
 TIME_COLUMNS = (VS, VE, WAS)
@@ -130,13 +129,13 @@ class StreamSchema:
     def empty_batch(self) -> pa.RecordBatch:
         """A frame's batch without rows."""
         return pa.RecordBatch.from_arrays(
-            [from_values([], field.type) for field in self.arrow], schema=self.arrow
+            [pa.nulls(0, field.type) for field in self.arrow], schema=self.arrow
         )
 
     @cached_property
     def empty_payload(self) -> pa.RecordBatch:
         """A batch of the payload columns alone, without rows."""
-        columns = [from_values([], field.type) for field in self.payload]
+        columns = [pa.nulls(0, field.type) for field in self.payload]
         return pa.RecordBatch.from_arrays(columns, schema=self.payload)
 
     @staticmethod
