@@ -56,9 +56,7 @@ class Ahead:
         """Windows and groups to be told anew, of windows from `next_` to below `limit`, ascending.
         `there`: the same of everything that has rows, as stretches.
         """
-        if sum(end - first for first, end in _runs(*within(there, next_, limit)[:2])) > (
-            EARLY_WINDOWS_MAX
-        ):
+        if stretch_windows(*within(there, next_, limit)[:2]) > EARLY_WINDOWS_MAX:
             raise Misuse(
                 f"early: more than {EARLY_WINDOWS_MAX:,} windows are open, so many are answered "
                 "provisionally at most: say early='10s' or so in place of True"
@@ -83,7 +81,7 @@ def slices(first: Times, end: Times, groups: Ids) -> Iterator[tuple[Times, Ids]]
     """The windows and groups of some stretches, each once, in slices by window."""
     known, rank = np.unique(groups, return_inverse=True)
     several = max(1, ANSWER_ROWS_MAX // max(1, len(known)))
-    for start, stop in _runs(first, end):
+    for start, stop in runs(first, end):
         for low in range(start, stop, several):
             high = min(stop, low + several)
             window, place = _covered(first, end, rank, low, high, len(known))
@@ -99,7 +97,12 @@ def within(stretches: tuple[Times, Times, Ids], low: int, high: int) -> tuple[Ti
     return first[some], end[some], groups[some]
 
 
-def _runs(first: Times, end: Times) -> list[tuple[int, int]]:
+def stretch_windows(first: Times, end: Times) -> int:
+    """How many windows some stretches have, each once."""
+    return sum(end - first for first, end in runs(first, end))
+
+
+def runs(first: Times, end: Times) -> list[tuple[int, int]]:
     """The windows of all stretches, as runs without a gap."""
     if not len(first):
         return []

@@ -119,6 +119,10 @@ class Cells:
         """The cells at places from `first` to below `end`."""
         return self._index.between(max(BEGIN, first), min(end, INF), self._counter.counts.values)
 
+    def places(self, end: int) -> Times:
+        """The places below `end` that may have cells, each once."""
+        return self._index.places(end)
+
     def at(self, place: int, groups: Ids) -> Found:
         """The cells of some groups at one place."""
         ids = self._index.find(place, groups)
@@ -144,6 +148,11 @@ class Cells:
         if not self._index.free(found):
             self._index = _Dense()
         self._fit()
+
+    @property
+    def held(self) -> int:
+        """How many there are."""
+        return int(np.count_nonzero(self._counter.counts.values))
 
     def has(self, groups: Ids) -> np.typing.NDArray[np.bool_]:
         """Which groups have a cell."""
@@ -289,6 +298,11 @@ class _Dense:
         at = flat // room
         groups = flat - at * room
         return Found(places[at], groups, slots[at] * room + groups)
+
+    def places(self, end: int) -> Times:
+        """The places below `end` that have a slot."""
+        here: Times = self._places[self._places < end]
+        return here
 
     def find(self, place: int, groups: Ids) -> Ids:
         """Where the cells of groups at a place would be; -1 where there is no room for one."""

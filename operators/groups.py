@@ -30,6 +30,13 @@ class Groups:
             return np.zeros(rows.num_rows, np.int64)
         return self._table.intern(rows.select(self._places))[0]
 
+    def find(self, rows: pa.RecordBatch) -> Ids:
+        """The group of each row, -1 where it is not known."""
+        if self._table is None:
+            return np.zeros(rows.num_rows, np.int64)
+        found: Ids = self._table.find(rows.select(self._places))
+        return found
+
     def intern(self, columns: Sequence[pa.Array], n: int) -> Ids:
         """The groups with these values in their columns, n of them."""
         if self._table is None:

@@ -26,6 +26,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from gapless.operators.adaptive import Adaptive
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.window_bounds import Bounds, before
 from gapless.operators.ahead import Ahead
@@ -48,8 +49,8 @@ from gapless.protocol.frame import Frame, Mask, Times
 from gapless.protocol.punctuation import Punctuation
 from gapless.protocol.schema import VS, StreamSchema
 
-Name = Literal["paned", "wid", "two_level"]
-NAMES: tuple[Name, ...] = ("paned", "wid", "two_level")
+Name = Literal["paned", "wid", "two_level", "adaptive"]
+NAMES: tuple[Name, ...] = ("paned", "wid", "two_level", "adaptive")
 DEFAULT: Name = "paned"
 """What answers windows unless a plan says otherwise."""
 Implementation = Name | TwoLevelOptions
@@ -336,6 +337,8 @@ def _implemented(
             return Paned(window, grouping, ahead)
         case "wid":
             return Wid(window, grouping, ahead)
+        case "adaptive":
+            return Adaptive(window, grouping, ahead)
         case "two_level":
             return TwoLevel(window, grouping, TwoLevelOptions(), ahead)
         case TwoLevelOptions():

@@ -37,9 +37,9 @@ from gapless.operators.cumulative_window import CumulativeWindow
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
+from gapless.operators.pane_answers import PaneAnswers
 from gapless.operators.panes import panes_of_windows
 from gapless.operators.present_window import Arriving, PaneCells, PresentWindow
-from gapless.operators.ranges import over_ranges
 from gapless.operators.sparse_cells import Found
 from gapless.operators.state import State
 from gapless.operators.windows import Cut
@@ -75,6 +75,7 @@ class Paned(Windowed):
         self._step, self._span = self._panes.step, self._panes.span
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
+        self._pane_answers = PaneAnswers(grouping, self._groups, self._panes)
         self._cells = Cells(grouping)
         present = CumulativeWindow if self._panes.cumulate else PresentWindow
         self._present = present(grouping, self._groups, self._panes)
@@ -145,11 +146,7 @@ class Paned(Windowed):
             if present:
                 until = self._same_until(window, arriving, complete)
                 answered += until - window
-                if answered > WINDOWS_AT_ONCE_MAX:
-                    raise MemoryLimit(
-                        f"more than {WINDOWS_AT_ONCE_MAX:,} windows would be answered at once: is "
-                        "some row far in the future? Else answer less often: a longer slide"
-                    )
+                check_windows_at_once(answered)
                 yield from present.results(range(window, until))
             window = until
 
@@ -281,7 +278,7 @@ class Paned(Windowed):
         cells = self._all_cells(self._present.kept_cells())
         there = (*self._panes.windows(cells[0].places), cells[0].groups)
         for windows, groups in self._ahead.look(self._next, limit, there):
-            answers = self._of_cells(*cells, windows, groups)
+            answers = self._pane_answers.answers(*cells, windows, groups, final=False)
             yield AnswerLook(windows, self._groups.columns(groups), answers)
 
     def of_groups(self, limit: int, chosen: Callable[[pa.RecordBatch], Mask]) -> Iterator[Answers]:
@@ -291,7 +288,7 @@ class Paned(Windowed):
         here = self._groups.choose(groups, chosen).nonzero()[0]
         there = (*self._panes.windows(places[here]), groups[here])
         for windows, asked in slices(*within(there, self._next, limit)):
-            yield self._of_cells(*cells, windows, asked)
+            yield self._pane_answers.answers(*cells, windows, asked, final=False)
 
     def _all_cells(self, present: PaneCells) -> PaneCells:
         """Those of all panes, complete or not."""
@@ -301,27 +298,6 @@ class Paned(Windowed):
         groups = np.concatenate((held.groups, found.groups))
         both = zip(complete, self._cells.take(found), strict=True)
         return Found(places, groups, groups), [pa.concat_batches(batches) for batches in both]
-
-    def _of_cells(
-        self, cells: Found, partials: list[pa.RecordBatch], windows: Times, groups: Ids
-    ) -> Answers:
-        """What cells make of windows, ascending, each with a group."""
-        start, end = self._panes.first(windows), self._panes.end(windows)
-        first = int(start[0])
-        of = np.zeros(self._groups.capacity, np.bool_)
-        of[groups] = True
-        here = of[cells.groups] & (cells.places >= first) & (cells.places < int(end[-1]))
-        at = here.nonzero()[0]
-        at = at[np.lexsort((cells.places[at], cells.groups[at]))]
-        width = int(end[-1]) - first + 1  # a group's places, and the end of the last window
-        keys = cells.groups[at] * width + cells.places[at] - first
-        before = groups * width - first
-        low, high = np.searchsorted(keys, (before + start, before + end))
-        states, scratch = self._grouping.states()[0], self._grouping.states()[0]
-        chosen = pa.array(at)
-        over_ranges(states, scratch, [partial.take(chosen) for partial in partials], low, high)
-        columns, ids = self._groups.columns(groups), np.arange(len(groups))
-        return results(self._grouping, windows, columns, states, ids, final=False)
 
     def has_open(self, limit: int) -> bool:
         """Whether a pane, complete or not, is in one."""
@@ -375,3 +351,12 @@ class Paned(Windowed):
         held = self._present.has(known) | self._cells.has(known)
         if self._grouping.group_by and int(np.count_nonzero(held)) != len(self._groups):
             raise Bug(f"{np.count_nonzero(held)} groups are held, {len(self._groups)} are known")
+
+
+def check_windows_at_once(windows: int) -> None:
+    """Raises `MemoryLimit` where so many are to be answered that nobody reads them."""
+    if windows > WINDOWS_AT_ONCE_MAX:
+        raise MemoryLimit(
+            f"more than {WINDOWS_AT_ONCE_MAX:,} windows would be answered at once: is some row far "
+            "in the future? Else answer less often: a longer slide"
+        )

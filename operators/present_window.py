@@ -49,7 +49,7 @@ class PresentWindow:
         self._changed: list[Ids] = []  # groups of which the stacks have something new
         self._panes: deque[Pane] = deque()
         self._pane_bytes = 0
-        self._widths = [_width(state.partial_schema) for state in self._states]
+        self._widths = [width_of(state.partial_schema) for state in self._states]
         self._held: PaneCells | None = None  # panes that are yet to enter
         self._flat: PaneCells | None = (
             None  # panes as cells, where they were kept; the first ones may
@@ -276,7 +276,7 @@ class PresentWindow:
             raise Bug("the count of bytes of complete panes is wrong")
 
 
-def _width(schema: pa.Schema) -> int | None:
+def width_of(schema: pa.Schema) -> int | None:
     """Bytes of a row, where every row has as many; asking Arrow costs more than the row."""
     try:
         return sum(-(-int(field.type.bit_width) // 8) for field in schema)

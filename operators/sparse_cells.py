@@ -65,6 +65,10 @@ class SparseCells:
             ids = ids[sorting(found - found.min(), ids)]
         return Found(places[ids], self._groups.values[ids], ids)
 
+    def places(self, end: int) -> Times:
+        """The places below `end` that have a cell."""
+        return np.unique(self._places.values[self._places.values < end])
+
     def find(self, place: int, groups: Ids) -> Ids:
         """The cells of groups at a place; -1 where there is none."""
         places = np.full(len(groups), place, np.int64)

@@ -139,6 +139,7 @@ LIMITS = (
         2,
         6,
         (
+            "operators.adaptive",
             "operators.ahead",
             "operators.answers",
             "operators.bucket",

@@ -265,7 +265,7 @@ def test_choices_that_choose_nothing_are_misuse() -> None:
     for choice, message in [
         (
             "fast",
-            r"implementation 'fast': use one of paned, wid, two_level, or gl.two_level\(slots=\)",
+            "use one of paned, wid, two_level, adaptive, or gl.two_level",
         ),
         ({"m": "fast"}, "use one of paned, wid"),
         ({"x": "wid"}, "no aggregate computes 'x'; these are computed: s, m, c"),

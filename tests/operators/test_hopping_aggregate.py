@@ -354,7 +354,7 @@ def test_what_makes_no_sense_is_refused_when_the_query_is_made() -> None:
     with pytest.raises(Misuse, match="at least one aggregate"):
         made(aggregates=[])
     with pytest.raises(Misuse, match="paned"):
-        made(implementation="adaptive")  # type: ignore[arg-type]  # on purpose
+        made(implementation="fast")  # type: ignore[arg-type]  # on purpose
     made(Hopping(86_400, 1), "wid")
     with pytest.raises(Misuse, match="1000000000 windows"):
         made(Hopping(10**9, 1), "wid")

@@ -44,7 +44,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     "paned",
     "wid",
     TwoLevelOptions(slots=3, flush="slow", every=4, late=1),
-    "paned",
+    "adaptive",
     "wid",
     TwoLevelOptions(slots=8),
 )
