@@ -31,8 +31,11 @@ Their answers are compared with DuckDB's; a note says where ours differs.
 - Null gives null, unless it says otherwise. Where a function has no answer (an overflow, the root
   of -1) its row goes [aside](engine.md), or stops the query.
 - A pattern, a place or a unit is a constant, the same for all rows.
-- Operators are Python's: `+ - * / // % **`, comparisons, `& | ~`. Both sides of `if_else`, and all
-  branches of `case`, are evaluated on all rows.
+- Operators are Python's: `+ - * / // % **`, comparisons, `& | ~`.
+- A guard works: a row fails only by what it needs. A branch of `case` or `if_else` is needed where
+  its condition is true, a condition of `case` where none before it is, a value of `coalesce` where
+  all before it are null, the right side of `&` where the left is not false, of `|` where it is not
+  true. So `gl.case((n != 0, x / n))`, `(n != 0) & (x / n > 3)`; in SQL CASE, COALESCE, AND and OR.
 """
 
 
