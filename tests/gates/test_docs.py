@@ -16,7 +16,7 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 WORDS_MAX = 28_000
 """Of README and manual, decisions apart, by `cat README.md docs/*.md | wc -w`: what is new is said
 in place of something."""
-PAGE_WORDS_MAX = {"windows.md": 2_000, "sql.md": 2_000, "functions.md": 4_000}
+PAGE_WORDS_MAX = {"windows.md": 2_400, "sql.md": 2_000, "functions.md": 4_000}
 """Of the pages that a language needs of its own, for those who write in it: each has its bound."""
 ENTRIES_MAX = 100
 """Of the glossary: a newcomer reads it whole."""
