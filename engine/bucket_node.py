@@ -72,6 +72,7 @@ def bucketed(node: Bucket, p: Properties) -> Properties:
         ve_of_vs=True,
         longest=window.slide,
         lasts=window.slide,
+        apart=True,
         starts=frozenset(name for name, offset in known.items() if not offset),
         progress={**p.progress, **lags},
         hop=None,

@@ -108,7 +108,7 @@ def _check_aggregate(node: nodes.Aggregate, p: Properties) -> None:
 def _check_of_windows(what: str, p: Properties, other: str) -> None:
     if p.hop is not None and p.hop.problem is not None:
         raise Misuse(f"{what}: {p.hop.problem}")
-    if p.hop is None and p.lasts is not None and p.grain % p.lasts == 0:  # no two overlap
+    if p.hop is None and (p.apart or (p.lasts is not None and p.grain % p.lasts == 0)):
         return
     raise Misuse(
         f"{what}: it is said of each window, and here are none: write window(range=, slide=) "

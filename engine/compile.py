@@ -21,8 +21,8 @@ Most nodes become one operator each. What is more than that:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
+from math import gcd
 
 from gapless.engine import nodes
 from gapless.engine.bucket_node import window_of
@@ -170,7 +170,7 @@ class Compiler:
         """A window that nobody takes over."""
         on = node.on if reads_a_column(node, self._known) else None
         operator = SetLifetimes(node.schema, node.window, on, self._aside)
-        grid = node.slide if node.slide is not None and on is None else 1
+        grid = gcd(node.slide, node.origin) if node.slide is not None and on is None else 1
         return self._add(operator, node, [below], grid)
 
     def _bucket(self, node: nodes.Bucket) -> Origin:
@@ -194,7 +194,7 @@ class Compiler:
         below = self._settled(node.input, self._compile(node.input, bare=True))
         below, schema, aggregates = self._with_conditions(node, below)
         slides = node.early is None and p.hop.on is None
-        grid = (p.hop.window.slide or 1) if slides else 1
+        grid = gcd(p.hop.window.slide or 1, p.hop.window.origin) if slides else 1
         if isinstance(p.hop.window, Landmark):
             operator = HeldAggregate(
                 schema,
@@ -324,5 +324,5 @@ class Compiler:
         for number in reversed(range(len(self._steps))):
             own = self._grids[number] or grids.get(number, 1)
             for origin in self._steps[number].inputs:
-                grids[origin] = math.gcd(own, grids.get(origin, 0))
+                grids[origin] = gcd(own, grids.get(origin, 0))
         return {name: grids.get(name, 1) for name in self._sources}

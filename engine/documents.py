@@ -87,7 +87,9 @@ def _computed(computed: Computed) -> Document:
 
 def _window(node: nodes.Window) -> dict[str, Document]:
     told: dict[str, Document] = {"range": node.range, "slide": node.slide, "on": node.on}
-    return told if node.restart is None else {**told, "restart": node.restart}
+    if node.restart is not None:
+        told["restart"] = node.restart
+    return {**told, "origin": node.origin} if node.origin else told
 
 
 def _row_window(node: nodes.RowWindow) -> dict[str, Document]:

@@ -11,10 +11,10 @@ An int is a count of the stream's own unit. Nothing is rounded: replicas must ag
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-from gapless.protocol.elements import INF
+from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 from gapless.protocol.schema import TIME_UNITS
 
@@ -31,6 +31,7 @@ _NS = {
     "h": 3600 * 10**9,
     "d": 86400 * 10**9,
 }
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FORM = re.compile(r"\s*([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII)
 _SPOKEN = ("d", "h", "min", "s", "ms", "us", "ns")  # the largest that divides is what is said
 
@@ -46,6 +47,17 @@ def ticks(value: Duration, unit: str, what: str = "duration", least: int = 0) ->
     if count >= INF:
         raise Misuse(f"{what} {_shown(value)}: an int64 of {unit} does not hold it")
     return count
+
+
+def instant(value: Duration | datetime, unit: str, what: str) -> int:
+    """A time as a count of `unit` from 1970 on: of a datetime, in UTC if it has no time zone, or
+    of a duration, also of a negative one.
+    """
+    if isinstance(value, datetime):
+        value = value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH
+    if isinstance(value, str) and value.strip().startswith("-"):
+        return -ticks(value.strip()[1:], unit, what)
+    return ticks(value, unit, what, least=BEGIN + 1)
 
 
 def text(count: int, unit: str) -> str:

@@ -48,6 +48,8 @@ class Properties:
     """How long every event lives, if all live equally long; INF: for ever."""
     grain: int = 1
     """What starts, ends and stables are multiples of, except for INF."""
+    apart: bool = False
+    """Whether no two events overlap but those that start and end together."""
     starts: frozenset[str] = frozenset()
     """Columns that equal `_vs` in every event."""
     progress: Mapping[str, int] = field(default_factory=dict)

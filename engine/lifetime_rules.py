@@ -36,7 +36,7 @@ def windowed(node: nodes.Window, p: Properties) -> Properties:
     exact = slide is None or covers is None or (covers % slide == 0 and node.restart is None)
     lasts = longest if exact else None
     at_start = slide is None and on is None
-    grain = slide or (gcd(p.grain, covers or 0) if on is None else 1)
+    grain = gcd(slide or 0, node.origin) or (gcd(p.grain, covers or 0) if on is None else 1)
     text = _window_text(node)
     return _lived(
         p,
@@ -64,6 +64,7 @@ def _window_text(node: nodes.Window) -> str:
     slide = "" if node.slide is None else f", slide={node.slide}"
     on = "" if node.on is None else f", on={node.on!r}"
     anew = "" if node.restart is None else f", restart={node.restart}"
+    anew += f", origin={node.origin}" if node.origin else ""
     return f"window(range={'all' if node.range is None else node.range!r}{slide}{on}{anew})"
 
 

@@ -52,6 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 from gapless.engine import nodes
@@ -203,7 +204,8 @@ def _answers(node: nodes.Aggregate, p: Properties) -> Properties:
         unique=node.group_by,
         longest=slide,
         lasts=slide,
-        grain=slide,
+        grain=gcd(slide, p.hop.window.origin),
+        apart=True,
         own_divergence=differ,
     )
 
@@ -241,6 +243,7 @@ def _of_windows(p: Properties, **own: Any) -> Properties:
         longest=p.longest,
         lasts=p.lasts,
         grain=p.grain,
+        apart=True,
         **own,
     )
 

@@ -16,6 +16,7 @@ this join read one `where`, which is computed once:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless.engine import nodes
@@ -115,6 +116,7 @@ class Query:
         session: Duration | None = None,
         partition_by: Columns = (),
         restart: Duration | None = None,
+        origin: Duration | datetime | None = None,
     ) -> Query:
         """Each answer covers the rows of the `range` before it, or "all" rows before it.
 
@@ -124,9 +126,10 @@ class Query:
         100th, of each value of `partition_by`; rows of a range without a slide live until so many
         more have come. With `session` each session is answered: rows, of equal `partition_by`,
         whose neighbours are at most that far apart. With `restart` a window of "all" begins anew at
-        its multiples, so each answer covers the rows since the last one.
+        its multiples, so each answer covers the rows since the last one. All multiples are counted
+        from `origin`, a time or a duration after 1970.
         """
-        given = (range, slide, on, session, partition_by, restart)
+        given = (range, slide, on, session, partition_by, restart, origin)
         return self._then(window_node(self.root, self.properties, *given))
 
     def bucket(self, **bounds: WindowBound) -> Query:

@@ -182,7 +182,8 @@ def _read_window(given: _Given, inputs: list[Node], _: Functions) -> Node:
     covers = given.maybe_int("range", 1, INF - 1)
     slide = given.maybe_int("slide", 1, INF - 1)
     restart = given.take_int("restart", 1, INF - 1, None)
-    return nodes.Window(inputs[0], covers, slide, given.maybe_text("on"), restart)
+    origin = given.take_int("origin", 0, INF - 1, 0)
+    return nodes.Window(inputs[0], covers, slide, given.maybe_text("on"), restart, origin)
 
 
 def _read_session(given: _Given, inputs: list[Node], _: Functions) -> Node:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import TYPE_CHECKING
 
 from gapless.engine.fit import check_columns, check_span
@@ -89,4 +90,5 @@ def answered_held(
 ) -> Properties:
     """What is known of answers that are held: of a group one at a time, each until the next."""
     grain = window.slide or 1 if isinstance(window, LastRows | Landmark) else 1
+    grain = gcd(grain, window.origin) if isinstance(window, Landmark) else grain
     return Properties(key=True, unique=tuple(group_by), grain=grain, own_divergence=divergence)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from datetime import datetime
 
-from gapless.engine.durations import Duration, text, ticks
+from gapless.engine.durations import Duration, instant, text, ticks
 from gapless.engine.known import Properties
 from gapless.engine.nodes import LatestRows, Node, RowWindow, Session, Window
 from gapless.engine.row_counts import Rows
@@ -38,6 +39,7 @@ def window_node(
     session: Duration | None,
     partition_by: Columns,
     restart: Duration | None,
+    origin: Duration | datetime | None,
 ) -> Node:
     """The node above `below`; raises `Misuse` where arguments do not go together."""
     column = None if on is None else column_name("window on", on)
@@ -51,6 +53,7 @@ def window_node(
                 "window: a session is as long as its rows make it: say session= alone, or range= "
                 "and slide="
             )
+        _no_origin(origin, "a session begins with its first row")
         gap = ticks(session, below.schema.time_unit, "window session", least=1)
         return Session(below, gap, partition, column)
     if covers is None:
@@ -61,6 +64,7 @@ def window_node(
                 "window restart=: windows that count rows do not begin anew at a time: say "
                 "range='all' and a slide of time, as in slide='10m'"
             )
+        _no_origin(origin, "rows are counted from the first of all")
         return _row_window(below, covers, slide, column, partition)
     if partition:
         raise Misuse(
@@ -68,18 +72,30 @@ def window_node(
             "windows of time are the same for all rows, so say "
             f"group_by({', '.join(map(repr, partition))}) above them"
         )
-    return _window(below, covers, slide, column, restart)
+    return _window(below, covers, slide, column, restart, origin)
 
 
 def _window(
-    below: Node, covers: Duration, slide: Duration | None, on: str | None, restart: Duration | None
+    below: Node,
+    covers: Duration,
+    slide: Duration | None,
+    on: str | None,
+    restart: Duration | None,
+    origin: Duration | datetime | None,
 ) -> Window:
     unit = below.schema.time_unit
     spans, every = _ticks(covers, "range", unit), _ticks(slide, "slide", unit)
     anew = None if restart is None else ticks(restart, unit, "window restart", least=1)
     if every is not None and spans is not None and every > spans:
         _warn_of_gaps(text(every, unit), text(spans, unit), repr(text(every, unit)))
-    return Window(below, spans, every, on, anew)
+    start = 0 if origin is None else instant(origin, unit, "window origin")
+    period = anew or every
+    return Window(below, spans, every, on, anew, start if period is None else start % period)
+
+
+def _no_origin(origin: object, why: str) -> None:
+    if origin is not None:
+        raise Misuse(f"window origin=: moves windows of time with a slide, and {why}: leave it out")
 
 
 def _row_window(

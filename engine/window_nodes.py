@@ -33,7 +33,7 @@ class Window(NodeBase):
     """Lifetimes by windows of `range` (None: all of the past), answered every `slide`.
 
     `on` is another column to read than `_vs`. With `restart` a window of all of the past begins
-    anew at its multiples.
+    anew at its multiples. Multiples are counted from `origin`, which is less than the first one.
     """
 
     input: Node
@@ -41,6 +41,7 @@ class Window(NodeBase):
     slide: int | None
     on: str | None
     restart: int | None = None
+    origin: int = 0
 
     def __post_init__(self) -> None:
         for what in ("range", "slide", "restart"):
@@ -52,6 +53,8 @@ class Window(NodeBase):
             _check_windows_per_row("range", self.range, self.slide)
         if self.restart is not None:
             self._check_restart(self.restart)
+        if self.origin:
+            self._check_origin()
         if self.on is not None:
             check_column("window on", self.on, self.input.schema.names)
         self._is(self.input.schema, self.input)
@@ -76,14 +79,26 @@ class Window(NodeBase):
         check_span("window restart and slide together", restart + self.slide)
         _check_windows_per_row("restart", restart, self.slide)
 
+    def _check_origin(self) -> None:
+        if self.slide is None:
+            raise Misuse(
+                "window origin=: without a slide a window ends at every instant, so it has no grid "
+                "to move: say slide= too, or leave origin out"
+            )
+        period = self.restart or self.slide
+        if not 0 <= self.origin < period:
+            raise Misuse(f"window origin {self.origin}: it is at least 0 and below {period}")
+
     @property
     def window(self) -> Cut | Landmark | Sliding:
         """What its operator works by."""
         if self.range is None:
             if self.slide is None or self.restart is None:
-                return Landmark(self.slide)
-            return Cumulating(self.restart, self.slide)
-        return Sliding(self.range) if self.slide is None else Hopping(self.range, self.slide)
+                return Landmark(self.slide, self.origin)
+            return Cumulating(self.restart, self.slide, self.origin)
+        if self.slide is None:
+            return Sliding(self.range)
+        return Hopping(self.range, self.slide, self.origin)
 
     @property
     def context(self) -> Context:

@@ -70,6 +70,7 @@ def _window(node: nodes.Window) -> str:
     slide = "" if node.slide is None else f", slide {text(node.slide, unit)}"
     on = "" if node.on is None else f", on {node.on}"
     anew = "" if node.restart is None else f", restart {text(node.restart, unit)}"
+    anew += f", origin {text(node.origin, unit)}" if node.origin else ""
     return f"window range {covers}{slide}{anew}{on}"
 
 

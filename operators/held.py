@@ -77,7 +77,7 @@ class HeldAggregate(Operator):
         self._bounds = Bounds(len(group_by), aggregates)
         computed = answer_schema(schema, group_by, self._bounds.computed)
         self.reach = INF
-        self._input, self._window, self._slide = schema, window, window.slide
+        self._input, self._window = schema, window
         self._on, self._early = on, early
         self._aside = aside or Aside()
         functions = [function for _, function in self._bounds.computed]
@@ -88,7 +88,7 @@ class HeldAggregate(Operator):
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
         self._open = Cells(grouping)  # of panes that are not complete
-        self._standing = Standing(grouping, self._groups, self._slide)
+        self._standing = Standing(grouping, self._groups, window)
         times = [pa.field(name, pa.int64(), nullable=False) for name in (VS, VE)]
         self._events = pa.schema([*times, *computed.payload])
         self._told = Told(self._events)
@@ -126,13 +126,13 @@ class HeldAggregate(Operator):
             rows = sum(map(len, out))
             for frames, pane in self._answer_below(complete):
                 if rows >= ANSWER_ROWS_MAX:
-                    yield Out(self._frame(out, self._window.stable(pane * self._slide)))
+                    yield Out(self._frame(out, self._window.stable(self._window.end(pane - 1))))
                     out, rows = [], 0
                 out += frames
                 rows += sum(map(len, frames))
             self._complete = complete
         if self._early is not None and stable != INF:
-            horizon = INF if self._early == INF else (stable + self._early) // self._slide
+            horizon = self._window.complete_below(min(INF, stable + self._early))
             out += self._tell(self._ahead(horizon))
         yield Out(self._frame(out, self._window.stable(stable)))
 
@@ -144,7 +144,7 @@ class HeldAggregate(Operator):
         if countable is not None:
             frame, times = frame.take(countable), times[countable]
         if len(times):
-            panes, rows = times // self._slide, frame.batch.select(self._columns)
+            panes, rows = self._window.first(times), frame.batch.select(self._columns)
             groups = self._groups.of(rows)
             self._open.add(panes, groups, self._groups.capacity, times, rows)
 
@@ -152,7 +152,7 @@ class HeldAggregate(Operator):
         """Which rows count, None where all do; the others go aside."""
         answered_to = self._complete
         if BEGIN < answered_to < INF:
-            answered_to *= self._slide
+            answered_to = self._window.end(answered_to - 1)
         if int(times.min()) >= answered_to and int(times.max()) <= self._window.latest:
             return None
         without, late = times == INF, times < answered_to
@@ -177,7 +177,7 @@ class HeldAggregate(Operator):
 
     def _answer(self, pane: Pane) -> list[Frame]:
         """Ends what was held of the groups of a complete pane, and holds what it makes of them."""
-        end = (pane.number + 1) * self._slide
+        end = self._window.end(pane.number)
         starts, before = self._standing.answers(pane.groups)
         self._standing.enter(pane)
         windows, now = self._standing.entered(pane)
@@ -218,7 +218,7 @@ class HeldAggregate(Operator):
         events = [self._batch(np.empty(0, np.int64), INF, self._none)]
         for pane in panes:
             starts, before = ahead.answers(pane.groups)
-            events.append(self._batch(starts, (pane.number + 1) * self._slide, before))
+            events.append(self._batch(starts, self._window.end(pane.number), before))
             ahead.enter(pane)
         starts, held = ahead.answers(groups)
         return pa.concat_batches([*events, self._batch(starts, INF, held)])
@@ -244,7 +244,7 @@ class HeldAggregate(Operator):
         if not events.num_rows:
             return []
         vs, ve = (events.column(i).to_numpy() for i in range(2))
-        held_to = self._complete * self._slide if self._complete > BEGIN else BEGIN
+        held_to = self._window.end(self._complete - 1) if self._complete > BEGIN else BEGIN
         out: list[Frame] = []
         for is_final in (True, False):
             mask = (vs <= held_to) == is_final

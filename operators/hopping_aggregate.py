@@ -20,6 +20,7 @@ With `on=` a window reads a progressing column, not `_vs`, and is complete by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -78,7 +79,6 @@ class HoppingAggregate(Operator):
             raise Misuse("aggregate: names at least one aggregate, as in n=count()")
         self._input = schema
         self._window = window
-        self._slide = window.slide
         if on is not None and on not in schema.names:
             raise SchemaError(f"window on={on!r}: the columns are {', '.join(schema.names)}")
         self._on = on
@@ -93,7 +93,7 @@ class HoppingAggregate(Operator):
         grouping = Grouping(rows, group_by, functions, self._aside)
         ahead = None if early is None else Ahead()
         self._grouping = grouping
-        self._windowed = _implemented(implementation, window, grouping, ahead)
+        self._windowed = _implemented(implementation, replace(window, origin=0), grouping, ahead)
         computed = answer_schema(schema, group_by, self._bounds.computed)
         self._told = ToldAnswers(computed.payload, self._groups)
         self._closed = ClosedGroups(pa.schema([schema.payload.field(name) for name in group_by]))
@@ -134,13 +134,13 @@ class HoppingAggregate(Operator):
             if complete > self._complete:
                 for part, below in self._answer(complete):
                     if below < complete:
-                        said = self._window.stable(below * self._slide)
+                        said = self._window.stable(self._window.end(below - 1))
                         yield Out(self._frame([*out, *part], said))
                         out = []
                     else:
                         out += part
             if self._early is not None and stable != INF:
-                horizon = INF if self._early == INF else (stable + self._early) // self._slide
+                horizon = self._window.complete_below(min(INF, stable + self._early))
                 for look in self._windowed.look(horizon):
                     if out:
                         yield Out(self._frame(out, None))
@@ -151,7 +151,7 @@ class HoppingAggregate(Operator):
         """Up to which time all is said at a stable, and below which window."""
         complete = self._window.complete_below(stable)
         promised = self._windowed.promised(complete)
-        return (stable if promised == complete else promised * self._slide), promised
+        return (stable if promised == complete else self._window.end(promised - 1)), promised
 
     def _take_in(self, frame: Frame) -> None:
         if not frame.insert_only:
@@ -163,6 +163,9 @@ class HoppingAggregate(Operator):
             if not len(frame):
                 return
             times = frame.vs if self._on is None else ticks_of(frame.batch, self._on)
+            earliest, latest = int(times.min()), int(times.max())
+        if self._window.origin:
+            times = self._window.relative(times)
             earliest, latest = int(times.min()), int(times.max())
         self._windowed.add(times, frame.batch.select(self._columns), (earliest, latest))
 
@@ -183,7 +186,7 @@ class HoppingAggregate(Operator):
     def _answered_to(self) -> int:
         """A row before this time belongs to a window that has been answered."""
         finite = BEGIN < self._complete < INF
-        return self._complete * self._slide if finite else self._complete
+        return self._window.end(self._complete - 1) if finite else self._complete
 
     # -- answering ----------------------------------------------------------------------------
 
@@ -205,8 +208,8 @@ class HoppingAggregate(Operator):
         if self._closed:
             new = ~self._closed.answered(windows, columns[: self._groups])
             windows, columns = windows[new], [take(c, pa.array(new)) for c in columns]
-        starts = (windows + 1) * self._slide
-        return Frame.made(self.schema, starts, starts + self._slide, self._filled(starts, columns))
+        starts, ends = self._window.ends(windows), self._window.ends(windows + 1)
+        return Frame.made(self.schema, starts, ends, self._filled(starts, columns))
 
     def _filled(self, ends: Times, columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
         """The columns of answers of windows with these ends."""
@@ -229,7 +232,7 @@ class HoppingAggregate(Operator):
         out = []
         for (windows, computed), goes in ((revision.gone, True), (revision.new, False)):
             if len(windows):
-                starts, ends = (windows + 1) * self._slide, (windows + 2) * self._slide
+                starts, ends = self._window.ends(windows), self._window.ends(windows + 1)
                 columns = self._filled(starts, computed)
                 out.append(
                     Frame.made(self.schema, starts, starts, columns, ends)

@@ -15,6 +15,7 @@ from gapless.kernels.keys import Ids
 from gapless.operators.answers import Answers, Grouping, results
 from gapless.operators.groups import Groups
 from gapless.operators.two_stacks import Pane
+from gapless.operators.windows import Landmark
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Times
@@ -23,8 +24,8 @@ from gapless.protocol.frame import Times
 class Standing:
     """By group, the state of all its rows so far, and since when its answer is held."""
 
-    def __init__(self, grouping: Grouping, groups: Groups, slide: int) -> None:
-        self._grouping, self._groups, self._slide = grouping, groups, slide
+    def __init__(self, grouping: Grouping, groups: Groups, window: Landmark) -> None:
+        self._grouping, self._groups, self._window = grouping, groups, window
         self._states, _ = grouping.states()
         self._since = Column(BEGIN)
         self._fitted = -1
@@ -65,7 +66,7 @@ class Standing:
         since, ids = self._fit(), pane.groups
         for state, partial in zip(self._states, pane.partials, strict=True):
             state.merge(ids, partial)
-        since[ids] = (pane.number + 1) * self._slide
+        since[ids] = self._window.end(pane.number)
 
     def entered(self, pane: Pane) -> Answers:
         """The final answers of a pane that has entered, by its number; what has none goes aside."""
@@ -89,7 +90,7 @@ class Standing:
         """Another that has what these groups have, and may go its own way."""
         since = self._fit()
         ids = ids[since[ids] > BEGIN]
-        copy = Standing(self._grouping, self._groups, self._slide)
+        copy = Standing(self._grouping, self._groups, self._window)
         copy.put(ids, since[ids], self.take(ids))
         return copy
 
@@ -102,6 +103,6 @@ class Standing:
         """Raises `Bug` where an invariant is broken."""
         for state in self._states:
             state.validate()
-        since = self._since.values
-        if np.count_nonzero((since > BEGIN) & (since % self._slide != 0)):
+        since = self._since.values[self._since.values > BEGIN]
+        if np.count_nonzero(self._window.ends(self._window.first(since - 1)) != since):
             raise Bug("an answer is held from between two slides on")

@@ -36,6 +36,9 @@ slide from answer to answer, up to R.
     extent of 3                         |----|
     a row at ts = 7              x                       wids(7) = 1..2, as a lifetime [10,20)
 
+With an `origin`, in the first slide or before the first restart, multiples are counted from there:
+all of the above holds of times relative to it.
+
 Ends saturate at INF. A start that would lie at INF or beyond is given as INF.
 """
 
@@ -59,41 +62,56 @@ class _Stepping:
 
     __slots__ = ()
 
+    origin: int
+    """Where the windows are counted from."""
+
     @property
     def _step(self) -> int:
         raise NotImplementedError
 
+    def relative(self, ts: Times) -> Times:
+        """Times less the origin; the earliest of all at least."""
+        return np.maximum(ts, BEGIN + 1 + self.origin) - self.origin if self.origin else ts
+
     def windows(self) -> WindowIds:
         """All windows: from that of the earliest time to the last whose end is a time."""
-        return range((BEGIN + 1) // self._step, (INF - 1) // self._step)
+        first, last = BEGIN + 1 - self.origin, INF - 1 - self.origin
+        return range(first // self._step, last // self._step)
 
     def first(self, ts: Times) -> Times:
         """The lowest window that each row belongs to."""
-        return ts // self._step
+        return self.relative(ts) // self._step
+
+    def ends(self, windows: Times) -> Times:
+        """Where windows end."""
+        return (windows + 1) * self._step + self.origin
+
+    def end(self, w: int) -> int:
+        """Where window w ends."""
+        return (w + 1) * self._step + self.origin
 
     def answer(self, w: int) -> tuple[int, int]:
         """The lifetime [vs, ve) of the answer of window w."""
-        return (w + 1) * self._step, (w + 2) * self._step
+        return self.end(w), self.end(w + 1)
 
     def complete_below(self, stable: int) -> int:
         """Every window below this one has all its rows; INF at the end of the stream."""
-        return INF if stable == INF else stable // self._step
+        return INF if stable == INF else (stable - self.origin) // self._step
 
     def stable(self, stable: int) -> int:
         """What an input's stable promises of the answers, and of rows as lifetimes."""
         if stable == INF:
             return INF
-        return min((stable // self._step + 1) * self._step, INF - 1)  # no answer starts later
+        return min(self.end(self.complete_below(stable)), INF - 1)  # no answer starts later
 
     def first_wanted(self, t: int) -> int:
         """The lowest window whose answer has `ve >= t`."""
-        return -(-t // self._step) - 2
+        return -((self.origin - t) // self._step) - 2
 
     def _starts(self, ts: Times) -> Times:
         """The end of the first window of each time."""
-        before = ts // self._step
-        last = (INF - 1) // self._step - 1
-        return np.where(before > last, INF, (np.minimum(before, last) + 1) * self._step)
+        before, last = self.first(ts), self.windows().stop - 1
+        return np.where(before > last, INF, self.ends(np.minimum(before, last)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +120,12 @@ class Hopping(_Stepping):
 
     range: int
     slide: int
+    origin: int = 0
 
     def __post_init__(self) -> None:
         _check_span("window range", self.range)
         _check_span("window slide", self.slide)
+        _check_origin(self.origin, self.slide)
 
     @property
     def _step(self) -> int:
@@ -128,17 +148,17 @@ class Hopping(_Stepping):
 
     def last(self, ts: Times) -> Times:
         """The highest; below `first` where slide > range and the row falls between extents."""
-        return (ts + self.range) // self.slide - 1
+        return (self.relative(ts) + self.range) // self.slide - 1
 
     def wids(self, ts: int) -> WindowIds:
         """The windows that have time ts."""
+        ts -= self.origin
         last = (ts + self.range) // self.slide - 1
         return range(ts // self.slide, min(last + 1, self.windows().stop))
 
     def extent(self, w: int) -> tuple[int, int]:
         """The times [from, to) whose rows window w covers."""
-        end = (w + 1) * self.slide
-        return end - self.range, end
+        return self.end(w) - self.range, self.end(w)
 
     def rows_needed_from(self, t: int) -> int:
         """The earliest row that an answer with `ve >= t` needs."""
@@ -154,12 +174,12 @@ class Hopping(_Stepping):
 
     def lifetimes(self, ts: Times) -> tuple[Times, Times]:
         """The lifetime of a row at each time; empty where slide > range and no answer sees it."""
-        s = self.slide
+        s, since = self.slide, self.relative(ts)
         whole, rest = divmod(self.range, s)
-        before = ts // s
-        carry = ts % s >= s - rest  # floor((ts+r)/s), without a sum that is no int64
-        room = INF // s - whole - 1 - carry
-        ends = (np.minimum(before, room) + whole + 1 + carry) * s
+        before = since // s
+        carry = since % s >= s - rest  # floor((ts+r)/s), without a sum that is no int64
+        room = (INF - self.origin) // s - whole - 1 - carry
+        ends = self.ends(np.minimum(before, room) + whole + carry)
         return self._starts(ts), np.where(before > room, INF, ends)
 
 
@@ -169,10 +189,12 @@ class Cumulating(_Stepping):
 
     restart: int
     slide: int
+    origin: int = 0
 
     def __post_init__(self) -> None:
         _check_span("window restart", self.restart)
         _check_span("window slide", self.slide)
+        _check_origin(self.origin, self.restart)
         if self.restart % self.slide:
             raise Misuse(f"window slide {self.slide} does not divide restart {self.restart}")
 
@@ -188,7 +210,8 @@ class Cumulating(_Stepping):
     @property
     def latest(self) -> int:
         """The last time of a row all of whose answers end before INF, which means no end."""
-        return (INF - 1 - self.slide) // self.restart * self.restart - 1
+        last = (INF - 1 - self.slide - self.origin) // self.restart * self.restart
+        return last + self.origin - 1
 
     @property
     def windows_per_row(self) -> int:
@@ -197,16 +220,18 @@ class Cumulating(_Stepping):
 
     def last(self, ts: Times) -> Times:
         """The highest window that each row belongs to: the last before the next restart."""
-        return (ts // self.restart + 1) * self.windows_per_row - 1
+        return (self.relative(ts) // self.restart + 1) * self.windows_per_row - 1
 
     def wids(self, ts: int) -> WindowIds:
         """The windows that have time ts."""
+        ts -= self.origin
         end = (ts // self.restart + 1) * self.windows_per_row
         return range(ts // self.slide, min(end, self.windows().stop))
 
     def extent(self, w: int) -> tuple[int, int]:
         """The times [from, to) whose rows window w covers."""
-        return w * self.slide // self.restart * self.restart, (w + 1) * self.slide
+        start = w * self.slide // self.restart * self.restart
+        return start + self.origin, self.end(w)
 
     def rows_needed_from(self, t: int) -> int:
         """The earliest row that an answer with `ve >= t` needs."""
@@ -218,12 +243,13 @@ class Cumulating(_Stepping):
 
     def spans(self, ends: Times) -> Times:
         """How much time the windows with these ends cover."""
-        return (ends - 1) % self.restart + 1
+        return ((ends - 1) % self.restart - self.origin) % self.restart + 1
 
     def lifetimes(self, ts: Times) -> tuple[Times, Times]:
         """The lifetime of a row at each time."""
-        period, room = ts // self.restart, (INF - self.slide) // self.restart - 1
-        ends = (np.minimum(period, room) + 1) * self.restart + self.slide
+        period = self.relative(ts) // self.restart
+        room = (INF - self.slide - self.origin) // self.restart - 1
+        ends = (np.minimum(period, room) + 1) * self.restart + self.slide + self.origin
         return self._starts(ts), np.where(period > room, INF, ends)
 
 
@@ -236,10 +262,12 @@ class Landmark(_Stepping):
     """Windows that begin with time itself, answered every `slide`; or at every instant."""
 
     slide: int | None = None
+    origin: int = 0
 
     def __post_init__(self) -> None:
         if self.slide is not None:
             _check_span("window slide", self.slide)
+        _check_origin(self.origin, self.slide or 1)
 
     @property
     def _step(self) -> int:
@@ -259,11 +287,11 @@ class Landmark(_Stepping):
 
     def wids(self, ts: int) -> WindowIds:
         """The windows that have time ts: all from its first on."""
-        return range(ts // self._step, self.windows().stop)
+        return range((ts - self.origin) // self._step, self.windows().stop)
 
     def extent(self, w: int) -> tuple[int, int]:
         """The times [from, to) whose rows window w covers."""
-        return BEGIN, (w + 1) * self._step
+        return BEGIN, self.end(w)
 
     def rows_needed_from(self, t: int) -> int:
         """The earliest row of all: every answer needs it."""
@@ -360,6 +388,11 @@ class Until:
     def stable(self, stable: int) -> int:
         """A row starts when it comes, so the promise is the same."""
         return stable
+
+
+def _check_origin(origin: int, period: int) -> None:
+    if not 0 <= origin < period:
+        raise Misuse(f"window origin {origin}: it is at least 0 and below {period}")
 
 
 def _check_span(what: str, span: int) -> None:

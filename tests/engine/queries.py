@@ -120,6 +120,7 @@ _STEPS: list[Callable[[random.Random, Query, Query, bool], Query]] = [
     lambda r, q, o, f: q.window(r.choice((4, 10, "all")), r.choice((None, 2, 3, 5))),
     lambda r, q, o, f: q.window(6, r.choice((None, 3)), on=_named(r, q, pa.int64())),
     lambda r, q, o, f: q.window("all", r.choice((2, 3)), restart=r.choice((6, 12))),
+    lambda r, q, o, f: q.window(r.choice((4, "all")), 4, origin=r.choice((1, -2))),
     lambda r, q, o, f: _aggregate(r, q.window(r.choice((4, 10, "all")), r.choice((2, 5))), o, f),
     lambda r, q, o, f: _aggregate(r, q.window(r.choice((4, 10)), r.choice((2, 5))), o, f),
     lambda r, q, o, f: _aggregate(r, q.window(session=3, partition_by=_some(r, q, 0)), o, f),

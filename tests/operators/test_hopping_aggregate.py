@@ -1,6 +1,6 @@
 """Windowed aggregates, both implementations: against a scan of each window's extent.
 
-A third of the windows that are drawn cumulate.
+A third of the windows that are drawn cumulate, half have an origin.
 """
 
 import math
@@ -112,6 +112,8 @@ def drawn(seed: int) -> tuple[random.Random, Cut, list[Row]]:
     window: Cut = Hopping(rng.randint(1, 12), rng.randint(1, 12))
     if rng.random() < 1 / 3:
         window = Cumulating(window.slide * rng.randint(1, 6), window.slide)
+    if rng.random() < 1 / 2:
+        window = replace(window, origin=rng.randrange(window.slide))
     rows: list[Row] = [
         (rng.choice("abc"), rng.choice([None, *range(-3, 4)]), rng.randint(-20, 40))
         for _ in range(rng.randint(0, 40))
@@ -462,6 +464,14 @@ def _restarts_are_not_told(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _forgets_the_origin_of_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hopping, "relative", lambda _, ts: ts)
+
+
+def _forgets_the_origin_of_answers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hopping, "ends", lambda w, windows: (windows + 1) * w.slide)
+
+
 def _completes_too_early(patch: pytest.MonkeyPatch) -> None:
     below = Hopping.complete_below
     patch.setattr(Hopping, "complete_below", lambda w, t: t if t == INF else below(w, t) + 1)
@@ -490,6 +500,8 @@ def _forgets_what_was_told(patch: pytest.MonkeyPatch) -> None:
     ("broken", "early"),
     [
         (_leaves_too_late, None),
+        (_forgets_the_origin_of_rows, None),
+        (_forgets_the_origin_of_answers, None),
         (_never_begins_anew, None),
         (_begins_anew_a_window_late, None),
         (_restarts_are_not_told, None),

@@ -7,8 +7,15 @@ from gapless.operators.windows import Cumulating, Cut, For, Hopping, Landmark, S
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Misuse
 
-cumulating = st.builds(lambda n, s: Cumulating(n * s, s), st.integers(1, 6), st.integers(1, 12))
-hoppings = st.builds(Hopping, st.integers(1, 12), st.integers(1, 12)) | cumulating
+origins = st.integers(0, 100)
+cumulating = st.builds(
+    lambda n, s, o: Cumulating(n * s, s, o % (n * s)),
+    st.integers(1, 6),
+    st.integers(1, 12),
+    origins,
+)
+tens = st.integers(1, 12)
+hoppings = st.builds(lambda r, s, o: Hopping(r, s, o % s), tens, tens, origins) | cumulating
 times = st.integers(-60, 60)
 
 
@@ -80,14 +87,14 @@ edges = st.one_of(
     st.integers(BEGIN + 1, INF - 1),
 )
 spans = st.one_of(st.integers(1, 12), st.sampled_from([INF // 2, INF // 2 + 1, INF - 1]))
-landmarks = st.builds(Landmark, spans)
+landmarks = st.builds(lambda s, o: Landmark(s, o % s), spans, origins)
 longest = st.builds(lambda s: Cumulating(INF // 2 // s * s, s), st.integers(1, 12))
 stepping = st.one_of(hoppings, st.builds(Hopping, spans, spans), longest, landmarks)
 
 
 def near(window: Cut | Landmark, ts: int) -> list[int]:
     """The windows around a time, and those at both ends of all."""
-    all_of_them, here = window.windows(), ts // (window.slide or 1)
+    all_of_them, here = window.windows(), (ts - window.origin) // (window.slide or 1)
     around = [*range(here - 20, here + 20), *all_of_them[:3], *all_of_them[-3:]]
     return [w for w in around if w in all_of_them]
 

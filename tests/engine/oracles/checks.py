@@ -310,6 +310,10 @@ def _false_claims(claimed: Properties, running: Running) -> list[str]:
         "longest": all(min(e.ve - e.vs, INF) <= claimed.longest for e in events),
         "lasts": all(e.ve - e.vs == claimed.lasts for e in events if e.ve < INF),
         "starts": all(e.payload[names.index(n)] == e.vs for e in events for n in claimed.starts),
+        "apart": not any(
+            a.vs < b.ve and b.vs < a.ve and (a.vs, a.ve) != (b.vs, b.ve)
+            for a, b in combinations(events, 2)
+        ),
         "grain": all(t % claimed.grain == 0 for t in times if t != INF),
     }
     if claimed.unique is not None:

@@ -130,24 +130,26 @@ def _window_lifetime(node: nodes.Window) -> tuple[str, str]:
     if node.slide is None:
         return VS, end or f"{INF}::bigint"
     if node.restart is not None:
-        return _after(VS, node.slide), f"{_after(VS, node.restart)} + {node.slide}"
-    return _after(VS, node.slide), _after(end, node.slide) if end else f"{INF}::bigint"
+        return _after(VS, node), f"{_after(VS, node, node.restart)} + {node.slide}"
+    return _after(VS, node), _after(end, node) if end else f"{INF}::bigint"
 
 
-def _after(t: str, slide: int) -> str:
-    """The first multiple of the slide after a time."""
-    return f"({t}) - ((({t}) % {slide}) + {slide}) % {slide} + {slide}"
+def _after(t: str, window: nodes.Window | nodes.RowWindow, step: int | None = None) -> str:
+    """The first end of a window, or of other steps from its origin, after a time."""
+    origin = window.origin if isinstance(window, nodes.Window) else 0
+    by = step or window.slide
+    return f"({t}) - ((({t} - {origin}) % {by}) + {by}) % {by} + {by}"
 
 
-def _before(t: str, slide: int) -> str:
-    """The last multiple before a time."""
-    return f"{_after(f'{t} - 1', slide)} - {slide}"
+def _end_at(window: nodes.Window, at: int) -> int:
+    """The last end of a window up to an instant."""
+    return at - (at - window.origin) % (window.slide or 1)
 
 
 def _start(window: nodes.Window, end: int) -> int | None:
     """Of a window with that end; None: there is none."""
     if window.restart is not None:
-        return (end - 1) // window.restart * window.restart
+        return end - 1 - (end - 1 - window.origin) % window.restart
     return None if window.range is None else end - window.range
 
 
@@ -210,9 +212,11 @@ def _answer_events(node: nodes.Aggregate) -> str:
     if window.range is None and window.restart is None:
         raise CannotSay("ends of answers that are held")
     step = window.slide
-    ends = f"select unnest(range({FROM // step * step}, {TO}, {step})) as _e"
+    ends = f"select unnest(range({_end_at(window, FROM)}, {TO}, {step})) as _e"
     rows = _windowed(node.input, None, None)
-    start = f"_e - {window.range}" if window.restart is None else _before("_e", window.restart)
+    start = f"_e - {window.range}"
+    if window.restart is not None:
+        start = f"{_after('_e - 1', window, window.restart)} - {window.restart}"
     within = f"select * from ({rows}) join ({ends}) on {start} <= {VS} and {VS} < _e"
     groups = [name_text(g) for g in node.group_by]
     columns = [*groups, *_answers(node, VS), f"_e as {VS}", f"_e + {step} as {VE}"]
@@ -264,9 +268,9 @@ def _hopping_below(node: nodes.Node) -> nodes.Window | None:
         case nodes.Union():
             below = [_hopping_below(n) for n in node.inputs]
             known = [w for w in below if w is not None]
-            same = len({(w.range, w.slide, w.restart) for w in known}) == 1 and len(known) == len(
-                below
-            )
+            same = len({(w.range, w.slide, w.restart, w.origin) for w in known}) == 1 and len(
+                known
+            ) == len(below)
             return known[0] if same else None
     return None
 
@@ -297,7 +301,7 @@ def _select(node: nodes.Select, at: int) -> str:
 
 
 def _window(node: nodes.Window, at: int) -> str:
-    end = at + 1 if node.slide is None else at - at % node.slide
+    end = at + 1 if node.slide is None else _end_at(node, at)
     start = _start(node, end)
     return f"select {_names(node)} from ({_windowed(node, start, end)})"
 
@@ -306,7 +310,7 @@ def _bucket(node: nodes.Bucket, at: int) -> str:
     window = _hopping_below(node.input)
     if window is None or window.slide is None:
         raise CannotSay("buckets of no windows")
-    end = at - at % window.slide
+    end = _end_at(window, at)
     of = {"start": _start(window, end), "end": end, "time": end - 1}
     more = "".join(f", {of[b.which]}::bigint as {name_text(n)}" for n, b in node.bounds)
     return f"select *{more} from ({alive(node.input, at)})"
@@ -335,7 +339,7 @@ def _aggregate(node: nodes.Aggregate, at: int) -> str:
         return _counted(node, node.input, at)
     window = _hopping_below(node.input)
     if window is not None and window.slide is not None:
-        end = at - at % window.slide
+        end = _end_at(window, at)
         start = _start(window, end)
         rows = _windowed(node.input, start, end)
         answers = _answers(node, VS)
@@ -357,7 +361,7 @@ def _counted(node: nodes.Aggregate, window: nodes.RowWindow, at: int) -> str:
     if isinstance(window.slide, Rows):
         ends = f"_rank % {window.slide.count} = {window.slide.count - 1}"
     else:
-        end = _after(VS, window.slide)
+        end = _after(VS, window)
     keys = [f"{name} as _p{i}" for i, name in enumerate(names)]
     closed = f"select {', '.join([*keys, f'{end} as _at', '_rank + 1 as _upto'])} from ({ranked})"
     last_by = f"partition by {', '.join(f'_p{i}' for i in range(len(names)))} " if names else ""

@@ -140,14 +140,17 @@ class Drawing:
         covers, slide = self.rng.choice(
             ((4, 4), (10, 5), (7, 3), (3, 7), (12, 4), (1, 1), (5, 2), (9, 6), (20, 10), (50, 1))
         )
-        return nodes.Window(q, covers, slide, self._on(q))
+        return nodes.Window(q, covers, slide, self._on(q), None, self._origin(slide))
+
+    def _origin(self, period: int) -> int:
+        return self.rng.choice((0, 0, 0, 1, period - 1)) % period
 
     def _cut(self, q: Node, _depth: int) -> Node:
         """A window whose answers are cut at each slide; some cumulate."""
         if self.rng.random() < 0.75:
             return self._hopping(q, 0)
         slide, restart = self.rng.choice(((4, 12), (5, 10), (3, 3), (1, 30), (7, 21)))
-        return nodes.Window(q, None, slide, self._on(q), restart)
+        return nodes.Window(q, None, slide, self._on(q), restart, self._origin(restart))
 
     def _bucket(self, q: Node, _depth: int) -> Node:
         window = self._cut(q, 0)
@@ -159,7 +162,9 @@ class Drawing:
         return nodes.Window(q, self.rng.choice((1, 4, 10)), None, self._on(q))
 
     def _landmark(self, q: Node, _depth: int) -> Node:
-        return nodes.Window(q, None, self.rng.choice((None, 4, 7)), self._on(q))
+        slide = self.rng.choice((None, 4, 7))
+        origin = 0 if slide is None else self._origin(slide)
+        return nodes.Window(q, None, slide, self._on(q), None, origin)
 
     def _on(self, q: Node) -> str | None:
         """Another column to read than `_vs`, now and then; the builder knows which progress."""

@@ -133,7 +133,7 @@ def _window_lifetime(ts: int, node: nodes.Window) -> tuple[int, int]:
     if node.slide is None:
         return ts, INF if node.range is None else min(ts + node.range, INF)
     if _is_held(node):
-        return ts - ts % node.slide + node.slide, INF
+        return ts - (ts - node.origin) % node.slide + node.slide, INF
     ends = [e for e in _answered_at(node, [ts]) if _start(node, e) <= ts < e]
     return (ends[0], ends[-1] + node.slide) if ends else (0, 0)
 
@@ -146,7 +146,7 @@ def _start(node: nodes.Window, end: int) -> int:
     """Where the window with that end begins: so long before it, or at the last restart before."""
     if node.restart is None:
         return end - (node.range or 0)
-    return max(t for t in range(end - node.restart, end) if t % node.restart == 0)
+    return max(t for t in range(end - node.restart, end) if (t - node.origin) % node.restart == 0)
 
 
 def _bucket(node: nodes.Bucket, o: RowOracle) -> Table:
@@ -224,7 +224,7 @@ def _aggregate(node: nodes.Aggregate, o: RowOracle) -> Table:
         )
     window, timed = hopping
     if _is_held(window):
-        return list(_held(node, window.slide or 1, timed))
+        return list(_held(node, window, timed))
     out = []
     for e in _answered_at(window, [t.vs for t in timed]):
         start = _start(window, e)
@@ -243,11 +243,11 @@ def _counted(node: nodes.Aggregate, window: nodes.RowWindow, o: RowOracle) -> It
         yield from counted(window, events, groups, lambda rows: _answers_of_groups(node, rows))
 
 
-def _held(node: nodes.Aggregate, slide: int, timed: Table) -> Iterator[Event]:
+def _held(node: nodes.Aggregate, window: nodes.Window, timed: Table) -> Iterator[Event]:
     """Of all that came before: from each e with new rows of the group to its next."""
     timed = _countable(node, timed)
     for members in _grouped(timed, node.input.schema, node.group_by).values():
-        ends = sorted({t.vs - t.vs % slide + slide for t in members})
+        ends = sorted({_window_lifetime(t.vs, window)[0] for t in members})
         for e, until in pairwise([*ends, INF]):
             for payload in _answers_of_groups(node, [t for t in members if t.vs < e], e, e):
                 yield Event(payload, e, until)
@@ -294,7 +294,7 @@ def _hopping(node: nodes.Node, o: RowOracle) -> tuple[nodes.Window, Table] | Non
             known = [p for p in parts if p is not None]
             if (
                 len(known) < len(parts)
-                or len({(w.range, w.slide, w.restart) for w, _ in known}) > 1
+                or len({(w.range, w.slide, w.restart, w.origin) for w, _ in known}) > 1
             ):
                 return None
             return known[0][0], [e for _, timed in known for e in timed]
@@ -305,7 +305,11 @@ def _answered_at(window: nodes.Window, times: Iterable[int]) -> list[int]:
     """Every e at which some row might count."""
     slide, covers = window.slide or 1, window.restart or window.range or 0
     return sorted(
-        {e for ts in set(times) for e in range(ts - ts % slide, ts + covers + slide + 1, slide)}
+        {
+            e
+            for ts in set(times)
+            for e in range(ts - (ts - window.origin) % slide, ts + covers + slide + 1, slide)
+        }
     )
 
 

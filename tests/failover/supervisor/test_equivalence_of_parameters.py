@@ -69,7 +69,7 @@ def whole_queries() -> Iterator[Query]:
     yield rows.select("k", "v", y=col("k") + lit(1, "int32"), u=UserFunction(twice, ("k",), INT64))
     yield rows.window(range=20, on="ts")
     yield source("flows", COLUMNS, time="ts", lateness=5, progress={"v": 9}).window(20, on="v")
-    yield rows.window(range="all", slide=5, restart=20).aggregate(n=calls.count())
+    yield rows.window(range="all", slide=5, restart=20, origin=3).aggregate(n=calls.count())
     yield rows.lifetime(end=col("v") + 7)
     yield rows.lifetime(duration=7)
     yield rows.latest_by("k", "v")
