@@ -60,6 +60,19 @@ def nanoseconds(node: exp.Expr, text: Text, example: str = "INTERVAL '5' MINUTE"
     return _length(form[1], word, node, text)
 
 
+def signed_ns(node: exp.Expr, text: Text) -> int:
+    """The same of one that may be negative: -INTERVAL '5' MINUTE, INTERVAL '-5' MINUTE."""
+    if isinstance(node, exp.Neg):
+        return -nanoseconds(node.this, text)
+    if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal):
+        number = node.this.name.lstrip()
+        if number.startswith("-"):
+            positive = node.copy()
+            positive.this.set("this", number[1:])
+            return -nanoseconds(positive, text)
+    return nanoseconds(node, text)
+
+
 def span_ns(span: Span, text: Text) -> int:
     """The length of a window's span that is one of time."""
     return _length(str(span.this), str(span.args["unit"]), span, text)

@@ -6,6 +6,7 @@
 [RANGE 9 rows, SLIDE 3 rows, PA src]   window(range=rows(9), slide=rows(3), partition_by="src")
 TUMBLE(flows, ts, INTERVAL '5' MINUTE)         window(range="5m", slide="5m")
 HOP(flows, ts, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)    slide, then range
+CUMULATE(flows, ts, INTERVAL '10' MINUTE, INTERVAL '1' HOUR)    slide="10m", restart="1h", of "all"
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gapless.sql_queries.clause import (
     Span,
     TableFunction,
 )
-from gapless.sql_queries.intervals import ROW_UNITS, duration, nanoseconds, span_ns
+from gapless.sql_queries.intervals import ROW_UNITS, duration, nanoseconds, signed_ns, span_ns
 from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import Relation, resolve
 
@@ -195,21 +196,25 @@ def with_table_function(
     on = resolve(column, relation, text).column
     spans = {
         each: nanoseconds(arguments[each].this, text)
-        for each in ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
+        for each in ("SIZE", "SLIDE", "STEP", "GAP")
         if each in arguments
     }
     partition = _partition(relation, arguments["DATA"], text)
     if partition and name != "SESSION":
         raise text.error("PARTITION BY divides sessions: GROUP BY the column", arguments["DATA"])
-    if name == "CUMULATE":
-        if spans["SIZE"] % spans["STEP"]:
-            raise text.error("the size of CUMULATE is a multiple of its step", arguments["SIZE"])
-        raise text.error("CUMULATE is not supported yet", function)
     if name == "SESSION":
         options = {"session": duration(spans["GAP"]), "partition_by": partition, "on": on}
         return replace(in_window(relation, options, text, function), is_function=True)
-    slide = spans.get("SLIDE", spans["SIZE"])
-    if spans.get("OFFSET", 0) % slide:
-        raise text.error("an offset is not supported yet", arguments["OFFSET"])
-    options = {"range": duration(spans["SIZE"]), "slide": duration(slide), "on": on}
+    size, slide = spans["SIZE"], spans.get("SLIDE", spans.get("STEP", spans["SIZE"]))
+    if not size or not slide:
+        raise text.error("the length of a window is more than nothing", function)
+    options = {"range": duration(size), "slide": duration(slide), "on": on}
+    period = slide
+    if name == "CUMULATE":
+        if size % slide:
+            raise text.error("the size of CUMULATE is a multiple of its step", arguments["SIZE"])
+        options, period = {**options, "range": "all", "restart": duration(size)}, size
+    offset = signed_ns(arguments["OFFSET"].this, text) if "OFFSET" in arguments else 0
+    if offset % period:
+        options["origin"] = duration(offset % period)
     return replace(in_window(relation, options, text, function), is_function=True)

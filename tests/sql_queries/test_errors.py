@@ -16,6 +16,11 @@ BAD = {
     "SELECT * FROM CUMULATE(flows, ts, INTERVAL '7' SECOND, ^INTERVAL '1' HOUR)": (
         "the size of CUMULATE is a multiple of its step"
     ),
+    "SELECT * FROM ^TUMBLE(flows, ts, INTERVAL '0' SECOND)": (
+        "the length of a window is more than nothing"
+    ),
+    "SELECT * FROM ^CUMULATE(flows, ts, INTERVAL '1' HOUR)": "CUMULATE needs SIZE",
+    "SELECT * FROM TUMBLE(flows, ts, INTERVAL '5' MINUTE, ^5)": ("a length of time is wanted here"),
     "SELECT count(*) ^[RANGE 5 min, SLIDE 1 min, WA f.ts, PA src] FROM flows [RANGE 1 s] f, hosts"
     " WHERE src = id": "PA divides the rows of one table, and this is a join",
     "SELECT len FROM flows ^[RANGE 5 minutes, WA len]": "nothing is promised of that column",

@@ -127,6 +127,32 @@ SAME: dict[str, Callable[[], Query]] = {
         .window(range="1m", slide="1m", on="window_time")
         .aggregate(n=gl.sum("n"))
     ),
+    "SELECT src, count(*) AS n FROM TABLE(CUMULATE(TABLE flows, DESCRIPTOR(ts),"
+    " INTERVAL '10' MINUTE, INTERVAL '1' HOUR)) GROUP BY window_start, window_end, src": lambda: (
+        FLOWS.window("all", "10m", restart="1h").group_by("src").aggregate(n=gl.count())
+    ),
+    "SELECT window_start, count(*) AS n FROM CUMULATE(DATA => TABLE flows, TIMECOL =>"
+    " DESCRIPTOR(ts), SIZE => INTERVAL '1' DAY, STEP => INTERVAL '1' HOUR, OFFSET =>"
+    " INTERVAL '-2' HOUR) GROUP BY window_start, window_end": lambda: FLOWS.window(
+        "all", "1h", restart="1d", origin="22h"
+    ).aggregate(window_start=gl.window_start(), n=gl.count()),
+    "SELECT * FROM CUMULATE(flows, ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)": lambda: (
+        FLOWS.window("all", "5s", restart="10s").bucket(
+            window_start=gl.window_start(),
+            window_end=gl.window_end(),
+            window_time=gl.window_time(),
+        )
+    ),
+    "SELECT src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '15 minutes', INTERVAL '5 minutes')"
+    " GROUP BY src, window_start": lambda: (
+        FLOWS.window("15m", "15m", origin="5m").group_by("src").aggregate(n=gl.count())
+    ),
+    "SELECT src, count(*) AS n FROM TABLE(HOP(TABLE flows, DESCRIPTOR(ts), INTERVAL '1' SECOND,"
+    " INTERVAL '10' SECOND, -INTERVAL '0.3' SECOND)) GROUP BY window_start, window_end, src": (
+        lambda: FLOWS.window("10s", "1s", origin=700).group_by("src").aggregate(n=gl.count())
+    ),
+    "SELECT src, count(*) AS n FROM HOP(flows, ts, INTERVAL '1' SECOND, INTERVAL '10' SECOND,"
+    " INTERVAL '3' SECOND) GROUP BY src, window_start": lambda: BIG,
     "SELECT * FROM TUMBLE(flows, ts, INTERVAL '10' SECOND)": lambda: FLOWS.window(
         range="10s", slide="10s"
     ).bucket(
