@@ -118,7 +118,7 @@ class _Walk:
                 self._whole(node, kind_of(node))
             case nodes.Heavy():
                 self._within(node, "heavy, a share", (), "")
-            case nodes.Join():
+            case nodes.Join() | nodes.FollowedBy():
                 return self._joined(node)
             case nodes.Union() | nodes.Race():
                 return _common(self._held[each] for each in node.inputs)
@@ -161,25 +161,26 @@ class _Walk:
                 raise self._refused("difference", key, mine, advice)
         return left
 
-    def _joined(self, node: nodes.Join) -> Held:
+    def _joined(self, node: nodes.Join | nodes.FollowedBy) -> Held:
+        how = node.how if isinstance(node, nodes.Join) else "inner"
         left, right = self._held[node.left], self._held[node.right]
-        made = JoinColumns(node.left.schema, node.right.schema, node.on, node.how)
+        made = JoinColumns(node.left.schema, node.right.schema, node.on, how)
         found = []
         for i, (mine, theirs) in enumerate(zip(left, right, strict=True)):
             pairs = {a for a, b in node.on if a in mine and b in theirs}
             if not pairs:
                 on = _listed(f"{a} = {b}" for a, b in node.on)
                 raise self._refused(
-                    f"join on {on}" if on else "join without on=",
+                    f"{kind_of(node)} on {on}" if on else f"{kind_of(node)} without on=",
                     self._keys[node][i],
                     mine if not mine or theirs else theirs,
                     f"join on {_one(mine)} = {_one(theirs)} as well",
                 )
             # A side that may be missing has nulls in its own columns; those of `on` never do so.
             held = set(pairs)
-            if node.how in ("inner", "left"):
+            if how in ("inner", "left"):
                 held |= {made.names[0][name] for name in mine}
-            if node.how in ("inner", "right"):
+            if how in ("inner", "right"):
                 held |= {made.names[1][name] for name in theirs}
             found.append(frozenset(held))
         return tuple(found)

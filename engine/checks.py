@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from gapless.engine import nodes
 from gapless.engine.bucket_node import check_bucket
 from gapless.engine.dedupe_node import check_dedupe
+from gapless.engine.followed_by_node import check_followed_by
 from gapless.engine.known import Properties
 from gapless.engine.nodes import Node
 from gapless.engine.window_times import check_bounds
@@ -41,6 +42,8 @@ def check(node: Node, below: Sequence[Properties]) -> None:
             _check_aggregate(node, below[0])
         case nodes.Join():
             _check_join(below)
+        case nodes.FollowedBy():
+            check_followed_by(below[0])
         case nodes.Top():
             _check_of_windows("top", below[0], "; top_k ranks the rows of every instant")
         case nodes.Heavy():
@@ -137,5 +140,6 @@ def _check_join(below: Sequence[Properties]) -> None:
             raise Misuse(
                 f"join: rows of the {side} side live for ever, because of {p.endless}, and the "
                 "join would keep them all: aggregate that side, say latest_by(...) so that each "
-                "row is superseded, or give the window a range"
+                "row is superseded, or give the window a range; followed_by pairs a row with one "
+                "row before it, of any time"
             )

@@ -39,7 +39,9 @@ from gapless.operators.aggregates.filtered import Named, conditions_below
 from gapless.operators.aside import Aside
 from gapless.operators.bounded_columns import BoundedColumns
 from gapless.operators.bucket import Bucket
+from gapless.operators.cleanse import Cleanse
 from gapless.operators.filter import Filter
+from gapless.operators.followed_by import FollowedBy
 from gapless.operators.free_aggregate import FreeAggregate
 from gapless.operators.held import HeldAggregate
 from gapless.operators.hopping_aggregate import DEFAULT, HoppingAggregate, Implementation
@@ -144,8 +146,8 @@ class Compiler:
                 return self._add(operator_of(node, self._known, self._aside), node, [below])
             case nodes.Aggregate():
                 return self._aggregate(node)
-            case nodes.Join():
-                return self._join(node)
+            case nodes.Join() | nodes.FollowedBy():
+                return self._join(node) if isinstance(node, nodes.Join) else self._followed(node)
         inputs: list[Origin] = [self._compile(each) for each in node.inputs]
         return self._add(operator_of(node, self._known, self._aside), node, inputs)
 
@@ -301,6 +303,23 @@ class Compiler:
             (left.longest, right.longest),
         )
         return self._add(operator, node, inputs)
+
+    def _followed(self, node: nodes.FollowedBy) -> int:
+        left = self._settled(node.left, self._compile(node.left))
+        right = self._compile(node.right)
+        if not self._known[node.right].insert_only:  # a pair ends where its row does
+            right = self._add(Cleanse(node.right.schema), node, [right], title="cleanse")
+        operator = FollowedBy(
+            node.left.schema,
+            node.right.schema,
+            node.on,
+            node.where,
+            node.within,
+            node.pick,
+            self._aside,
+            self._known[node.right].longest,
+        )
+        return self._add(operator, node, [left, right])
 
     def _add(
         self,

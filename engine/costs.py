@@ -64,6 +64,8 @@ def _of_node(
                     "each row is held against every row of the other side that is alive with it: "
                     "name columns that are to be equal, on="
                 )
+        case nodes.FollowedBy() if node.within is None:
+            yield _never_too_old(node)
         case nodes.Distinct() | nodes.TopK() | nodes.Difference() | nodes.Normalise():
             yield from _endless(below)
 
@@ -134,6 +136,15 @@ def _endless(below: list[Properties]) -> Iterator[str]:
             f"rows live for ever, because of {reasons[0]}, so each one is held: give them an end "
             "with window(range) or lifetime, or take the latest of each key with latest_by"
         )
+
+
+def _never_too_old(node: nodes.FollowedBy) -> str:
+    held = "the last row of each key of the left is held for ever"
+    if node.pick == "chronicle":
+        held = "each row of the left that none follows is held for ever"
+    elif node.where is not None:
+        held = "each row of the left is held for ever, as where= may hold for it alone"
+    return f"{held}: say within= how long a row may be followed"
 
 
 def _unpromised(query: Query, own: Properties) -> Iterator[str]:

@@ -120,6 +120,12 @@ def _join(node: nodes.Join) -> dict[str, Document]:
     return {"on": on, "where": where, "how": node.how}
 
 
+def _followed_by(node: nodes.FollowedBy) -> dict[str, Document]:
+    on: list[Document] = [list(pair) for pair in node.on]
+    where = None if node.where is None else node.where.to_document()
+    return {"on": on, "where": where, "within": node.within, "pick": node.pick}
+
+
 def _top_k(node: nodes.TopK) -> dict[str, Document]:
     return {
         "k": node.k,
@@ -158,6 +164,7 @@ _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {
     },
     nodes.Aggregate: _aggregate,
     nodes.Join: _join,
+    nodes.FollowedBy: _followed_by,
     nodes.TopK: _top_k,
     nodes.Top: _top,
     nodes.Heavy: lambda node: {"count": node.count, "share": node.share},
@@ -182,6 +189,7 @@ _NAMES: Mapping[type, str] = {
     nodes.LatestRows: "latest_rows",
     nodes.Aggregate: "aggregate",
     nodes.Join: "join",
+    nodes.FollowedBy: "followed_by",
     nodes.Union: "union",
     nodes.Difference: "difference",
     nodes.Distinct: "distinct",

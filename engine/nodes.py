@@ -31,6 +31,7 @@ from gapless.engine.fit import (
     check_time,
     computed_field,
 )
+from gapless.engine.followed_by_node import FollowedBy
 from gapless.engine.lateness import Lateness
 from gapless.engine.latest_rows_node import LatestRows
 from gapless.engine.names import check_column
@@ -59,6 +60,7 @@ __all__ = [
     "Dedupe",
     "Difference",
     "Distinct",
+    "FollowedBy",
     "Heavy",
     "How",
     "Join",
@@ -285,6 +287,7 @@ Node = (
     | LatestRows
     | Aggregate
     | Join
+    | FollowedBy
     | Union
     | Difference
     | Distinct

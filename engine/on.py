@@ -23,16 +23,16 @@ right.
 """
 
 
-def pairs_of(on: On) -> tuple[tuple[str, str], ...]:
+def pairs_of(on: On, step: str = "join") -> tuple[tuple[str, str], ...]:
     """The names of the columns to compare. Raises `Misuse` or `ExpressionError`."""
     if on is None:
         return ()
-    what = "join on"
+    what = f"{step} on"
     if isinstance(on, str | Column):
         return ((column_name(what, on),) * 2,)
     if isinstance(on, Expr):
         raise ExpressionError(
-            f"join on {on}: name the columns to compare, as in on='src' or "
+            f"{what} {on}: name the columns to compare, as in on='src' or "
             "on=[('src', 'dst')]; put other conditions in where=, over the columns of both"
         )
     if isinstance(on, Mapping):
@@ -45,5 +45,5 @@ def pairs_of(on: On) -> tuple[tuple[str, str], ...]:
         elif isinstance(each, tuple | list) and len(each) == 2:
             pairs.append((column_name(what, each[0]), column_name(what, each[1])))
         else:
-            raise Misuse(f"join on {each!r:.100}: a column, or a pair (left, right)")
+            raise Misuse(f"{what} {each!r:.100}: a column, or a pair (left, right)")
     return tuple(pairs)

@@ -33,6 +33,9 @@ of arrival and any cut into frames. What is not known is not claimed.
     join               if inner     no                   if both sides' columns    no
                        and both                          tell their events apart
                        are
+    followed_by        yes          as the right input   if of the right input     as the right
+                                    is; in chronicle                               input
+                                    yes
     union              if all are   only of one input    only of one input         if all last
                                                                                    equally long
     race               as the case of LMerge that its inputs lead to, and what all of them are
@@ -61,6 +64,7 @@ from gapless.engine.combined_properties import of_difference, of_join, of_race, 
 from gapless.engine.dedupe_node import deduped
 from gapless.engine.disagreement import aggregate_may_differ, computed_may_differ, ranks_may_differ
 from gapless.engine.extremes import lags_of
+from gapless.engine.followed_by_node import followed
 from gapless.engine.known import Hop, Properties, passed, per_instant
 from gapless.engine.lateness import Watermarks, is_ordered
 from gapless.engine.latest_rows_node import of_latest_rows
@@ -267,6 +271,7 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.LatestRows: of_latest_rows,
     nodes.Aggregate: _aggregate,
     nodes.Join: of_join,
+    nodes.FollowedBy: followed,
     nodes.Union: of_union,
     nodes.Difference: of_difference,
     nodes.Distinct: _distinct_node,

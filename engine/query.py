@@ -32,6 +32,7 @@ from gapless.engine.rank_arguments import Within, ranking
 from gapless.engine.window_arguments import Columns, Span, window_node
 from gapless.operators.aggregates.counts import Count
 from gapless.operators.aside import OnError
+from gapless.operators.followed_by import Pick
 from gapless.operators.rank_keys import RankBy
 from gapless.protocol.column_names import column_names
 from gapless.protocol.elements import INF
@@ -227,6 +228,25 @@ class Query:
         """
         pairs = pairs_of(on)
         node = nodes.Join(self.root, _root("join", other), pairs, where, how)
+        return _combined(node, self, other)
+
+    def followed_by(
+        self,
+        other: Query,
+        on: On = None,
+        where: Expr | None = None,
+        within: Duration | None = None,
+        pick: Pick = "recent",
+    ) -> Query:
+        """Each row of `other` with one row before it, equal in `on`, for which `where` holds: the
+        most recent, or the earliest that no row has followed ("chronicle"). `within`: at most so
+        long before it. A pair lives as its row of `other` does.
+        """
+        root = _root("followed_by", other)
+        if within is not None:
+            within = ticks(within, self.schema.time_unit, "followed_by within", least=1)
+        pairs = pairs_of(on, "followed_by")
+        node = nodes.FollowedBy(self.root, root, pairs, where, within, pick)
         return _combined(node, self, other)
 
     def union(self, *others: Query) -> Query:

@@ -48,6 +48,7 @@ _INSTEAD = {
     "over": "use q.window(...).group_by(...).aggregate(...)",
     "rolling": "use q.window(range=..., slide=...)",
     "resample": "use q.window(range=..., slide=...)",
+    **dict.fromkeys(("join_asof", "merge_asof"), "use q.followed_by(other, on=...)"),
     "merge": "use q.join(other, on=...)",
     "concat": "use q.union(other)",
     "subtract": "use q.difference(other)",

@@ -249,7 +249,7 @@ def _read_aggregate(given: _Given, inputs: list[Node], functions: Functions) -> 
     return nodes.Aggregate(inputs[0], group_by, aggregates, given.maybe_int("early", 0, INF))
 
 
-def _read_join(given: _Given, inputs: list[Node], _: Functions) -> Node:
+def _read_on(given: _Given) -> tuple[tuple[str, str], ...]:
     on = []
     for pair in given.take_list("on", list, FIELDS_MAX):
         match pair:
@@ -257,10 +257,25 @@ def _read_join(given: _Given, inputs: list[Node], _: Functions) -> Node:
                 on.append((left, right))
             case _:
                 raise DecodeError("on", "a pair of no known form", "[left column, right column]")
+    return tuple(on)
+
+
+def _read_condition(given: _Given) -> Expr | None:
     where = given.any("where")
-    condition = None if where is None else Expr.from_document(where)
+    return None if where is None else Expr.from_document(where)
+
+
+def _read_join(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    on, where = _read_on(given), _read_condition(given)
     how: Any = given.take("how", str)  # the node looks at it
-    return nodes.Join(inputs[0], inputs[1], tuple(on), condition, how)
+    return nodes.Join(inputs[0], inputs[1], on, where, how)
+
+
+def _read_followed_by(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    on, where = _read_on(given), _read_condition(given)
+    within = given.maybe_int("within", 1, INF - 1)
+    pick: Any = given.take("pick", str)  # the node looks at it
+    return nodes.FollowedBy(inputs[0], inputs[1], on, where, within, pick)
 
 
 def _read_top_k(given: _Given, inputs: list[Node], _: Functions) -> Node:
@@ -309,6 +324,7 @@ _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "latest_rows": _read_latest_rows,
     "aggregate": _read_aggregate,
     "join": _read_join,
+    "followed_by": _read_followed_by,
     "union": lambda _, inputs, _f: nodes.Union(tuple(inputs)),
     "difference": lambda _, inputs, _f: nodes.Difference(*inputs),
     "distinct": lambda _, inputs, _f: nodes.Distinct(*inputs),
@@ -321,6 +337,7 @@ _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
 _INPUTS = {
     "source": 0,
     "join": 2,
+    "followed_by": 2,
     "difference": 2,
     "union": None,
     "race": None,

@@ -129,6 +129,13 @@ def _join(node: nodes.Join) -> str:
     return f"{how}join{f' on {on}' if on else ''}{where}"
 
 
+def _followed_by(node: nodes.FollowedBy) -> str:
+    on = ", ".join(a if a == b else f"{a} = {b}" for a, b in node.on)
+    within = "" if node.within is None else f" within {text(node.within, node.schema.time_unit)}"
+    where = "" if node.where is None else f" where {node.where}"
+    return f"followed by{f' on {on}' if on else ''}{within}{where}, {node.pick}"
+
+
 def _top_k(node: nodes.TopK) -> str:
     within = f" within {', '.join(node.within)}" if node.within else ""
     return f"top {node.k} by {_ranked_by(node.by)}{within}"
@@ -157,6 +164,7 @@ _TEXTS: Mapping[type, Callable[..., str]] = {
     nodes.LatestRows: _latest_rows,
     nodes.Aggregate: _aggregate,
     nodes.Join: _join,
+    nodes.FollowedBy: _followed_by,
     nodes.Union: lambda node: f"union of {len(node.inputs)}",
     nodes.Difference: lambda _: "difference",
     nodes.Distinct: lambda _: "distinct",

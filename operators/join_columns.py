@@ -30,16 +30,22 @@ class JoinColumns:
     """Where each output column comes from."""
 
     def __init__(
-        self, left: StreamSchema, right: StreamSchema, on: Sequence[tuple[str, str]], how: How
+        self,
+        left: StreamSchema,
+        right: StreamSchema,
+        on: Sequence[tuple[str, str]],
+        how: How,
+        what: str = "join",
     ) -> None:
+        """`what` is the step's name, in errors."""
         if how not in HOWS:
             raise Misuse(f"join how={how!r}: use one of {', '.join(HOWS)}")
         if left.time_unit != right.time_unit:
             raise SchemaError(
-                f"join: times are in {left.time_unit} on the left and in {right.time_unit} on the "
-                "right; they need one unit"
+                f"{what}: times are in {left.time_unit} on the left and in {right.time_unit} on "
+                "the right; they need one unit"
             )
-        _check_on(left, right, on)
+        _check_on(left, right, on, what)
         self.keeps = (how in ("left", "full"), how in ("right", "full"))
         """Whether unmatched rows of a side come out, the other side's columns null."""
         self.on = ([a for a, _ in on], [b for _, b in on])
@@ -103,21 +109,23 @@ class JoinColumns:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema.payload)
 
 
-def _check_on(left: StreamSchema, right: StreamSchema, on: Sequence[tuple[str, str]]) -> None:
+def _check_on(
+    left: StreamSchema, right: StreamSchema, on: Sequence[tuple[str, str]], what: str
+) -> None:
     for number, (side, schema) in enumerate((("left", left), ("right", right))):
         names = [pair[number] for pair in on]
         for name in names:
             if name not in schema.names:
                 raise SchemaError(
-                    f"join on {name!r}: the {side} columns are {', '.join(schema.names)}"
+                    f"{what} on {name!r}: the {side} columns are {', '.join(schema.names)}"
                 )
         if len(set(names)) != len(names):
-            raise SchemaError(f"join on {', '.join(names)}: a {side} column comes twice")
+            raise SchemaError(f"{what} on {', '.join(names)}: a {side} column comes twice")
     for a, b in on:
         types = left.payload.field(a).type, right.payload.field(b).type
         if types[0] != types[1]:
             raise SchemaError(
-                f"join on {a!r} = {b!r}: {types[0]} and {types[1]}; cast one in a select"
+                f"{what} on {a!r} = {b!r}: {types[0]} and {types[1]}; cast one in a select"
             )
 
 

@@ -1,4 +1,4 @@
-"""A join's `where`: which pairs of rows satisfy it.
+"""The `where` of a join, or of `followed_by`: which pairs of rows satisfy it.
 
 A pair for which it raises goes aside when the pair is first formed, and is no match, then or later:
 a condition reads payloads and no times, so it fails for a pair always or never.
@@ -23,12 +23,12 @@ from gapless.protocol.expr import Expr
 class Condition:
     """An expression over output columns."""
 
-    def __init__(self, where: Expr, columns: JoinColumns, aside: Aside) -> None:
+    def __init__(self, where: Expr, columns: JoinColumns, aside: Aside, what: str = "join") -> None:
         result = where.type(columns.schema.payload)
         if not pa.types.is_boolean(result):
-            raise ExpressionError(f"join where {where}: gives {result}, a condition gives bool")
+            raise ExpressionError(f"{what} where {where}: gives {result}, a condition gives bool")
         self._where = where
-        self._text = f"join where {where}"
+        self._text = f"{what} where {where}"
         self._columns = columns
         self._aside = aside
 
@@ -39,17 +39,28 @@ class Condition:
         """
         pairs = self._columns.batch(self._columns.joined(left, right))
         if formed is None or formed.all():
-            return self._evaluate(pairs, self._aside)
-        holds = self._evaluate(pairs, Aside("aside", sys.maxsize))
+            return self._evaluate(pairs, self._aside)[0]
+        holds, _ = self._evaluate(pairs, _nowhere())
         if formed.any():  # those that raise do not hold, so none is looked at in vain
             self._evaluate(take_rows(pairs, (formed & ~holds).nonzero()[0]), self._aside)
         return holds
 
-    def _evaluate(self, pairs: pa.RecordBatch, aside: Aside) -> Mask:
+    def tried(self, left: pa.RecordBatch, right: pa.RecordBatch) -> tuple[Mask, Mask | None]:
+        """Which pairs satisfy it, and for which it has an answer: None where it does for all. None
+        goes aside.
+        """
+        return self._evaluate(self._columns.batch(self._columns.joined(left, right)), _nowhere())
+
+    def _evaluate(self, pairs: pa.RecordBatch, aside: Aside) -> tuple[Mask, Mask | None]:
         answers, answered = evaluate_rows(self._where, pairs, aside, self._text)
         holds: Mask = answers.fill_null(False).to_numpy(zero_copy_only=False)
         if answered is None:
-            return holds
+            return holds, None
         mask = np.zeros(pairs.num_rows, np.bool_)
         mask[answered] = holds
-        return mask
+        return mask, answered
+
+
+def _nowhere() -> Aside:
+    """For rows that are tried."""
+    return Aside("aside", sys.maxsize)

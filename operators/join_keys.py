@@ -105,6 +105,11 @@ class JoinKeys:
         else:
             self._values.forget_but(used)
 
+    @property
+    def capacity(self) -> int:
+        """One above the largest number of an inner join."""
+        return max(1, int(self._values.table.capacity))
+
     def __len__(self) -> int:
         return len(self._values.table) + len(self._moments.table)
 

@@ -28,7 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.kernels import KeyTable
-from gapless.protocol.columns import has_views, take, without_views
+from gapless.kernels.keys import Ids
+from gapless.operators.numbers import sorting
+from gapless.protocol.columns import has_views, take, take_rows, without_views
 from gapless.protocol.frame import Times
 from gapless.protocol.lists import elements, lengths
 
@@ -47,6 +49,21 @@ def by_time_and_payload(vs: Times, ve: Times, payload: pa.RecordBatch) -> npt.ND
     batch = pa.RecordBatch.from_arrays(columns, names=names)
     positions = pc.sort_indices(batch, sort_keys=[(name, "ascending") for name in names])
     return np.asarray(positions.to_numpy(), np.uint64)
+
+
+def by_key_and_rank(keys: Ids, times: Times, rows: pa.RecordBatch) -> Ids:
+    """The positions of rows by key, then time, then payload; few have a key and a time in common."""
+    order = sorting(keys, times)
+    same = (np.diff(keys[order]) == 0) & (np.diff(times[order]) == 0)
+    if not np.count_nonzero(same):
+        return order
+    tied = np.zeros(len(order), np.bool_)  # with a neighbour
+    tied[1:] |= same
+    tied[:-1] |= same
+    at = order[tied]
+    ranked = by_time_and_payload(keys[at], times[at], take_rows(rows, at)).astype(np.int64)
+    order[tied] = at[ranked]
+    return order
 
 
 def _sortable(column: pa.Array) -> Iterator[pa.Array]:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.protocol.columns import compact_batch, concat_batches, take_rows
+from gapless.protocol.elements import INF
 from gapless.protocol.frame import Times
 from gapless.protocol.schema import VS
 
@@ -76,6 +77,11 @@ class WaitingRows:
         if not self._runs:
             return self._empty
         return self._sorted(concat_batches([run.rows for run in self._runs])).rows
+
+    @property
+    def first(self) -> int:
+        """The earliest time, INF where nothing waits."""
+        return min((int(run.times[0]) for run in self._runs), default=INF)
 
     def _sorted(self, rows: pa.RecordBatch) -> _Run:
         times = rows.column(self._at).to_numpy()

@@ -25,6 +25,7 @@ from gapless.operators.dedupe import Dedupe
 from gapless.operators.difference import Difference
 from gapless.operators.distinct import Distinct
 from gapless.operators.filter import Filter
+from gapless.operators.followed_by import FollowedBy
 from gapless.operators.free_aggregate import FreeAggregate
 from gapless.operators.held import HeldAggregate
 from gapless.operators.hopping_aggregate import HoppingAggregate
@@ -102,6 +103,7 @@ CASES: dict[type[Operator], tuple[Callable[[], Operator], Told]] = {
     Difference: (lambda: Difference(S), TWO),
     Distinct: (lambda: Distinct(S), ONE),
     Filter: (lambda: Filter(S, col("n") >= 0, Aside()), ONE),
+    FollowedBy: (lambda: FollowedBy(S, S, [("k", "k")]), TWO),
     FreeAggregate: (lambda: FreeAggregate(S, ["text", "k"], COUNTS, Aside()), ONE),
     HeldAggregate: (lambda: HeldAggregate(S, Landmark(10), ["text", "k"], COUNTS), ONE),
     HoppingAggregate: (lambda: HoppingAggregate(S, Hopping(900, 10), ["text", "k"], COUNTS), ONE),
@@ -167,6 +169,7 @@ def test_an_operator_asks_for_what_it_puts_out_beyond_what_it_was_given(
     "kind",
     [
         Dedupe,
+        FollowedBy,
         FreeAggregate,
         HeldAggregate,
         HoppingAggregate,

@@ -89,6 +89,17 @@ def test_a_join_of_two_sources_passes() -> None:
     assert simulate(query, {"flows": rows(30), "names": known}, seeds=FEW).seeds == FEW
 
 
+@pytest.mark.parametrize("pick", ["recent", "chronicle"])
+def test_rows_that_follow_others_pass(pick: Literal["recent", "chronicle"]) -> None:
+    cases = gl.source(
+        "cases", {"ts": "timestamp[ms]", "src": "string", "len": "int64"}, time="ts", lateness="1s"
+    )
+    lighter = gl.col("len") < gl.col("len_right")
+    query = cases.followed_by(flows, on="src", where=lighter, within="3s", pick=pick)
+    for each in (query, cases.followed_by(flows, on="src", pick=pick)):
+        assert simulate(each, {"flows": rows(30), "cases": rows(40)}, seeds=FEW).seeds == FEW
+
+
 @pytest.mark.parametrize("other", ["wid", "two_level"])
 def test_two_plans_of_one_query_pass(other: Literal["wid", "two_level"]) -> None:
     plans = [gl.Plan(counts), gl.Plan(counts, other)]
