@@ -148,6 +148,8 @@ class FollowedBy(Operator):
             return
         self._weigh(rows)
         keys, rows = self._with_key(0, rows)
+        if not len(keys):
+            return
         vs, payload = _times(rows, VS), self._payload(0, rows)
         order = by_key_and_rank(keys, vs, payload)
         self._picked.take_in(keys[order], vs[order], take_rows(payload, order))

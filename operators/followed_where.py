@@ -134,17 +134,16 @@ class FollowedWhere:
 
 def served(asked: Ids, wanted: Ids) -> Ids:
     """The places of the pairs that are formed where each asks in turn, the smallest first, for the
-    first of what it wants that is left; pairs stand in the order of who asks.
+    first of what it wants that is left; pairs stand in the order of `asked`.
     """
     if not len(asked):
         return asked
     begins = np.append(True, asked[1:] != asked[:-1]).nonzero()[0]
     ends = np.append(begins[1:], len(asked))
-    who = np.arange(len(begins))
     things, thing = np.unique(wanted, return_inverse=True)
-    at = begins.copy()  # by who asks, the pair that it proposes
+    at = begins.copy()  # by place in `begins`, the pair that it proposes
     holder = np.full(len(things), _NOBODY)
-    left = who
+    left = np.arange(len(begins))
     while len(left):
         here = thing[at[left]]
         was = holder[here]

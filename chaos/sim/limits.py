@@ -143,6 +143,7 @@ LIMITS = (
             "operators.ahead",
             "operators.answers",
             "operators.bucket",
+            "operators.followed_by",
             "operators.held",
             "operators.join_pairs",
             "operators.join_unmatched",

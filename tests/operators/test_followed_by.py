@@ -309,7 +309,7 @@ class BeforeItsOwn(FollowedBy):
 
 
 def is_caught(case: Case, **how: Any) -> bool:
-    """Whether some telling of some rows shows it."""
+    """Whether some rows, told in some order, show it."""
     rng = random.Random(3)
     for seed in range(20):
         cases, products = (
