@@ -16,6 +16,7 @@ import pyarrow as pa
 from gapless.kernels.columns import Column
 from gapless.kernels.keys import Ids
 from gapless.operators.past_rows import PastRows, until
+from gapless.protocol.columns import take_rows
 from gapless.protocol.errors import Bug
 from gapless.protocol.frame import Times
 
@@ -44,14 +45,11 @@ class Recent:
         before = self._last.values[keys[first]]
         known = before >= 0
         self.past.end(before[known], vs[first][known])
-        there = ends > vs
+        there = (ends > vs).nonzero()[0]
         ids = np.full(len(keys), -1)
-        if there.all():
-            ids = self.past.add(keys, vs, ends, payload)
-        else:
-            ids[there] = self.past.add(
-                keys[there], vs[there], ends[there], payload.filter(pa.array(there))
-            )
+        if len(there) < len(keys):
+            payload = take_rows(payload, there)
+        ids[there] = self.past.add(keys[there], vs[there], ends[there], payload)
         last = np.append(~goes_on, True)
         self._last.values[keys[last]] = ids[last]
 

@@ -41,6 +41,9 @@ Rows = Mapping[str, Sequence[Payload]]
 EVENTS_MAX = 600
 """Of one table: all pairs and all instants of more take too long."""
 
+PAIRS_MAX = 5_000
+"""Of two tables, where each row of one looks at each of the other."""
+
 
 class TooLarge(Exception):
     """A table of more events than a slow way should look at."""
@@ -379,7 +382,26 @@ def _join(node: nodes.Join, o: RowOracle) -> Table:
     return out
 
 
-def _joined(node: nodes.Join, a: Payload, b: Payload) -> Payload | None:
+def _followed_by(node: nodes.FollowedBy, o: RowOracle) -> Table:
+    """One row of the right after the other, each looking at all rows of the left."""
+    free = sorted(o.table(node.left), key=lambda e: (e.vs, place(e.payload)))
+    right = sorted(o.table(node.right), key=lambda e: (e.vs, place(e.payload), e.ve))
+    if len(free) * len(right) > PAIRS_MAX:
+        raise TooLarge
+    out = []
+    for b in right:
+        oldest = b.vs - (INF if node.within is None else node.within)
+        before = [(a, _joined(node, a.payload, b.payload)) for a in free if oldest <= a.vs < b.vs]
+        found = [(a, payload) for a, payload in before if payload is not None]
+        if found:
+            a, payload = found[-1 if node.pick == "recent" else 0]
+            out.append(Event(payload, b.vs, b.ve))
+            if node.pick == "chronicle":
+                free.remove(a)
+    return out
+
+
+def _joined(node: nodes.Join | nodes.FollowedBy, a: Payload, b: Payload) -> Payload | None:
     """The payload of two rows that join, None where they do not."""
     names = node.left.schema.names, node.right.schema.names
     for own, other in node.on:
@@ -392,7 +414,9 @@ def _joined(node: nodes.Join, a: Payload, b: Payload) -> Payload | None:
     return payload
 
 
-def _row_of_join(node: nodes.Join, a: Payload | None, b: Payload | None) -> Payload:
+def _row_of_join(
+    node: nodes.Join | nodes.FollowedBy, a: Payload | None, b: Payload | None
+) -> Payload:
     """The `on` columns, the left's others, the right's others; nulls for a side that is absent."""
     left, right = node.left.schema.names, node.right.schema.names
     keys = [
@@ -520,6 +544,7 @@ _RULES: Mapping[type, Callable[[Any, RowOracle], Table]] = {
     nodes.LatestBy: _latest_by,
     nodes.Aggregate: _aggregate,
     nodes.Join: _join,
+    nodes.FollowedBy: _followed_by,
     nodes.Union: _union,
     nodes.Difference: _difference,
     nodes.Distinct: _distinct,

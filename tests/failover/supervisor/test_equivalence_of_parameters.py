@@ -76,7 +76,9 @@ def whole_queries() -> Iterator[Query]:
     yield rows.window(range=Rows(3), partition_by="k")
     yield rows.join(flows("other"), on=[("k", "v")], where=col("x") > 1.5)
     others = flows("other")
-    yield rows.followed_by(others, on=[("k", "v")], where=col("x") > 1.5, within=9, pick="chronicle")
+    yield rows.followed_by(
+        others, on=[("k", "v")], where=col("x") > 1.5, within=9, pick="chronicle"
+    )
     yield rows.union(rows.where(col("k") > 3)).difference(rows.where(col("v") > 3))
     yield rows.select("k", "v").distinct()
     yield rows.top_k(3, by=["v", asc("x", nulls="first")], within="k")
