@@ -52,7 +52,7 @@ def by_time_and_payload(vs: Times, ve: Times, payload: pa.RecordBatch) -> npt.ND
 
 
 def by_key_and_rank(keys: Ids, times: Times, rows: pa.RecordBatch) -> Ids:
-    """The positions of rows by key, then time, then payload; few have a key and a time in common."""
+    """The positions of rows by key, then time, then payload; fast where few have both in common."""
     order = sorting(keys, times)
     same = (np.diff(keys[order]) == 0) & (np.diff(times[order]) == 0)
     if not np.count_nonzero(same):
