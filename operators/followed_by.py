@@ -195,7 +195,7 @@ class FollowedBy(Operator):
         left: float = self._row_bytes.least
         if self._came_rows:
             left = self._came_bytes / self._came_rows
-        return left + float(rows.nbytes) / rows.num_rows
+        return left + int(rows.nbytes) / int(rows.num_rows)
 
     def _pairs(self, rows: pa.RecordBatch) -> Frame:
         """The pairs of these rows, in the order of their times."""

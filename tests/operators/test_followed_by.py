@@ -243,7 +243,8 @@ def test_who_asks_in_turn_is_served(pairs: list[tuple[int, int]]) -> None:
 def test_walks_are_those_of_one_step_after_the_other(
     steps: list[tuple[bool, int, int]], start: int
 ) -> None:
-    keys, first, since, upto, wanted, left = [], [], [], [], [], []
+    asked: list[tuple[int, int, int, int]] = []
+    wanted, left = list[int](), list[int]()
     key, low, high, x = 0, start, start, start
     for another, older, newer in steps:
         if another:
@@ -253,8 +254,9 @@ def test_walks_are_those_of_one_step_after_the_other(
         x = max(x, low)
         wanted.append(x)
         x = min(x + 1, high)
-        keys.append(key), first.append(start), since.append(low), upto.append(high), left.append(x)
-    columns = (np.array(column, np.int64) for column in (keys, first, since, upto))
+        left.append(x)
+        asked.append((key, start, low, high))
+    columns = np.array(asked, np.int64).T
     assert [column.tolist() for column in walks(*columns)] == [wanted, left]
 
 
@@ -312,15 +314,12 @@ def is_caught(case: Case, **how: Any) -> bool:
     """Whether some rows, told in some order, show it."""
     rng = random.Random(3)
     for seed in range(20):
-        cases, products = (
-            [
-                (rng.choice("ab"), rng.randint(0, 4), t, t + 1)
-                for t in range(0, 40, rng.choice((1, 2)))
-            ]
-            for _ in range(2)
-        )
+        sides: list[Rows] = [
+            [(rng.choice("ab"), rng.randint(0, 4), t, t + 1) for t in range(0, 40, step)]
+            for step in rng.choices((1, 2), k=2)
+        ]
         try:
-            check(case, cases, products, seed, **how)
+            check(case, sides[0], sides[1], seed, **how)
         except AssertionError:
             return True
     return False
