@@ -138,9 +138,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
 def _nulls(t: pa.DataType, n: int) -> pa.Array:
     if pa.types.is_dictionary(t):  # Arrow's own have no dictionary of the right type in some widths
         indices = pa.nulls(n, t.index_type)
-        return pa.DictionaryArray.from_arrays(
-            indices, pa.nulls(0, t.value_type), ordered=t.ordered
-        )
+        return pa.DictionaryArray.from_arrays(indices, pa.nulls(0, t.value_type), ordered=t.ordered)
     if pa.types.is_struct(t):
         children = [_nulls(field.type, n) for field in t]
         missing = pa.array(np.ones(n, np.bool_))
