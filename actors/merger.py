@@ -38,6 +38,8 @@ from gapless.protocol.errors import Bug, GaplessError
 class MergerShell(Shell):
     """One life of a merger."""
 
+    NAPS = True
+
     def __init__(self, setup: Setup, job_dir: JobDir, at_end: Callable[[str], None]) -> None:
         super().__init__(setup, job_dir, at_end)
         start, timing = setup.start, setup.timing

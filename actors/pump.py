@@ -22,6 +22,7 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from gapless.actors.lull import NAP_MS_MAX, lull_ms
 from gapless.failover.effects import Start, Tick
 from gapless.failover.machines import Event, Machine
 from gapless.failover.recorder.recorder import (
@@ -36,6 +37,8 @@ TICK_MS = 50
 """Between two ticks: a part of every wait of the machines (failover/timing.py)."""
 BURST_MAX = 64
 """Events until what they made is sent: several answers to one process go as one call."""
+LATE_OF = 16
+"""Of so many waits, about, `Pump.late_ms` is the mean: those of less than a second."""
 CALL_S_MAX = 30.0
 """How long `call` waits for the pump: one that does not turn for that long is stuck."""
 
@@ -44,6 +47,14 @@ _TICK = Tick()
 
 _log = logging.getLogger("gapless.actors")
 _R = TypeVar("_R")
+
+
+_NEVER = threading.Event()
+
+
+def rest(seconds: float) -> None:
+    """Waits, as nothing ends it."""
+    _NEVER.wait(seconds)
 
 
 def now_ms() -> int:
@@ -74,9 +85,11 @@ class Pump:
         flush: Callable[[], None] | None = None,
         at_end: Callable[[str], None] | None = None,
         record: FlightRecord | None = None,
+        naps: bool = False,
     ) -> None:
         """`flush` is called when the inbox is empty, `at_end` once with the reason, at the end.
-        `record` holds the last events, and is written where the machine breaks down.
+        `record` holds the last events, and is written where the machine breaks down. `naps`:
+        whether it lets messages gather where it wakes late (lull.py).
         """
         self.name = name
         self.machine = machine
@@ -84,9 +97,14 @@ class Pump:
         self._flush = flush
         self._at_end = at_end
         self._record = record
+        self._naps = naps
         self._recorder = None if record is None else record.recorder
         self.heard: Heard = NOTHING_HEARD
         """What the message came with that the machine is given next (`each_heard`)."""
+        self.late_ms = 0.0
+        """By how much it has lately woken after the end of a wait: on a machine whose cores are
+        all taken it waits for its turn.
+        """
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
@@ -195,6 +213,8 @@ class Pump:
                     self._flush()
                 if recorder is not None and len(recorder.recent) >= recorder.full:
                     recorder.begin_block()
+                if self._naps:
+                    self._nap()
             reason = self._ended
             if self._flush is not None:
                 self._flush()
@@ -212,13 +232,39 @@ class Pump:
         wait_s = max(0.0, (self._timers[0][0] - now_ms()) / 1000) if self._timers else None
         self._busy = None
         try:
-            self._take(self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait())
+            self._take(self._next(wait_s) if wait_s else self._inbox.get_nowait())
             for _ in range(BURST_MAX - 1):
                 if self._ended is not None or self._is_due:
                     return
                 self._take(self._inbox.get_nowait())
         except Empty:
             return
+
+    def _next(self, wait_s: float) -> Any:
+        """What comes next. Raises `Empty` where nothing does meanwhile, and notes how late it is by
+        then.
+        """
+        until = time.monotonic() + wait_s
+        try:
+            return self._inbox.get(timeout=wait_s)
+        except Empty:
+            self.woke(1000 * (time.monotonic() - until))
+            raise
+
+    def _nap(self) -> None:
+        """Lets gather what comes in the next moment: none of it wakes this thread."""
+        nap_ms = lull_ms(self.late_ms, NAP_MS_MAX)
+        if self._timers:
+            nap_ms = min(nap_ms, self._timers[0][0] - now_ms())
+        if nap_ms > 0 and self._inbox.empty():
+            self._busy = None
+            until = time.monotonic() + nap_ms / 1000
+            rest(nap_ms / 1000)
+            self.woke(1000 * (time.monotonic() - until))
+
+    def woke(self, late_ms: float) -> None:
+        """A wait has ended so much later than it was to."""
+        self.late_ms += (max(0.0, late_ms) - self.late_ms) / LATE_OF
 
     @property
     def _is_due(self) -> bool:

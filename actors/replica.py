@@ -3,7 +3,8 @@
 What effects do says failover/io/replica_io.py; here is on which thread. Sources are read on the
 pump's own thread: it has nothing else to do, and a read that finds nothing costs one stat. Where
 nothing is new it looks again after 1 to 10 ms, and tells the machine so after FOLLOW_MS, as the
-machine has other things to ask then. Checkpoints go to a thread of their own, as does what the
+machine has other things to ask then. Where the cores are taken it leaves a source that it has read
+to its end alone for a moment (lull.py). Checkpoints go to a thread of their own, as does what the
 replica, and they, keep from being trimmed (trim_guard.py), and what its plan could not process
 (rejects.py); what the machine has done beside it goes to another, for a fold must not wait for a
 disk.
@@ -16,7 +17,9 @@ from functools import partial
 
 from gapless.actors import reader_registry
 from gapless.actors.hands import Hands
+from gapless.actors.lull import Lull
 from gapless.actors.pace import Pace
+from gapless.actors.pump import now_ms
 from gapless.actors.reader_registry import REGISTER_MS
 from gapless.actors.rejects import Rejects
 from gapless.actors.setup import JobDir, Setup
@@ -25,7 +28,7 @@ from gapless.actors.trim_guard import ReplicaTrimGuard
 from gapless.failover.io.replica_io import EFFECTS, ReplicaIO
 from gapless.failover.io.steps import Outcome, Step
 from gapless.failover.life_start import ReplicaStart
-from gapless.failover.replica.effects import ReplicaEvent
+from gapless.failover.replica.effects import ReadSource, ReplicaEvent, SourceRead
 from gapless.failover.replica.machine import Replica
 from gapless.failover.replica.sources import Sources
 from gapless.protocol.documents import Document
@@ -65,7 +68,9 @@ class ReplicaShell(Shell):
             self._tell,
             trim_guard=self._guard,
         )
+        self._lull = Lull()
         self._does |= dict.fromkeys(EFFECTS, lambda effect: self._has_done(self._io.step(effect)))
+        self._does[ReadSource] = self._read
         self._pump(self.machine)
         self.pump.do(lambda: self.pump.later(REGISTER_MS, self._register))
         self._disk = Hands(f"checkpoints {self.life}", self._broken)
@@ -94,6 +99,15 @@ class ReplicaShell(Shell):
             case _:
                 self._disk.do(lambda: self._follows(step.do()))
 
+    def _read(self, effect: ReadSource) -> None:
+        """Reads a source, at once or after its lull."""
+        step = self._io.step(effect)
+        left_ms = self._lull.left_ms(effect.source, self.pump.late_ms, now_ms())
+        if left_ms:
+            self.pump.later(left_ms, partial(self._has_done, step))
+        else:
+            self._has_done(step)
+
     def _look(self, step: Step[ReplicaEvent], wait_ms: int, left_ms: int) -> None:
         """Does a step that concerns sources; where nothing is new it looks again after a while."""
         done = step.do()
@@ -111,7 +125,10 @@ class ReplicaShell(Shell):
         """
         if isinstance(done, Step):
             self._has_done(done)
-        elif done is not None:
+            return
+        if isinstance(done, SourceRead) and done.frame is not None:
+            self._lull.was_read(done.source, to_its_end=not done.more, now=now_ms())
+        if done is not None:
             self.pump.post(done)
 
     # -- what is kept from being trimmed ------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gapless.actors.book import Book
 from gapless.actors.flight_record import JobFlightRecord, flight_record
@@ -39,6 +39,9 @@ class Alarmed:
 class Shell:
     """One life, being pumped."""
 
+    NAPS: ClassVar[bool] = False
+    """Whether its pump lets messages gather on a machine whose cores are taken."""
+
     def __init__(self, setup: Setup, job_dir: JobDir, at_end: Callable[[str], None]) -> None:
         self.setup = setup
         self.life = setup.life
@@ -69,6 +72,7 @@ class Shell:
             flush=self._flush,
             at_end=self._end,
             record=self.record,
+            naps=self.NAPS,
         )
         self.post = Post(self.wire, self.pump.do)
         line = RootLine(self.post, self.wire)

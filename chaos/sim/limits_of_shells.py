@@ -29,6 +29,10 @@ REACHED_BY: Mapping[str, str] = {
     "test_what_cannot_be_started_is_refused",
     "actors.local_nodes.NODES_MAX": "actors/test_local_nodes.py::"
     "test_what_cannot_be_started_is_refused",
+    "actors.lull.LULL_MS_MAX": "actors/test_lull.py::"
+    "test_a_lull_is_as_long_as_the_pump_is_late_and_bounded",
+    "actors.lull.NAP_MS_MAX": "actors/test_lull.py::"
+    "test_a_late_pump_that_naps_takes_together_what_comes_meanwhile",
     "actors.mailboxes.ASK_MS": "actors/test_mailboxes.py::"
     "test_a_question_that_is_not_answered_ends_by_itself",
     "actors.mailboxes.BYTES_MAX": "actors/test_mailboxes.py::"

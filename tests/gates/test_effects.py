@@ -41,6 +41,9 @@ INTERPRETERS: Mapping[str, set[str]] = {
 """By module, the effects that it interprets."""
 INTERPRETED = set[str]().union(*INTERPRETERS.values())
 ELSEWHERE: Mapping[str, Mapping[str, str]] = {
+    "actors/replica.py": {
+        "ReadSource": "has the interpreter read that source once its lull is over",
+    },
     "sidecar/server/stream.py": {
         "ReadOutput": "asks the interpreter for what is in memory before another thread does it",
         "ReadPeer": "hands it to peer_outputs.py: the peer is another sidecar",
