@@ -53,6 +53,18 @@ def test_the_mark_of_ray_lifts_the_ban_on_ray() -> None:
         ray.init(address="127.0.0.1:1", resources={"CPU": 1})
 
 
+@pytest.fixture
+def no_spark_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests before may have started Spark in this process, and left it for those that follow."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    for name in ("_active_spark_context", "_gateway", "_jvm"):
+        monkeypatch.setattr(SparkContext, name, None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
+
+
+@pytest.mark.usefixtures("no_spark_yet")
 def test_spark_does_not_start() -> None:
     from pyspark.sql import SparkSession
 
@@ -60,6 +72,7 @@ def test_spark_does_not_start() -> None:
         SparkSession.builder.getOrCreate()
 
 
+@pytest.mark.usefixtures("no_spark_yet")
 def test_a_spark_context_does_not_start() -> None:
     from pyspark import SparkContext
 
@@ -68,6 +81,7 @@ def test_a_spark_context_does_not_start() -> None:
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("no_spark_yet")
 def test_the_mark_of_ray_does_not_lift_the_ban_on_spark() -> None:
     from pyspark import SparkContext
 

@@ -73,6 +73,7 @@ def test_every_figure_is_drawn(report: Report, plots: Path) -> None:
         "fig6-11",
         "fig6-12",
         "fig8-10",
+        "fig8-7",
         "fig8-8-pairs",
         "fig8-9",
         "lmerge-fig4-run",
