@@ -14,7 +14,7 @@ ASKED_LEAST = 0.5
 """Of the queries drawn, the share that SQL can say at least: else this tests little."""
 SEEDS_MORE = 500
 ALL_NODES = frozenset(nodes.Node.__args__) - {nodes.FollowedBy}
-"""But for patterns, whose rows choose in turn: tests/engine/test_followed_by.py draws them."""
+"""Except for patterns, whose rows choose in turn: tests/engine/test_followed_by.py draws them."""
 
 
 def test_snapshots_are_what_duckdb_says() -> None:
