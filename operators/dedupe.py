@@ -29,13 +29,14 @@ from gapless.operators.numbers import numbers, read_numbers, sorting, unique
 from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
+from gapless.operators.waiting_rows import WaitingRows
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, DecodeError, Misuse, SchemaError
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import StreamSchema
 
-_HELD, _KEPT, _KEYS = "held", "kept", "keys"
+_WAITING, _KEPT, _KEYS = "waiting", "kept", "keys"
 
 
 class Dedupe(Operator):
@@ -55,40 +56,26 @@ class Dedupe(Operator):
         self._keys = KeyTable(pa.schema([schema.payload.field(name) for name in key]))
         self._until = Column(BEGIN)  # by key: rows before are dropped
         self._ending = Agenda()  # keys, by until; some have a later one by now
-        self._held: list[Frame] = []  # rows that are not decided
+        self._waiting = WaitingRows(schema.empty_batch)  # rows that are not decided
         self._stable = BEGIN
         self._nothing = Frame.empty(schema)
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
-        """Holds the rows; gives those that the stable decides and that are kept. Marks go no
-        further: rows that they speak of may be held.
+        """Has the rows wait; gives those that the stable decides and that are kept. Marks go no
+        further: rows that they speak of may wait.
         """
         check_schema(frame, self.schema)
         if not frame.insert_only:
             raise Misuse("dedupe takes rows that are settled: put Settle first; got an adjust")
         if len(frame):
-            self._held.append(frame.with_stable(None))
+            self._waiting.add(frame.batch)
         stable = frame.stable
         if stable is None or stable <= self._stable:
             return Out(self._nothing)
         self._stable = stable
-        kept = self._decide(self._settled(stable))
+        kept = self._decide(self._nothing.picked(self._waiting.take(stable)))
         self._forget(stable)
         return Out(kept.with_stable(stable))
-
-    def _settled(self, stable: int) -> Frame:
-        """Takes out the held rows before the stable."""
-        if not self._held:
-            return self._nothing
-        self.memory.ask(self._held_bytes, "rows that are decided")
-        rows = Frame.concat(self._held)
-        below = rows.vs < stable
-        settled = int(np.count_nonzero(below))
-        if settled == len(rows):
-            self._held = []
-            return rows
-        self._held = [rows.take(~below)]
-        return rows.take(below)
 
     # -- deciding -----------------------------------------------------------------------------
 
@@ -96,6 +83,7 @@ class Dedupe(Operator):
         """The rows that are kept, in the order of their times."""
         if not len(rows):
             return self._nothing
+        self.memory.ask(rows.nbytes, "rows that are decided")
         keys, _ = self._keys.intern(rows.payload.select(self._key))
         until = self._until.fit(self._keys.capacity)
         order = sorting(keys, rows.vs)
@@ -172,21 +160,19 @@ class Dedupe(Operator):
 
     def snapshot(self) -> State:
         """The rows that are not decided, and until when rows of keys are dropped."""
-        held = Frame.concat(self._held) if self._held else self._nothing
         keys = (self._until.values > BEGIN).nonzero()[0]
         return {
             FACTS: facts(stable=self._stable),
-            _HELD: held.batch,
+            _WAITING: self._waiting.rows,
             _KEPT: numbers(until=self._until.values[keys].copy()),
             _KEYS: self._keys.rows(keys),
         }
 
     def restore(self, state: State) -> None:
         """Takes them back."""
-        check_names(state, FACTS, _HELD, _KEPT, _KEYS)
+        check_names(state, FACTS, _WAITING, _KEPT, _KEYS)
         (self._stable,) = read_facts(state, "stable")
-        held = events_of(state, _HELD, self.schema)
-        self._held = [held] if len(held) else []
+        self._waiting.add(events_of(state, _WAITING, self.schema).batch)
         (until,) = read_numbers(state, _KEPT, "until")
         rows = state[_KEYS]
         if rows.schema != self._keys.schema or rows.num_rows != len(until):
@@ -201,12 +187,9 @@ class Dedupe(Operator):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of held rows and of keys."""
-        return self._held_bytes + int(self._keys.nbytes) + self._until.nbytes + self._ending.nbytes
-
-    @property
-    def _held_bytes(self) -> int:
-        return sum(int(frame.batch.nbytes) for frame in self._held)
+        """Bytes of waiting rows and of keys."""
+        keys = int(self._keys.nbytes) + self._until.nbytes + self._ending.nbytes
+        return self._waiting.nbytes + keys
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
@@ -216,7 +199,7 @@ class Dedupe(Operator):
             raise Bug(f"{len(known)} keys have kept rows, {len(self._keys)} are known")
         if len(known) and int(known.min()) <= self._stable:
             raise Bug("a key is held of which no row is dropped any more")
-        if any(int(frame.vs.min()) < self._stable for frame in self._held):
+        if self._waiting.first < self._stable:
             raise Bug("a row that the stable has passed is not decided")
 
 

@@ -6,7 +6,7 @@
 
 Rows have ranks, by partition: by time, then by payload in the order of `order.py`, never by
 arrival. The row of rank i ends when that of rank i + n starts; one that would end where it starts
-is no event. A rank is final once the stable has passed its row, so rows are held until then.
+is no event. A rank is final once the stable has passed its row, so rows wait until then.
 
 Of each partition the last n rows are open. They are found by (partition, rank), so a row costs as
 much in a long range as in a short one.
@@ -29,6 +29,7 @@ from gapless.operators.operator import Marks, Operator, Out, check_schema
 from gapless.operators.order import by_time_and_payload
 from gapless.operators.payloads import Payloads
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
+from gapless.operators.waiting_rows import WaitingRows
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, DecodeError, Misuse, SchemaError
@@ -36,7 +37,7 @@ from gapless.protocol.frame import Frame
 from gapless.protocol.schema import StreamSchema
 
 _PLACE = numbers_schema("partition", "rank")
-_HELD, _OPEN, _RANKS = "held", "open", "ranks"
+_WAITING, _OPEN, _RANKS = "waiting", "open", "ranks"
 
 
 class LatestRows(Operator):
@@ -61,7 +62,7 @@ class LatestRows(Operator):
         self._places = KeyTable(_PLACE)  # of the open rows
         self._vs = Column(INF)  # by place; INF where it is free
         self._payload = Column(0)
-        self._held: list[Frame] = []  # rows that have no rank yet
+        self._waiting = WaitingRows(schema.empty_batch)  # rows that have no rank yet
         self._stable = BEGIN
         self._nothing = Frame.empty(schema)
 
@@ -71,38 +72,29 @@ class LatestRows(Operator):
         self._payloads.memory = memory
 
     def push(self, source: int, frame: Frame, marks: Marks = ()) -> Out:
-        """Holds the rows; gives those that the stable has passed, and ends those before them. Marks
-        go no further: rows that they speak of may be held.
+        """Has the rows wait; gives those that the stable has passed, and ends those before them.
+        Marks go no further: rows that they speak of may wait.
         """
         check_schema(frame, self.schema)
         if not frame.insert_only:
             raise Misuse("windows count rows that are settled: put Settle first; got an adjust")
         if len(frame):
-            self._held.append(frame.with_stable(None))
+            self._waiting.add(frame.batch)
         stable = frame.stable
         if stable is None or stable <= self._stable:
             return Out(self._nothing)
         self._stable = stable
-        rows = self._settled(stable)
+        rows = self._nothing.picked(self._waiting.take(stable))
         out = self._ranked(rows) if len(rows) else self._nothing
         if stable == INF:
             self._forget_all()
         return Out(out.with_stable(stable))
 
-    def _settled(self, stable: int) -> Frame:
-        """Takes out the held rows before the stable."""
-        if not self._held:
-            return self._nothing
-        self.memory.ask(2 * self._held_bytes, "rows that get their ranks")
-        rows = Frame.concat(self._held)
-        below = rows.vs < stable
-        self._held = [] if below.all() else [rows.take(~below)]
-        return rows.take(below)
-
     # -- ranking ------------------------------------------------------------------------------
 
     def _ranked(self, rows: Frame) -> Frame:
         """The events that these rows, the next ones in order, begin and end."""
+        self.memory.ask(2 * rows.nbytes, "rows that get their ranks")
         partition = self._partition_of(rows.payload)
         order = by_time_and_payload(partition, rows.vs, rows.payload).astype(np.int64)
         partition, vs = partition[order], rows.vs[order]
@@ -180,17 +172,16 @@ class LatestRows(Operator):
         vs = self._vs.values[live].copy()
         return {
             FACTS: facts(stable=self._stable),
-            _HELD: (Frame.concat(self._held) if self._held else self._nothing).batch,
+            _WAITING: self._waiting.rows,
             _OPEN: Frame.made(self.schema, vs, np.full(len(vs), INF), rows.columns).batch,
             _RANKS: numbers(rank=rank),
         }
 
     def restore(self, state: State) -> None:
         """Takes them back."""
-        check_names(state, FACTS, _HELD, _OPEN, _RANKS)
+        check_names(state, FACTS, _WAITING, _OPEN, _RANKS)
         (self._stable,) = read_facts(state, "stable")
-        held = events_of(state, _HELD, self.schema)
-        self._held = [held] if len(held) else []
+        self._waiting.add(events_of(state, _WAITING, self.schema).batch)
         rows = events_of(state, _OPEN, self.schema)
         (rank,) = read_numbers(state, _RANKS, "rank")
         if len(rank) != len(rows) or (len(rank) and int(rank.min()) < 0):
@@ -207,14 +198,10 @@ class LatestRows(Operator):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of held and open rows, and of partitions."""
+        """Bytes of waiting and open rows, and of partitions."""
         tables = int(self._partitions.nbytes) + int(self._places.nbytes) + self._payloads.nbytes
         columns = (self._ranks, self._vs, self._payload)
-        return tables + self._held_bytes + sum(column.nbytes for column in columns)
-
-    @property
-    def _held_bytes(self) -> int:
-        return sum(int(frame.batch.nbytes) for frame in self._held)
+        return tables + self._waiting.nbytes + sum(column.nbytes for column in columns)
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
@@ -228,7 +215,7 @@ class LatestRows(Operator):
         partition, rank = (places.column(i).to_numpy() for i in range(2))
         if len(live) and (rank + self._count < self._ranks.values[partition]).any():
             raise Bug("a row is open behind which there are as many as the range has")
-        if any(int(frame.vs.min()) < self._stable for frame in self._held):
+        if self._waiting.first < self._stable:
             raise Bug("a row that the stable has passed has no rank")
 
 
