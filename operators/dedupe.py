@@ -36,7 +36,7 @@ from gapless.protocol.errors import Bug, DecodeError, Misuse, SchemaError
 from gapless.protocol.frame import Frame, Times
 from gapless.protocol.schema import StreamSchema
 
-_WAITING, _KEPT, _KEYS = "waiting", "kept", "keys"
+_WAITING, _KEPT, _KEYS = "held", "kept", "keys"
 
 
 class Dedupe(Operator):
