@@ -6,6 +6,7 @@
     surges        8-7 and table 8-1: rates that a ring of rows survives      windows_surges
     disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
     order         8-4, 8-5, 8-8 to 8-10: state without order and with it     windows_joins
+    adaptive      6-19 and table 6-2: groups of few rows kept as rows        windows_adaptive
     merge         of the LMerge paper: figures 4 and 6 with the sub-query    merge_subquery
                   run, figure 9, table IV                                    merge_switches,
                                                                              merge_complexity
@@ -26,6 +27,7 @@ from gapless.bench.harness import Context, Row, wanted
 from gapless.bench.merge_complexity import complexity
 from gapless.bench.merge_subquery import chattiness, ordering_first
 from gapless.bench.merge_switches import switching
+from gapless.bench.windows_adaptive import sliding, tumbling
 from gapless.bench.windows_disorder import band_disorder, block_disorder
 from gapless.bench.windows_joins import (
     delayed,
@@ -51,6 +53,7 @@ SECTIONS: Mapping[str, tuple[Figure, ...]] = MappingProxyType(
         "surges": (surges,),
         "disorder": (band_disorder, block_disorder),
         "order": (delayed, ordered_output, skewed_pairs, skewed_join, rare_late),
+        "adaptive": (tumbling, sliding),
         "merge": (chattiness, ordering_first, switching, complexity),
     }
 )

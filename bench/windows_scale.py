@@ -36,6 +36,9 @@ class Scale:
     rare_s: int
     rare_skews_s: tuple[int, ...]
     """Figure 8-10."""
+    skewed_s: int
+    """Seconds of rows in figure 6-19: several times its windows and skews."""
+    control_skews_s: tuple[int, ...]
     switched: int
     """Elements in figure 9 of the LMerge paper."""
     counted: int
@@ -70,6 +73,8 @@ class Scale:
                 join_skews_s=(0, 20),
                 rare_s=130,
                 rare_skews_s=(0, 10),
+                skewed_s=20,
+                control_skews_s=(0, 10),
                 switched=20_000,
                 counted=1_000,
                 counted_wide=20_000,
@@ -93,6 +98,8 @@ class Scale:
             join_skews_s=(0, 25, 50, 100),
             rare_s=180,
             rare_skews_s=(0, 2, 5, 10),
+            skewed_s=60,
+            control_skews_s=(0, 2, 5, 10),
             switched=200_000,
             counted=4_000,
             counted_wide=100_000,

@@ -53,7 +53,7 @@ def report(plots: Path) -> Report:
 def test_every_row_has_a_figure_and_every_figure_of_the_thesis_a_bar(report: Report) -> None:
     assert all(math.isfinite(row.value) for row in report.rows)
     judged = [row.name for row in report.rows if row.bar is not None]
-    figures = {"6-11": 3, "6-12": 3, "8-4": 4, "8-5": 1, "8-8": 2, "8-9": 2, "8-10": 2}
+    figures = {"6-11": 3, "6-12": 3, "6-19": 11, "8-4": 4, "8-5": 1, "8-8": 2, "8-9": 2, "8-10": 2}
     for figure, bars in figures.items():
         mine = [name for name in judged if name.split(",")[0].split(":")[0] == f"fig {figure}"]
         assert len(mine) == bars
@@ -61,7 +61,11 @@ def test_every_row_has_a_figure_and_every_figure_of_the_thesis_a_bar(report: Rep
 
 @pytest.mark.slow
 def test_what_no_clock_says_holds_at_small_sizes_too(report: Report) -> None:
-    exact = [row for row in report.rows if row.name.startswith(("fig 6-1", "fig 8-4", "fig 8-5"))]
+    figures = ("fig 6-11", "fig 6-12", "fig 8-4", "fig 8-5")
+    memory = [
+        row for row in report.rows if row.name.startswith("fig 6-19") and "memory" in row.name
+    ]
+    exact = [*memory, *(row for row in report.rows if row.name.startswith(figures))]
     assert [row.name for row in exact if row.holds is False] == []
 
 
@@ -80,6 +84,11 @@ def test_every_figure_is_drawn(report: Report, plots: Path) -> None:
         "lmerge-fig6-memory-run",
         "lmerge-fig6-throughput-run",
         "lmerge-fig9",
+        *(
+            f"fig6-19-{query}-{what}"
+            for query in ("q6-7-sum", "q6-7-hll", "q6-8", "q6-8-behind")
+            for what in ("memory", "latency", "time")
+        ),
         *(f"lmerge-table4-{what}" for what in "dghnw"),
     }
     for path in plots.iterdir():
