@@ -10,7 +10,8 @@
 
     lazy         rows wait until a window is complete (`baselines_windows.py`)
     eager        the implementation `wid`
-    adaptive     the implementation of that name
+    paned        the default, eager by panes, which the thesis does not draw
+    adaptive     groups of few rows lazy, others by panes
 
 Sources are new every 10 s, so that as many are open late in a run as early. Memory is the most
 state after any push; latency the mean time of a push that answers; time that of all pushes.
@@ -117,6 +118,7 @@ def ways(names: Sequence[str], window: Hopping, function: AggregateFunction) -> 
     return {
         "lazy": partial(_lazy, eager, window, function),
         "eager": eager.compile,
+        "paned": Plan(query, "paned").compile,
         "adaptive": Plan(query, "adaptive").compile,
     }
 
@@ -156,9 +158,13 @@ class Measured:
         """Adaptive beside eager, and beside the better of both; `last`: what the last point is."""
         ours, eager, lazy = (self.memory[way] for way in ("adaptive", "eager", "lazy"))
         better = {x: min(value, lazy[x]) for x, value in eager.items()}
-        *_, end = ratios(ours, eager)
         op: Literal["<="] | None = None if memory_max is None else "<="
-        yield Row(f"{name}: adaptive / eager memory, {last}", end, "x", memory_max, op)
+        yield Row(
+            f"{name}: adaptive / eager memory, {last}", _end(ours, eager), "x", memory_max, op
+        )
+        for what, curves in (("memory", self.memory), ("time", self.time)):
+            ratio = _end(curves["adaptive"], curves["paned"])
+            yield Row(f"{name}: adaptive / paned {what}, {last}", ratio, "x")
         worst = max(ratios(ours, better))
         yield Row(f"{name}: adaptive / the better memory, worst", worst, "x", BETTER_MAX, "<=")
         worst = max(ratios(self.time["adaptive"], self.time["eager"]))
@@ -181,6 +187,11 @@ class Measured:
 
 def _least(curve: dict[float, float], x: float, value: float) -> None:
     curve[x] = min(value, curve.get(x, value))
+
+
+def _end(over: Mapping[float, float], under: Mapping[float, float]) -> float:
+    *_, last = ratios(over, under)
+    return last
 
 
 SHARE = "% of the rows alone in their group"

@@ -60,7 +60,7 @@ def test_links_are_in_order_and_their_sources_are_new_every_ten_seconds() -> Non
 
 
 @pytest.mark.parametrize("skew_s", [0, 3])
-def test_three_ways_answer_alike_at_each_point(skew_s: int) -> None:
+def test_all_ways_answer_alike_at_each_point(skew_s: int) -> None:
     window, rates = Hopping(2_000, 1_000), dict(zip(LINKS, (100, 100, 4), strict=True))
     graphs = ways(list(rates), window, count())
     plan = Plan(by_source(list(rates), window, count()))
@@ -86,10 +86,13 @@ def test_the_worst_point_is_judged_against_the_better_of_lazy_and_eager() -> Non
     found = Measured({}, 1)
     found.memory = {"lazy": {1: 10, 9: 10}, "eager": {1: 8, 9: 40}, "adaptive": {1: 8, 9: 12}}
     found.time = {"eager": {1: 1, 9: 1}, "adaptive": {1: 1.5, 9: 1}}
+    found.memory["paned"], found.time["paned"] = {1: 10, 9: 20}, {1: 1, 9: 0.5}
     found.latency = found.time
     values = {row.name: (row.value, row.holds) for row in found.rows("Q", "DS5", 0.6)}
     assert values == {
         "Q: adaptive / eager memory, DS5": (0.3, True),
+        "Q: adaptive / paned memory, DS5": (0.6, None),
+        "Q: adaptive / paned time, DS5": (2, None),
         "Q: adaptive / the better memory, worst": (1.2, False),
         "Q: adaptive / eager time, worst": (1.5, False),
         "Q: adaptive / eager latency, worst": (1.5, None),
