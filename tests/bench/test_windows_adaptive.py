@@ -1,4 +1,4 @@
-"""Figure 6-19: the data are those of table 6-2, and whoever answers otherwise is found."""
+"""Figure 6-19: the data are those of table 6-2, and a way that answers otherwise is found."""
 
 from __future__ import annotations
 
