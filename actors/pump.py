@@ -4,6 +4,9 @@
                   inbox --> machine.on(event, now)
     ticks, timers-'                          '--> when all that waited is done: flush
 
+What is large waits until nothing small does: of what is told in a megabyte (the tail of a replica
+that joins, what one makes up for) nothing is as urgent as a row that has just come.
+
 A machine is called by this thread alone, so it needs no lock. Whatever takes long (a sync, a call
 that waits) is done by another thread, which posts the answer as an event. What the machine does
 wrong ends the pump, with the traceback: the process's watcher hears why.
@@ -16,11 +19,12 @@ import logging
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from gapless.actors.lull import NAP_MS_MAX, lull_ms
 from gapless.failover.effects import Start, Tick
@@ -37,6 +41,8 @@ TICK_MS = 50
 """Between two ticks: a part of every wait of the machines (failover/timing.py)."""
 BURST_MAX = 64
 """Events until what they made is sent: several answers to one process go as one call."""
+LARGE_BYTES = 1 << 17
+"""A call of so many takes milliseconds; one of the rows of a moment has a few thousand."""
 LATE_OF = 16
 """Of so many waits, about, `Pump.late_ms` is the mean: those of less than a second."""
 CALL_S_MAX = 30.0
@@ -73,6 +79,12 @@ class FlightRecord(Protocol):
         """Writes what it holds."""
 
 
+class _Large(NamedTuple):
+    """Work that waits for all that is small."""
+
+    work: Callable[[], None]
+
+
 class Pump:
     """Turns one machine."""
 
@@ -106,6 +118,7 @@ class Pump:
         all taken it waits for its turn.
         """
         self._inbox: SimpleQueue[Any] = SimpleQueue()
+        self._large: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._ended: str | None = None
@@ -125,6 +138,10 @@ class Pump:
     def do(self, work: Callable[[], None]) -> None:
         """Has the pump's own thread do something, soon."""
         self._inbox.put(work)
+
+    def do_large(self, work: Callable[[], None]) -> None:
+        """The same, once nothing else waits, or `BURST_MAX` things were done since."""
+        self._inbox.put(_Large(work))
 
     def call(self, work: Callable[[], _R]) -> _R:
         """Has the pump's own thread compute something, and waits for it."""
@@ -229,7 +246,8 @@ class Pump:
 
     def _wait(self) -> None:
         """Takes what has come; waits for it no longer than until the next timer."""
-        wait_s = max(0.0, (self._timers[0][0] - now_ms()) / 1000) if self._timers else None
+        may_wait = self._timers and not self._large
+        wait_s = max(0.0, (self._timers[0][0] - now_ms()) / 1000) if may_wait else None
         self._busy = None
         try:
             self._take(self._next(wait_s) if wait_s else self._inbox.get_nowait())
@@ -238,7 +256,9 @@ class Pump:
                     return
                 self._take(self._inbox.get_nowait())
         except Empty:
-            return
+            pass
+        if self._large and self._ended is None:
+            self._take(self._large.popleft())
 
     def _next(self, wait_s: float) -> Any:
         """What comes next. Raises `Empty` where nothing does meanwhile, and notes how late it is by
@@ -256,7 +276,7 @@ class Pump:
         nap_ms = lull_ms(self.late_ms, NAP_MS_MAX)
         if self._timers:
             nap_ms = min(nap_ms, self._timers[0][0] - now_ms())
-        if nap_ms > 0 and self._inbox.empty():
+        if nap_ms > 0 and self._inbox.empty() and not self._large:
             self._busy = None
             until = time.monotonic() + nap_ms / 1000
             rest(nap_ms / 1000)
@@ -274,7 +294,9 @@ class Pump:
         return bool(self._timers) and self._timers[0][0] <= now_ms()
 
     def _take(self, event: Any) -> None:
-        if callable(event):
+        if type(event) is _Large:
+            self._large.append(event.work)
+        elif callable(event):
             self._busy = "work of its shell", now_ms()
             event()
         else:

@@ -11,7 +11,7 @@ from gapless.actors.book import Book
 from gapless.actors.flight_record import JobFlightRecord, flight_record
 from gapless.actors.heart import Heart, RootLine
 from gapless.actors.post import Post
-from gapless.actors.pump import Pump, each_heard, now_ms
+from gapless.actors.pump import LARGE_BYTES, Pump, each_heard, now_ms
 from gapless.actors.setup import JobDir, Setup, token
 from gapless.actors.wire import MessageDecoder, Wire
 from gapless.failover import effects as ask
@@ -98,7 +98,8 @@ class Shell:
 
     def hear(self, data: bytes) -> None:
         """Takes messages, from any thread."""
-        self.pump.do(lambda: self._hear(data))
+        do = self.pump.do if len(data) < LARGE_BYTES else self.pump.do_large
+        do(lambda: self._hear(data))
 
     def meet(self, book: Book) -> None:
         """Takes a version of the address book, from any thread."""

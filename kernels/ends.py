@@ -46,8 +46,12 @@ SPARE_ROWS = 2
 """Beyond those that are in use: who joins a large table costs the copy of a row, not of the table.
 So many replicas come back at once, mostly, before those that they replace are gone."""
 PAGES_MAX = 512
-"""Copied, to be swept and to learn their lowest ends: some megabytes. Where more may be settled, as
-after a row has opened, the table is swept whole, and so many are learned."""
+"""Copied at once, to be swept and to learn their lowest ends: some megabytes."""
+DUE_SHARE = 4
+"""Where more than one page in so many may be settled, as after a row has opened, the table is swept
+whole: an id of a page that is copied takes twice as long."""
+LEARNED_MAX = 8 * PAGES_MAX
+"""Pages that are learned then, with each stable: some milliseconds beside the sweep."""
 
 
 class Taken(NamedTuple):
@@ -124,6 +128,8 @@ class Ends:
         if capacity <= room <= max(ROOM_MIN, SPARE_SHARE * capacity):
             return
         wanted = max(ROOM_MIN, capacity + capacity // SPARE_SHARE)
+        if wanted >= PAGED_IDS_MIN:
+            wanted = -(-wanted >> PAGE_BITS) << PAGE_BITS  # whole pages
         count, kept = len(self.values), min(room, wanted)
         self._room = np.empty((count + SPARE_ROWS, wanted), np.int64)
         resized = self._room[:count]
@@ -175,9 +181,10 @@ class Ends:
         """
         if count >= PAGED_IDS_MIN and not follow and t != INF:
             pages = self._due(count, mine, t)
-            if len(pages) <= PAGES_MAX:
+            if DUE_SHARE * len(pages) <= max(DUE_SHARE * PAGES_MAX, count >> PAGE_BITS):
                 return self._sweep_pages(pages, mine, t, stable)
-            self._look_at(pages[:PAGES_MAX])
+            for some in _chunks(pages[:LEARNED_MAX]):
+                self._look_at(some)
         found = self._found
         wrong, gone, contested = sweep_ends(self.values, count, mine, t, stable, follow, found)
         return Swept(found[0, :wrong], found[1, :gone], contested)
@@ -192,22 +199,28 @@ class Ends:
 
     def _sweep_pages(self, pages: Ids, mine: int, t: int, stable: int) -> Swept:
         """The same as `sweep`, of these pages."""
-        ids, part = self._look_at(pages)
-        found = self._found
-        wrong, gone, contested = sweep_ends(part, len(ids), mine, t, stable, False, found)
-        return Swept(ids[found[0, :wrong]], ids[found[1, :gone]], contested)
+        swept = []
+        for some in _chunks(pages):
+            ids, part = self._look_at(some)
+            found = self._found
+            wrong, gone, contested = sweep_ends(part, len(ids), mine, t, stable, False, found)
+            swept.append(Swept(ids[found[0, :wrong]], ids[found[1, :gone]], contested))
+        if len(swept) == 1:
+            return swept[0]
+        return Swept(
+            np.concatenate([each.wrong for each in swept]),
+            np.concatenate([each.gone for each in swept]),
+            any(each.contested for each in swept),
+        )
 
     def _look_at(self, pages: Ids) -> tuple[Ids, Ids]:
         """Learns the lowest ends of some pages; their ids and columns."""
-        size = 1 << PAGE_BITS
+        size, rows = 1 << PAGE_BITS, len(self.values)
+        part = self.values.reshape(rows, -1, size)[:, pages]
+        self._lowest[:, pages] = part.min(axis=2)
+        self._dirty[pages] = False
         ids = (pages[:, None] * size + np.arange(size)).ravel()
-        ids = ids[: ids.searchsorted(self.values.shape[1])]
-        part = np.take(self.values, ids, axis=1)
-        whole = pages[: len(ids) >> PAGE_BITS]  # the last one may have fewer ids: always due
-        ends = part[:, : len(whole) * size].reshape(len(part), len(whole), size)
-        self._lowest[:, whole] = ends.min(axis=2)
-        self._dirty[whole] = False
-        return ids, part
+        return ids, part.reshape(rows, -1)
 
     def clear(self, ids: Ids) -> None:
         """Frees columns."""
@@ -217,3 +230,8 @@ class Ends:
     def nbytes(self) -> int:
         """Bytes held."""
         return self._room.nbytes + self._found.nbytes + self._lowest.nbytes + self._dirty.nbytes
+
+
+def _chunks(pages: Ids) -> list[Ids]:
+    """As many as may be copied at once; one chunk at least."""
+    return [pages[at : at + PAGES_MAX] for at in range(0, max(1, len(pages)), PAGES_MAX)]

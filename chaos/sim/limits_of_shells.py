@@ -59,6 +59,8 @@ REACHED_BY: Mapping[str, str] = {
     "test_no_more_than_so_many_messages_wait_for_the_next_version",
     "actors.pump.BURST_MAX": "actors/test_pump.py::"
     "test_a_full_inbox_keeps_no_timer_waiting_for_longer_than_a_burst",
+    "actors.pump.LARGE_BYTES": "actors/test_merger.py::"
+    "test_a_large_message_waits_for_small_ones_that_come_behind_it",
     "actors.pump.CALL_S_MAX": "actors/test_pump.py::"
     "test_whoever_asks_a_busy_pump_for_too_long_is_told_whether_it_was_done",
     "actors.reader_registry.JOB_CHARS_MAX": "actors/test_reader_registry.py::"

@@ -12,6 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.actors import merger
+from gapless.actors import shell as shells
 from gapless.actors.book import Book
 from gapless.actors.merger import MergerShell
 from gapless.actors.output_retention import OutputRetention
@@ -146,6 +147,39 @@ def test_rows_and_tables_are_read_while_the_disk_syncs(
             may_end.set()
         token = answer(shell, Fetch("s", begin._replace(offset=1, stable=3))).token
         assert (token.offset, token.stable) == (2, 5)
+
+
+def test_a_large_message_waits_for_small_ones_that_come_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tail of a replica that joins keeps no row of another one waiting; one that overtakes a
+    part of its own session waits for it in turn.
+    """
+    monkeypatch.setattr(shells, "LARGE_BYTES", 5_000)
+    world, heard, may_go = World(tmp_path), list[int](), threading.Event()
+    with world.merger() as shell:
+        on = shell.machine.on
+
+        def noted(event: Any, now: int) -> Any:
+            if isinstance(event, Data):
+                heard.append(len(event.frame))
+            return on(event, now)
+
+        def hold() -> None:
+            may_go.wait(60)
+
+        monkeypatch.setattr(shell.machine, "on", noted)
+        feed(world, shell)
+        shell.pump.do(hold)
+        large = world.rows(" ".join(f"ins(({n},5),1,9)" for n in range(500)))
+        small = world.rows("ins((500,6),4,9) stable(5)")
+        for message in (Data(SESSION, 1, large), Data(SESSION, 2, small)):
+            shell.hear(shell.wire.encode([message]))
+        may_go.set()
+        token = Token("m0.0", shell.machine.epoch, 0, BEGIN)
+        while token.offset < 501:
+            token = answer(shell, Fetch("s", token)).token
+        assert heard == [1, 500]
 
 
 def test_a_trim_that_fails_is_told_and_the_output_goes_on(

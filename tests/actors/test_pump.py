@@ -196,6 +196,31 @@ def test_a_full_inbox_keeps_no_timer_waiting_for_longer_than_a_burst() -> None:
     assert heard.index(-1) <= pumps.BURST_MAX
 
 
+def test_what_is_large_waits_for_all_that_is_small_and_no_longer_than_a_burst() -> None:
+    done: list[str] = []
+    turned = Turned(Machine())
+    for number in range(3):
+        turned.pump.do_large(lambda number=number: done.append(f"large {number}"))  # type: ignore[misc]  # lambdas with a default
+    for _ in range(2 * pumps.BURST_MAX):
+        turned.pump.do(lambda: done.append("small"))
+    turned.pump.do(lambda: turned.pump.later(pumps.TICK_MS, lambda: turned.pump.stop("enough")))
+    turned.pump.start()
+    assert turned.ends() == "enough"
+    large = [at for at, what in enumerate(done) if what != "small"]
+    assert [done[at] for at in large] == ["large 0", "large 1", "large 2"]
+    assert len(done) == 3 + 2 * pumps.BURST_MAX
+    assert large[0] >= pumps.BURST_MAX - 3  # those that come with it, large ones among them
+    assert large[1] - large[0] > 1, "one of them, then what is small again"
+    assert large[2] == len(done) - 1
+
+
+def test_what_is_large_is_done_at_once_where_nothing_else_is_to_be_done() -> None:
+    turned = Turned(Machine())
+    turned.pump.start()
+    turned.pump.do_large(lambda: turned.pump.stop("it was done"))
+    assert turned.ends() == "it was done"
+
+
 def test_a_pump_that_is_inside_work_whose_time_has_come_says_so_too() -> None:
     """A look at a source, say, whose disk takes seconds."""
     turned = Turned(Machine())

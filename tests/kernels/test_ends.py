@@ -262,6 +262,7 @@ def small_pages(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ends, "PAGED_IDS_MIN", 0)
     patch.setattr(ends, "PAGE_BITS", 2)
     patch.setattr(ends, "PAGES_MAX", 3)
+    patch.setattr(ends, "LEARNED_MAX", 7)
 
 
 def told(rng: np.random.Generator, table: Ends, rows: int, changed: bool = True) -> None:
@@ -340,6 +341,41 @@ def test_a_stable_looks_at_the_pages_of_what_has_ended_and_not_at_all_that_lives
         assert table.sweep(live, mine, t + 1, t, False).gone.tolist() == [1000 * t]
         table.clear(np.array([1000 * t]))
         assert sum(looked) <= 4 << ends.PAGE_BITS
+
+
+def test_where_many_pages_are_due_they_are_swept_and_not_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Frames that have gathered end rows all over the table: a sweep of all of it would take so
+    long that more of them gather."""
+    looked: list[int] = []
+    real = vars(ends)["sweep_ends"]
+
+    def counted(table: Ints, count: int, *rest: Any) -> tuple[int, int, bool]:
+        looked.append(count)
+        wrong, gone, contested = real(table, count, *rest)
+        return wrong, gone, contested
+
+    monkeypatch.setattr(ends, "sweep_ends", counted)
+    monkeypatch.setattr(ends, "PAGES_MAX", 8)
+    table, pages = Ends(), 2 * (ends.PAGED_IDS_MIN >> ends.PAGE_BITS)
+    live = pages << ends.PAGE_BITS
+    table.fit(live)
+    mine = table.add_row()
+    table.values[:, :live] = 5
+    table.values[OUTPUT:, :live] = INF
+    for _ in range(1 + pages // ends.LEARNED_MAX):
+        table.sweep(live, mine, 6, 5, False)  # it learns the pages
+    for share, whole in ((2 * ends.DUE_SHARE, False), (ends.DUE_SHARE - 1, True)):
+        looked.clear()
+        ended = np.arange(0, live, share << ends.PAGE_BITS)
+        table.values[:, ended] = 6
+        table.values[STARTS, ended] = 5
+        table.changed(ended)
+        assert table.sweep(live, mine, 7, 6, False).gone.tolist() == ended.tolist()
+        table.clear(ended)
+        assert (live in looked) == whole
+        assert whole or max(looked) <= 8 << ends.PAGE_BITS  # that much is copied at once
 
 
 def test_the_table_uses_the_kernel_that_was_chosen(native: Kernel) -> None:
