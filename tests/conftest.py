@@ -17,6 +17,7 @@ imported. Nothing is imported for that.
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import ipaddress
 import os
@@ -233,6 +234,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             rank = workers.rank_of(item.nodeid, [mark.name for mark in item.iter_markers()])
             ranks[scope] = min(ranks.get(scope, rank), rank)
         items.sort(key=lambda item: ranks[workers.scope_of(item.nodeid)])
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays to the end: collections of garbage need not look at it.
+    Where all tests are there, one that does takes a tenth of a second and more.
+    """
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

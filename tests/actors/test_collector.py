@@ -23,9 +23,13 @@ OBJECTS = 20_000
 
 @pytest.fixture
 def unfrozen() -> Iterator[None]:
-    """What a test has left out of collections takes part in them again."""
+    """What a test has left out of collections takes part in them again, but for what the whole
+    run leaves out (tests/conftest.py).
+    """
     yield
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 class Calls:
