@@ -18,10 +18,7 @@ Names are loaded when they are first used: `import gapless` alone costs a few mi
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-
-__version__ = version("gapless")
 
 _HOMES = {
     "DetachedInput": "gapless.merge.membership",
@@ -147,6 +144,7 @@ _INSTEAD = {
 """Names that people know from elsewhere, and what to write here."""
 
 if TYPE_CHECKING:
+    __version__: str
     from gapless.actors.handle import Job, attach
     from gapless.actors.launch import launch, resume
     from gapless.actors.outputs import Output, output
@@ -326,6 +324,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # takes longer than all else of `import gapless`
+
+        return version(__name__)
     home = _HOMES.get(name)
     if home is None:
         from gapless.protocol.aliases import under_another_name

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partialmethod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -25,6 +26,7 @@ import psutil
 import pyarrow as pa
 import pytest
 import ray
+from ray._private.parameter import RayParams
 from ray.exceptions import RayActorError
 
 import gapless as gl
@@ -45,6 +47,10 @@ WAIT_S = 60.0
 """For anything: nothing takes a tenth of it on a machine that has nothing else to do."""
 LOOK_S = 0.05
 OBJECT_STORE_BYTES = 100 << 20
+LEFT_OUT = {"no_monitor": True, "include_log_monitor": False}
+"""What scales a cluster, and what prints its logs here: two processes, and 2.5 s of CPU until both
+are there and gone again. Nodes of `LocalNodes` have neither.
+"""
 
 
 # -- the cluster ----------------------------------------------------------------------------------
@@ -57,6 +63,7 @@ def started(**settings: Any) -> Iterator[None]:
         # The path is short, as a Unix socket's has 107 characters at most.
         env.setenv("RAY_AUTH_MODE", "disabled")
         env.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        env.setattr(RayParams, "__init__", partialmethod(RayParams.__init__, **LEFT_OUT))
         me = psutil.Process()
         before = set(me.children(recursive=True))
         ray.init(

@@ -2,6 +2,7 @@ import contextlib
 import io
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,14 @@ def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
-    code = "import sys, gapless; print({'numpy', 'pyarrow', 'ray', 'pyspark'} & set(sys.modules))"
+    heavy = {"importlib.metadata", "numpy", "pyarrow", "ray", "pyspark"}
+    code = f"import sys, gapless; print({heavy} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+def test_it_says_which_release_it_is() -> None:
+    assert gapless.__version__ == metadata.version("gapless")
 
 
 def test_the_examples_of_the_readme_run() -> None:
