@@ -23,7 +23,7 @@ OBJECTS = 20_000
 
 @pytest.fixture
 def unfrozen() -> Iterator[None]:
-    """What a test has left out of collections takes part in them again, but for what the whole
+    """What a test has left out of collections takes part in them again, save what the whole
     run leaves out (tests/conftest.py).
     """
     yield
