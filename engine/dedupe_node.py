@@ -1,6 +1,7 @@
 """The node of `dedupe`: the first row of a key in each stretch of time.
 
 dedupe("id", within="1h")      a row is dropped if one of its id was kept in the hour before
+dedupe("id")                   a row is dropped if one of its id was kept before: within is INF
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Dedupe(NodeBase):
         check_columns("dedupe", self.key, self.input.schema.names)
         if not self.key:
             raise Misuse("dedupe: name the columns of which the first row is kept")
-        check_span("dedupe within", self.within)
+        if self.within != INF:
+            check_span("dedupe within", self.within)
         self._is(self.input.schema, self.input)
 
 

@@ -148,11 +148,14 @@ class Query:
             end = col(end)
         return self._then(nodes.Lifetime(self.root, end, duration))
 
-    def dedupe(self, *key: str | Expr, within: Duration) -> Query:
+    def dedupe(self, *key: str | Expr, within: Duration | None = None) -> Query:
         """Each row unless one with its `key` was kept less than `within` before it, or at its time;
-        of those that come at one time the one with the smallest payload.
+        of those that come at one time the one with the smallest payload. Without `within` the first
+        row of each key alone, and every key is remembered for ever.
         """
-        span = ticks(within, self.schema.time_unit, "dedupe within", least=1)
+        span = INF
+        if within is not None:
+            span = ticks(within, self.schema.time_unit, "dedupe within", least=1)
         return self._then(nodes.Dedupe(self.root, column_names("dedupe", key), span))
 
     def latest_by(self, *key: str | Expr) -> Query:

@@ -201,7 +201,7 @@ def _read_bucket(given: _Given, inputs: list[Node], functions: Functions) -> Nod
 
 def _read_dedupe(given: _Given, inputs: list[Node], _: Functions) -> Node:
     key = tuple(given.take_list("key", str, FIELDS_MAX))
-    return nodes.Dedupe(inputs[0], key, given.take_int("within", 1, INF - 1))
+    return nodes.Dedupe(inputs[0], key, given.take_int("within", 1, INF))
 
 
 def _read_latest_rows(given: _Given, inputs: list[Node], _: Functions) -> Node:

@@ -86,7 +86,10 @@ def _bucket(node: nodes.Bucket) -> str:
 
 
 def _dedupe(node: nodes.Dedupe) -> str:
-    return f"dedupe {', '.join(node.key)} within {text(node.within, node.schema.time_unit)}"
+    key = ", ".join(node.key)
+    if node.within == INF:
+        return f"dedupe {key}, each remembered for ever"
+    return f"dedupe {key} within {text(node.within, node.schema.time_unit)}"
 
 
 def _row_window(node: nodes.RowWindow) -> str:

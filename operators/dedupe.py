@@ -6,7 +6,8 @@
 Rows are taken in the order of their times, and at one time in that of their payloads (`order.py`).
 A row is kept unless one of its key has been kept less than `within` before it, or at its very time.
 So what is kept depends on all rows before, and nothing on when they came: a row is decided once a
-stable has passed it. What is kept lives for an instant, as a row of a source does.
+stable has passed it. What is kept lives for an instant, as a row of a source does. With `within`
+INF each key is kept once, and remembered until the end of the stream.
 
 All rows that a stable decides are decided at once. Each leads to the next that could be kept after
 it; those that are reached from a key's first one, step by step, are kept. Steps are doubled: 1, 2,
@@ -204,7 +205,9 @@ class Dedupe(Operator):
 
 
 def _later(ts: Times, within: int) -> Times:
-    """So much later, INF at most."""
+    """So much later, INF at most; INF is later than any time by INF."""
+    if within == INF:
+        return np.full(len(ts), INF)
     return np.where(ts > INF - within, INF, np.minimum(ts, INF - within) + within)
 
 

@@ -18,7 +18,7 @@ from gapless.sql_queries.expressions import UserFunctions, conjuncts
 from gapless.sql_queries.joins import Joiner, sides_of
 from gapless.sql_queries.near import nearest
 from gapless.sql_queries.places import Text
-from gapless.sql_queries.relation import Relation
+from gapless.sql_queries.relation import Relation, bounded
 from gapless.sql_queries.windows import arguments_of, with_clause, with_table_function
 
 Tables = Mapping[str, Relation]
@@ -92,6 +92,8 @@ class From:
     def _one(self, node: exp.Expr, is_joined: bool, shared: Clause | None = None) -> Relation:
         found = self._named(node)
         clause = clause_of(node) or shared
+        if clause is not None or is_joined:
+            bounded(found, node, self._text)
         if clause is not None:
             found = with_clause(found, clause, self._text, is_joined)
         return found
@@ -193,6 +195,7 @@ class From:
             found = self._one(inner, False)
         else:
             raise self._text.error("a table is wanted here, as in TABLE flows", data)
+        bounded(found, data, self._text)
         return with_table_function(found, node, arguments, self._text)
 
 

@@ -60,6 +60,7 @@ class Grouping:
         else:
             self._keys = [_Key(exp.column(name), name) for name in relation.partition]
         self._having = select.args.get("having")
+        self._is_having = False
         self._select = select
 
     def answer(self) -> Relation:
@@ -74,6 +75,7 @@ class Grouping:
                 self._calls.fact_of(item.node, item.name)
         columns = [(item.name, self._groups.of(item.node)) for item in self._items]
         conditions = conjuncts(self._having.this) if self._having is not None else []
+        self._is_having = True
         kept = [self._groups.of(each) for each in conditions]
         query = self._aggregated()
         with self._text.at(self._having or self._select):
@@ -155,9 +157,21 @@ class Grouping:
         for key in self._keys:
             if node == key.node:
                 return col(key.column)
+        if isinstance(node, exp.Column) and self._is_having:
+            item = self._item(node)
+            if item is not None:
+                return self._groups.of(item.node)
         if isinstance(node, exp.Column | Direct):
             return col(self._column(node))
         return None
+
+    def _item(self, node: exp.Column) -> Item | None:
+        """The item that a name in HAVING means, where it is no key: `count(*) AS n .. HAVING n`."""
+        found = self._relation.find(node)
+        if node.table or any(key.column == f.column for key in self._keys for f in found):
+            return None
+        same = (i for i in self._items if i.name.lower() == node.name.lower())
+        return next((i for i in same if i.node != node), None)
 
     def _column(self, node: exp.Expr) -> str:
         if isinstance(node, exp.Column) and self._relation.is_window_field(node):

@@ -12,7 +12,7 @@ become aggregates where rows are grouped, and mean "in one window" where two rel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -39,6 +39,16 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class Numbered:
+    """Rows with a ROW_NUMBER(), before anybody has said how many of them are kept."""
+
+    column: str
+    """The column of the numbers."""
+    first: Callable[[int, bool], Relation]
+    """So many first rows; with that column if it is read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
     """A query and its names."""
 
@@ -56,6 +66,8 @@ class Relation:
     answered by the aggregate directly above them. None where there is a step above already."""
     partition: tuple[str, ...] = ()
     """The columns by whose values the window divides rows."""
+    numbered: Numbered | None = None
+    """Where a query around this one has to say how many first rows are kept."""
 
     @staticmethod
     def of(query: Query, table: str, kind: Kind) -> Relation:
@@ -110,6 +122,17 @@ class Relation:
         if name not in WINDOW_FIELDS or self.window is None or self.find(column):
             return False
         return not column.table or self.has_table(column.table)
+
+
+def bounded(relation: Relation, at: exp.Expr, text: Text) -> Relation:
+    """The relation, unless its ROW_NUMBER() waits for a condition."""
+    if relation.numbered is None:
+        return relation
+    name = next(f.name for f in relation.fields if f.column == relation.numbered.column)
+    raise text.error(
+        f"say how many rows are kept, in a query around this one: WHERE {name} <= 3",
+        next(at.find_all(exp.Window), at),
+    )
 
 
 def resolve(column: exp.Column, relation: Relation, text: Text) -> Field:

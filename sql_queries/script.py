@@ -75,9 +75,9 @@ class Script:
                     columns = [c.name for c in statement.this.expressions]
                     self.tables[name] = made.named(name, columns)
                 case exp.Describe():
-                    found.append(Answer(queries.query(statement.this, self.tables).query, True))
+                    found.append(Answer(queries.answer(statement.this, self.tables).query, True))
                 case _:
-                    found.append(Answer(queries.query(statement, self.tables).query))
+                    found.append(Answer(queries.answer(statement, self.tables).query))
         return found
 
     def _take_offers(self, statements: list[exp.Expr]) -> None:

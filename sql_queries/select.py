@@ -22,21 +22,29 @@ from gapless.sql_queries.expressions import Expressions, UserFunctions, conjunct
 from gapless.sql_queries.from_ import From, Tables
 from gapless.sql_queries.group_by import Grouping
 from gapless.sql_queries.items import Item, items_of
+from gapless.sql_queries.ordering import Ordering, direct
 from gapless.sql_queries.over import has_over, over
-from gapless.sql_queries.places import AT, Text, start_of
-from gapless.sql_queries.relation import Relation
+from gapless.sql_queries.places import Text
+from gapless.sql_queries.relation import Numbered, Relation, bounded
 from gapless.sql_queries.selection import selected
 from gapless.sql_queries.semi_joins import is_semi_join, semi_joined
-from gapless.sql_queries.top_n import RowNumber, limited, ranked, row_number_of, rows_kept
+from gapless.sql_queries.top_n import (
+    RowNumber,
+    is_row_number,
+    limited,
+    ranked,
+    row_number_of,
+    rows_kept,
+)
 from gapless.sql_queries.windows import with_clause
 
 _SELECT = {
     "expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "limit",
-    "offset", "with_",
+    "offset", "with_", "qualify",
 }  # fmt: skip
 _COMBINED = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
+_READ_LATER = ("group", "having", "order")
 _INSTEAD = {
-    "qualify": "QUALIFY is not supported: filter in a query around this one",
     "windows": "WINDOW is not supported: write the window behind OVER",
     "laterals": "LATERAL is not supported: a subquery sees only the tables of its own FROM",
     "locks": "FOR stands behind a table, as in FOR SYSTEM_TIME AS OF",
@@ -50,6 +58,10 @@ class Queries:
     def __init__(self, text: Text, functions: UserFunctions) -> None:
         self._text = text
         self._functions = functions
+
+    def answer(self, node: exp.Expr, tables: Tables) -> Relation:
+        """The relation that a query gives, whole: no query around it says more of it."""
+        return bounded(self.query(node, tables), node, self._text)
 
     def query(self, node: exp.Expr, tables: Tables) -> Relation:
         """The relation that a query gives, over these tables."""
@@ -85,66 +97,164 @@ class Queries:
 
     # -- one SELECT ---------------------------------------------------------------------------
 
-    def _select(self, node: exp.Select, tables: Tables, kept: int | None = None) -> Relation:
-        """`kept`: of its ROW_NUMBER(), how many rows the query around it keeps."""
+    def _select(self, node: exp.Select, tables: Tables) -> Relation:
         self._check(node, _SELECT)
-        relation, conditions = self._from(node, tables)
-        relation = self._filtered(relation, [c for c in conditions if not is_semi_join(c)])
-        for condition in filter(is_semi_join, conditions):
-            inner = partial(self.query, tables=self._with(node, tables))
-            relation = semi_joined(relation, condition, inner, self._text)
-        if relation.is_function and not is_grouped(node):
-            relation = bucketed(relation, node, self._text)
-        number = row_number_of(node)
-        if number is not None:
-            if kept is None:
-                raise self._text.error(
-                    f"say how many rows, in a query around this one: WHERE {number.name} <= 3",
-                    number.window,
-                )
-            relation = ranked(relation, number, kept, self._text)
-            node = _with_rank(node, number, relation)
+        relation = self._rows(node, tables)
         clause = self._clause(node)
         if clause is not None:
             relation = with_clause(relation, clause, self._text, bool(node.args.get("joins")))
         items = items_of(node, relation, self._text)
+        number = row_number_of(items) or self._qualified(node)
+        if number is None:
+            return self._limited(relation, items, node, is_grouped(node))
+        return self._numbered(relation, items, node, number)
+
+    def _rows(self, node: exp.Select, tables: Tables) -> Relation:
+        """FROM and WHERE."""
+        from_ = From(tables, self._text, self._functions, self.query)
+        relation, conditions = from_.relation(node)
+        if relation.numbered is not None:
+            relation, conditions = self._first(relation, conditions, node)
+        relation = self._filtered(relation, [c for c in conditions if not is_semi_join(c)])
+        for condition in filter(is_semi_join, conditions):
+            inner = partial(self.answer, tables=self._with(node, tables))
+            relation = semi_joined(relation, condition, inner, self._text)
+        if relation.is_function and not is_grouped(node):
+            relation = bucketed(relation, node, self._text)
+        return relation
+
+    def _limited(
+        self, relation: Relation, items: list[Item], node: exp.Select, grouped: bool
+    ) -> Relation:
+        """The answer, ordered and limited; what only the order reads is not in it."""
         distinct = node.args.get("distinct")
-        if has_over(items):
-            made = over(relation, items, node, self._text, self._functions)
-        elif is_grouped(node):
-            made = Grouping(relation, node, items, self._text, self._functions).answer()
-        else:
-            if distinct is not None:
-                relation = self._of_all_time(relation, distinct)
-            made = self._projected(relation, items, node)
+        ordering = Ordering(items, relation, self._text)
+        order = node.args.get("order")
+        for each in order.expressions if order is not None else []:
+            ordering.column(each.this)
+            if ordering.hidden and distinct is not None:
+                raise self._text.error("DISTINCT is ordered by what it selects", each)
+        made = self._answer(relation, [*items, *ordering.hidden], node, grouped)
         if distinct is not None:
             made = self._distinct(made, distinct)
-        return limited(made, node, self._text)
+        made = limited(made, node, self._text, ordering.column)
+        if not ordering.hidden:
+            return made
+        shown = [item.name for item in items]
+        fields = tuple(f for f in made.fields if f.column in shown)
+        return replace(made.then(made.query.select(*shown)), fields=fields)
 
-    def _from(self, node: exp.Select, tables: Tables) -> tuple[Relation, list[exp.Expr]]:
-        """FROM, and the conditions that are left: not `WHERE r <= 3` of a ROW_NUMBER() in it."""
-        from_ = node.args.get("from_")
-        inner = from_.this if from_ is not None else None
-        number = None
-        if isinstance(inner, exp.Subquery) and not node.args.get("joins"):
-            number = row_number_of(inner.this)
-        if number is None or inner is None:
-            return From(tables, self._text, self._functions, self.query).relation(node)
-        where = node.args.get("where")
-        kept = rows_kept(number, conjuncts(where.this) if where is not None else [])
+    def _answer(
+        self, relation: Relation, items: list[Item], node: exp.Select, grouped: bool
+    ) -> Relation:
+        """The columns of a select list."""
+        if has_over(items):
+            return over(relation, items, node, self._text, self._functions)
+        if grouped:
+            return Grouping(relation, node, items, self._text, self._functions).answer()
+        distinct = node.args.get("distinct")
+        if distinct is not None:
+            relation = self._of_all_time(relation, distinct)
+        return self._projected(relation, items, node)
+
+    # -- ROW_NUMBER() -------------------------------------------------------------------------
+
+    def _numbered(
+        self, relation: Relation, items: list[Item], node: exp.Select, number: RowNumber
+    ) -> Relation:
+        """A SELECT with ROW_NUMBER(): QUALIFY says how many rows are kept, or a query around it."""
+        if is_grouped(node):
+            relation, items, number = self._over_answers(relation, items, node, number)
+
+        def first(count: int, is_read: bool) -> Relation:
+            made, column = ranked(relation, number, (count, is_read), self._text)
+            shown = [each for each in items if each.node is not number.window or column]
+            if column is not None:
+                shown = [
+                    replace(each, node=column) if each.node is number.window else each
+                    for each in shown
+                ]
+            return self._limited(made, shown, node, False)
+
+        qualify = node.args.get("qualify")
+        if qualify is not None:
+            kept = rows_kept(conjuncts(qualify.this), lambda n: self._is_number(n, number))
+            if kept is None or kept[1]:
+                raise self._text.error(
+                    f"QUALIFY says how many rows are kept, as in {number.name} <= 3; write other "
+                    "conditions in a query around this one",
+                    qualify.this,
+                )
+            return first(kept[0], True)
+        made = first(1, True)
+        return replace(made, numbered=Numbered(number.name, first))
+
+    def _over_answers(
+        self, relation: Relation, items: list[Item], node: exp.Select, number: RowNumber
+    ) -> tuple[Relation, list[Item], RowNumber]:
+        """The answers of groups, and what ROW_NUMBER() orders them by as columns of theirs."""
+        others = [each for each in items if each.node is not number.window]
+        ordering = Ordering(others, relation, self._text)
+        window = number.window.copy()
+        for each in window.args["order"].expressions if window.args.get("order") else []:
+            each.set("this", ordering.column(each.this))
+        window.set(
+            "partition_by",
+            [
+                ordering.column(each)
+                for each in window.args.get("partition_by") or []
+                if not (isinstance(each, exp.Column) and relation.is_window_field(each))
+            ],
+        )
+        answers = self._answer(relation, [*others, *ordering.hidden], node, True)
+        over_them = [
+            replace(each, node=window if each.node is number.window else direct(each.name, node))
+            for each in items
+        ]
+        return answers, over_them, RowNumber(number.name, window)
+
+    def _first(
+        self, relation: Relation, conditions: list[exp.Expr], node: exp.Select
+    ) -> tuple[Relation, list[exp.Expr]]:
+        """So many first rows as a condition says, and the conditions that are left."""
+        numbered = relation.numbered
+        if numbered is None:
+            return relation, conditions
+
+        def is_number(each: exp.Expr) -> bool:
+            found = relation.find(each) if isinstance(each, exp.Column) else []
+            return [f.column for f in found] == [numbered.column]
+
+        kept = rows_kept(conditions, is_number)
         if kept is None:
-            raise self._text.error(
-                f"say how many rows are kept: WHERE {number.name} <= 3", number.window
-            )
-        count, condition = kept
+            bounded(relation, node.args["from_"].this, self._text)
+        count, left = kept or (0, [])
+        read = [*node.expressions, *left, *(node.args.get(k) for k in _READ_LATER)]
+        is_read = any(
+            isinstance(n, exp.Star) or is_number(n)
+            for each in read
+            if isinstance(each, exp.Expr)
+            for n in each.walk()
+        )
+        made = numbered.first(count, is_read)
+        there = made.query.schema.names
+        fields = tuple(f for f in relation.fields if f.column in there)
+        return replace(made, fields=fields, tables=relation.tables), left
 
-        def subquery(each: exp.Expr, others: Tables) -> Relation:
-            if each is inner.this and isinstance(each, exp.Select):
-                return self._select(each, self._with(each, others), count)
-            return self.query(each, others)
+    def _qualified(self, node: exp.Select) -> RowNumber | None:
+        """The ROW_NUMBER() that stands in QUALIFY alone."""
+        qualify = node.args.get("qualify")
+        if qualify is None:
+            return None
+        found = next((n for n in qualify.walk() if is_row_number(n)), None)
+        if found is None:
+            raise self._text.error("QUALIFY is of ROW_NUMBER(): write others as WHERE", qualify)
+        return RowNumber("row_number", found)
 
-        relation, conditions = From(tables, self._text, self._functions, subquery).relation(node)
-        return relation, [each for each in conditions if each is not condition]
+    @staticmethod
+    def _is_number(node: exp.Expr, number: RowNumber) -> bool:
+        named = isinstance(node, exp.Column) and node.name.lower() == number.name.lower()
+        return named or node == number.window
 
     def _filtered(self, relation: Relation, conditions: list[exp.Expr]) -> Relation:
         """The conditions as one step; functions of the user are steps of their own."""
@@ -203,12 +313,12 @@ class Queries:
         if isinstance(node, exp.Intersect):
             raise self._text.error("INTERSECT is not supported: join on all columns", node)
         if isinstance(node, exp.Union):
-            made = from_.union([self.query(n, tables) for n in _inputs(node)], node)
+            made = from_.union([self.answer(n, tables) for n in _inputs(node)], node)
             if node.args.get("distinct"):
                 made = self._distinct(self._of_all_time(made, node), node)
             return made
         sides = [
-            self._of_all_time(self.query(n, tables), node) for n in (node.this, node.expression)
+            self._of_all_time(self.answer(n, tables), node) for n in (node.this, node.expression)
         ]
         if node.args.get("distinct"):
             sides = [self._distinct(side, node) for side in sides]
@@ -216,26 +326,6 @@ class Queries:
         with self._text.at(node):
             query: Query = sides[0].query.difference(right)
         return replace(sides[0], query=query, kind="table")
-
-
-def _with_rank(node: exp.Select, number: RowNumber, relation: Relation) -> exp.Select:
-    """The SELECT with the column of ranks in place of its ROW_NUMBER(), if there is one; a star
-    has it already.
-    """
-    is_number = [e is number.window or e.this is number.window for e in node.expressions]
-    has_rank = number.name in relation.query.schema.names
-    has_star = any(isinstance(e, exp.Star) for e in node.expressions)
-    made = node.copy()
-    items = []
-    for item, is_it in zip(made.expressions, is_number, strict=True):
-        if not is_it:
-            items.append(item)
-        elif has_rank and not has_star:
-            column = exp.column(number.name, quoted=True)
-            column.meta[AT] = start_of(item)
-            items.append(column)
-    made.set("expressions", items)
-    return made
 
 
 def _inputs(node: exp.Union) -> list[exp.Expr]:

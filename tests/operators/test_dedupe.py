@@ -107,6 +107,22 @@ def test_bad_snapshots_are_refused() -> None:
         made().restore({**state, "keys": twice})
 
 
+@settings(max_examples=30)
+@given(TIMES, st.permutations(range(3)))
+def test_without_a_length_each_key_is_kept_once(rows: list[Row], order: list[int]) -> None:
+    firsts = [min((row[1:], row) for row in rows if row[0] == id_) for id_ in {r[0] for r in rows}]
+    wanted = sorted((row for _, row in firsts), key=lambda row: (row[1], row[0]))
+    assert kept(rows, INF, order) == wanted
+
+
+def test_for_ever_ends_with_the_stream() -> None:
+    operator = made(INF)
+    assert told(operator, "ins((A,1),-7,-6) stable(9)") == "ins((A,1),-7,-6) stable(9)"
+    assert told(operator, "ins((A,2),90,91) stable(99)") == "stable(99)"
+    assert told(operator, "stable(inf)") == "stable(inf)"
+    assert operator.snapshot()["keys"].num_rows == 0
+
+
 def test_as_users_write_it() -> None:
     q = A.dedupe("k", within="10ms")
     p = q.properties
@@ -117,6 +133,9 @@ def test_as_users_write_it() -> None:
     assert Query.from_document(q.to_document()).same_as(q)
     assert not q.same_as(A.dedupe("k", within=11))
     assert q.window(10, 5).aggregate(n=gl.count()).properties.insert_only
+    for_ever = A.dedupe("k")
+    assert "dedupe k, each remembered for ever" in for_ever.explain()
+    assert Query.from_document(for_ever.to_document()).same_as(for_ever)
     with pytest.raises(Misuse, match="name the columns"):
         A.dedupe(within=3)
     with pytest.raises(SchemaError, match="dedupe"):

@@ -67,6 +67,17 @@ ASKED = {
         " extract(minute FROM ts) AS m, coalesce(len, -1) AS l FROM flows WHERE"
         " regexp_matches(proto, 'c.?p') AND src NOT IN (3)"
     ),
+    "SELECT src, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY src ORDER BY ts) AS r FROM"
+    " flows) WHERE r = 1": (
+        "SELECT src, ts FROM (SELECT *, row_number() OVER (PARTITION BY src ORDER BY ts) AS r FROM"
+        " flows) WHERE r = 1"
+    ),
+    "SELECT window_start AS w, src, count(*) AS n FROM @tumble GROUP BY window_start, src"
+    " HAVING n > 9 ORDER BY sum(len) DESC NULLS LAST, src NULLS FIRST LIMIT 2": (
+        "FROM (SELECT @bucket AS w, src, count(*) AS n, sum(len) AS s FROM flows GROUP BY ALL"
+        " HAVING n > 9) SELECT w, src, n QUALIFY row_number() OVER (PARTITION BY w ORDER BY s DESC"
+        " NULLS LAST, src NULLS FIRST) <= 2"
+    ),
     "SELECT DISTINCT proto, src FROM flows": "SELECT DISTINCT proto, src FROM flows",
     "SELECT ts, max(len) OVER (ORDER BY ts RANGE INTERVAL '10' SECOND PRECEDING) AS m FROM flows": (
         "SELECT ts, max(len) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '10 seconds' PRECEDING AND"

@@ -55,6 +55,12 @@ BAD = {
     "^EXPLAIN flows": "EXPLAIN takes a query",
     "SELECT len, ^(SELECT id FROM hosts) AS id FROM flows": "a subquery stands in FROM",
     "WITH RECURSIVE ^f AS (SELECT len FROM flows) SELECT len FROM f": "RECURSIVE is not supported",
+    "SELECT DISTINCT src FROM flows [RANGE 5 s] ORDER BY ^len LIMIT 3": "by what it selects",
+    "SELECT src FROM flows QUALIFY ^len > 3": "QUALIFY is of ROW_NUMBER",
+    "SELECT src, row_number() OVER (PARTITION BY src ORDER BY ts) AS r FROM flows QUALIFY ^r = 1"
+    " AND len > 3": "QUALIFY says how many rows",
+    "SELECT src FROM (SELECT src, ^row_number() OVER (PARTITION BY src ORDER BY ts) AS r FROM flows"
+    ") WHERE r <= 2": "take the first or the last row of each key",
     "SELECT src, count(*) FROM flows [RANGE 5 s] GROUP BY ^ROLLUP(src)": "ROLLUP is not supported",
     "^UPDATE flows SET len = 3": "rows come from outside and do not change",
     "^DROP TABLE flows": "no statement begins with DROP",
@@ -111,7 +117,11 @@ BAD = {
     "SELECT len FROM (SELECT len, ^row_number() OVER (ORDER BY len) AS r FROM flows) WHERE r < 9": (
         "a stream without a window has no first rows"
     ),
-    "SELECT len, ^row_number() OVER (ORDER BY len) AS r FROM flows [RANGE 5 s]": "WHERE r <= 3",
+    "SELECT len, ^row_number() OVER (ORDER BY len) AS r FROM flows [RANGE 5 s, SLIDE 5 s]": (
+        "in a query around this one: WHERE r <= 3"
+    ),
+    "WITH f AS (SELECT len, row_number() OVER (ORDER BY len) AS r FROM flows [RANGE 5 s, SLIDE 5 s"
+    "]) SELECT len FROM ^f": "in a query around this one: WHERE r <= 3",
     "SELECT len FROM (SELECT len, ^row_number() OVER (ORDER BY len) AS r FROM flows"
     " [RANGE 5 s]) WHERE r < 9": "is said of each window",
     "SELECT ^window_start FROM flows": "FROM TUMBLE",

@@ -111,6 +111,55 @@ SAME: dict[str, Callable[[], Query]] = {
     ),
     "SELECT src, len FROM (SELECT src, len, ROW_NUMBER() OVER (PARTITION BY src ORDER BY ts DESC)"
     " AS r FROM flows) WHERE r = 1": lambda: FLOWS.latest_by("src").select("src", "len"),
+    "SELECT src, len FROM (SELECT src, len, ROW_NUMBER() OVER (PARTITION BY src ORDER BY ts) AS r"
+    " FROM flows) WHERE r = 1": lambda: FLOWS.dedupe("src").select("src", "len"),
+    "WITH f AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY src, len ORDER BY ts ASC) AS r FROM"
+    " flows) SELECT * FROM f WHERE r <= 1": lambda: FLOWS.dedupe("src", "len").map(r=gl.lit(1)),
+    "CREATE VIEW f AS SELECT src, n, ROW_NUMBER() OVER (ORDER BY n DESC) FROM (SELECT src, count(*)"
+    " AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src); SELECT g.c FROM f AS g(a, b, c)"
+    " WHERE g.c BETWEEN 2 AND 3 AND b > 1": lambda: (
+        BIG.top(3, by="n", rank="row_number")
+        .where(gl.col("row_number").between(2, 3) & (gl.col("n") > 1))
+        .select(c=gl.col("row_number"))
+    ),
+    "SELECT src, len FROM flows QUALIFY 1 >= ROW_NUMBER() OVER (PARTITION BY src ORDER BY ts)": (
+        lambda: FLOWS.dedupe("src").select("src", "len")
+    ),
+    "SELECT src, ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY count(*) DESC) AS r FROM HOP("
+    "flows, ts, INTERVAL '1' SECOND, INTERVAL '10' SECOND) GROUP BY src, window_end"
+    " QUALIFY r < 3": lambda: (
+        FLOWS.window(range="10s", slide="1s")
+        .group_by("src")
+        .aggregate(order_1=gl.count())
+        .top(2, by="order_1", rank="r")
+        .select("src", "r")
+    ),
+    "SELECT src FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src ORDER BY count(*) DESC LIMIT 3": (
+        lambda: (
+            FLOWS.window(range="10s", slide="1s")
+            .group_by("src")
+            .aggregate(order_1=gl.count())
+            .top_k(3, by="order_1")
+            .select("src")
+        )
+    ),
+    "SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src"
+    " ORDER BY count(*) DESC, flows.src LIMIT 3": lambda: BIG.top_k(3, by=["n", gl.asc("src")]),
+    "SELECT src AS s FROM flows f [RANGE 5 s] ORDER BY f.len + 1 LIMIT 3": lambda: (
+        FLOWS.window(range="5s")
+        .select(s=SRC, order_1=LEN + 1)
+        .top_k(3, by="order_1", largest=False)
+        .select("s")
+    ),
+    "SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY src"
+    " HAVING n > 3 AND src < 9": lambda: BIG.where(gl.col("n") > 3).where(SRC < 9),
+    "SELECT src, max(len) + 1 AS len FROM flows [RANGE 5 s] GROUP BY src HAVING len > 3": lambda: (
+        FLOWS.window(range="5s")
+        .group_by("src")
+        .aggregate(agg_1=gl.max("len"))
+        .where(gl.col("agg_1") + 1 > 3)
+        .select("src", len=gl.col("agg_1") + 1)
+    ),
     "SELECT window_start, window_end AS e, src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"
     " SECOND) GROUP BY window_start, window_end, src HAVING count(*) > 1": lambda: (
         FLOWS.window(range="10s", slide="10s")

@@ -183,7 +183,7 @@ def _deduped_events(node: nodes.Dedupe) -> str:
     order = f"partition by {key}, {VS} order by {by}"
     first = f"select * from ({events(node.input)}) qualify row_number() over ({order}) = 1"
     times = f"list_transform(list({VS} order by {VS}), lambda t: [t])"
-    step = f"case when t[1] >= kept[-1] + {node.within} then list_concat(kept, t) else kept end"
+    step = f"case when t[1] - kept[-1] >= {node.within} then list_concat(kept, t) else kept end"
     reduced = f"list_reduce({times}, lambda kept, t: {step}) as _kept"
     kept = f"select {key}, {reduced} from ({first}) group by {key}"
     same = " and ".join(f"f.{name_text(n)} is not distinct from k.{name_text(n)}" for n in node.key)

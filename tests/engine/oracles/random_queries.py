@@ -182,7 +182,7 @@ class Drawing:
         return nodes.LatestBy(q, self._some(q.schema, 1, 2))
 
     def _dedupe(self, q: Node, _depth: int) -> Node:
-        return nodes.Dedupe(q, self._some(q.schema, 1, 2), self.rng.choice((1, 4, 9, 30)))
+        return nodes.Dedupe(q, self._some(q.schema, 1, 2), self.rng.choice((1, 4, 9, INF)))
 
     def _distinct(self, q: Node, _depth: int) -> Node:
         return nodes.Distinct(self._few(q))
