@@ -35,7 +35,7 @@ _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 _DECIMAL = (38, 9)
 _KNOWN = (
     "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, REAL, DOUBLE, DECIMAL(p, s), VARCHAR, BYTEA, DATE, "
-    "TIMESTAMP(0 | 3 | 6 | 9), TIMESTAMPTZ"
+    "TIMESTAMP(0 | 3 | 6 | 9), TIMESTAMPTZ, and lists of them, as INT[]"
 )
 
 
@@ -55,7 +55,11 @@ def arrow_type(node: exp.Expr, text: Text) -> pa.DataType:
             scale = _DECIMAL[1]
         elif len(sizes) > 1:
             scale = sizes[1]
+        if not 1 <= precision <= _DECIMAL[0] or scale > precision:
+            raise text.error(f"DECIMAL(p, s) has p from 1 to {_DECIMAL[0]}, and s up to p", node)
         return pa.decimal128(precision, scale)
+    if kind == _T.ARRAY and len(node.expressions) == 1:
+        return pa.list_(arrow_type(node.expressions[0], text))
     found = _TYPES.get(kind) if kind is not None else None
     if found is None:
         raise text.error(f"this is none of the types {_KNOWN}", node)

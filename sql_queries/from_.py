@@ -18,7 +18,7 @@ from gapless.sql_queries.expressions import UserFunctions, conjuncts
 from gapless.sql_queries.joins import Joiner, sides_of
 from gapless.sql_queries.near import nearest
 from gapless.sql_queries.places import Text
-from gapless.sql_queries.relation import Relation, bounded
+from gapless.sql_queries.relation import Relation, bounded, columns_named
 from gapless.sql_queries.windows import arguments_of, with_clause, with_table_function
 
 Tables = Mapping[str, Relation]
@@ -105,10 +105,7 @@ class From:
         found = self._bare(node)
         alias = node.args.get("alias")
         if alias is not None:
-            columns = [c.name for c in alias.args.get("columns") or []]
-            if len(columns) > len(found.fields):
-                raise self._text.error(f"there are {len(found.fields)} columns to name", alias)
-            found = found.named(alias.name, columns)
+            found = found.named(alias.name, columns_named(found, alias, self._text))
         return found
 
     def _bare(self, node: exp.Expr) -> Relation:

@@ -88,6 +88,11 @@ class Grouping:
     # -- keys ---------------------------------------------------------------------------------
 
     def _take_keys(self, group: exp.Group) -> None:
+        if group.args.get("all") and not group.expressions:
+            for item in self._items:
+                if not any(is_aggregate(node) for node in item.node.walk()):
+                    self._take_key(item.node)
+            return
         for name, value in group.args.items():
             if value and name != "expressions":
                 raise self._text.error(

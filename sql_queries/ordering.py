@@ -49,7 +49,8 @@ class Ordering:
     def _is(self, one: exp.Expr, other: exp.Expr) -> bool:
         if isinstance(one, exp.Column) and isinstance(other, exp.Column):
             found = self.relation.find(one)
-            return len(found) == 1 and found == self.relation.find(other)
+            if len(found) == 1:
+                return found == self.relation.find(other)
         return one == other
 
     def _is_of_answer(self, node: exp.Expr) -> bool:

@@ -158,6 +158,17 @@ class SqlParser(TableFunctionParser, RisingWaveParser):
     def _parse_column_ops(self, this: Any) -> Any:
         return this if self._begins_clause() else super()._parse_column_ops(this)
 
+    def _parse_function(self, *args: Any, **options: Any) -> Any:
+        """SESSION(..) in GROUP BY is a call, though SESSION is a word of its own."""
+        begin = self._curr
+        is_call = begin.text.upper() == "SESSION" and self._next.token_type == TokenType.L_PAREN
+        if not begin or not is_call:
+            return super()._parse_function(*args, **options)
+        self._advance(2)
+        given = self._parse_csv(self._parse_disjunction)
+        self._match_r_paren()
+        return self.expression(exp.Anonymous(this=begin.text, expressions=given), begin)
+
     # -- FROM ---------------------------------------------------------------------------------
 
     def _parse_table(self, *args: Any, **options: Any) -> Any:

@@ -89,7 +89,7 @@ class Relation:
         return query.map(**columns).window(**options)
 
     def named(self, table: str, columns: Sequence[str] = ()) -> Relation:
-        """Under another name, as behind AS."""
+        """Under another name, as behind AS; see `columns_named`."""
         names = [*columns, *(f.name for f in self.fields[len(columns) :])]
         fields = tuple(Field(table, n, f.column) for n, f in zip(names, self.fields, strict=True))
         return replace(self, fields=fields, tables=(table,))
@@ -133,6 +133,18 @@ def bounded(relation: Relation, at: exp.Expr, text: Text) -> Relation:
         f"say how many rows are kept, in a query around this one: WHERE {name} <= 3",
         next(at.find_all(exp.Window), at),
     )
+
+
+def columns_named(relation: Relation, alias: exp.Expr, text: Text) -> list[str]:
+    """The names that stand behind a table's: of its first columns, none of them twice."""
+    given = alias.args.get("columns") or alias.expressions
+    names = [each.name for each in given]
+    if len(names) > len(relation.fields):
+        raise text.error(f"there are {len(relation.fields)} columns to name", alias)
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise text.error(f"two columns would be called {name!r}", given[number])
+    return names
 
 
 def resolve(column: exp.Column, relation: Relation, text: Text) -> Field:

@@ -22,8 +22,9 @@ from gapless.sql_queries.casts import arrow_type
 from gapless.sql_queries.dialect import parse
 from gapless.sql_queries.expressions import UserFunctions
 from gapless.sql_queries.intervals import duration, nanoseconds
+from gapless.sql_queries.near import nearest
 from gapless.sql_queries.places import Text
-from gapless.sql_queries.relation import Relation
+from gapless.sql_queries.relation import Relation, columns_named
 from gapless.sql_queries.select import Queries
 
 STATEMENTS_MAX = 1000
@@ -72,7 +73,7 @@ class Script:
                     name = statement.this.this.name
                     self._check_new(name, statement, at)
                     made = queries.query(statement.expression, self.tables)
-                    columns = [c.name for c in statement.this.expressions]
+                    columns = columns_named(made, statement.this, at)
                     self.tables[name] = made.named(name, columns)
                 case exp.Describe():
                     found.append(Answer(queries.answer(statement.this, self.tables).query, True))
@@ -106,6 +107,10 @@ class Script:
                 watermarks.append(each)
             else:
                 raise at.error("a table has columns and WATERMARKs", each)
+        for each in watermarks:
+            if all(each.this.name.lower() != field.name.lower() for field in fields):
+                near = nearest(each.this.name, [field.name for field in fields])
+                raise at.error(f"no column {each.this.name!r}{near}", each.this)
         of_time = [each for each in watermarks if _is_of_time(each)]
         if len(of_time) > 1:
             other = "of another column write AS ts - INTERVAL '60' SECOND, of the time"

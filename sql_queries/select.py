@@ -21,11 +21,12 @@ from gapless.sql_queries.clause import CLAUSE, Clause
 from gapless.sql_queries.expressions import Expressions, UserFunctions, conjuncts
 from gapless.sql_queries.from_ import From, Tables
 from gapless.sql_queries.group_by import Grouping
+from gapless.sql_queries.group_windows import in_grouped_window
 from gapless.sql_queries.items import Item, items_of
 from gapless.sql_queries.ordering import Ordering, direct
 from gapless.sql_queries.over import has_over, over
 from gapless.sql_queries.places import Text
-from gapless.sql_queries.relation import Numbered, Relation, bounded
+from gapless.sql_queries.relation import Numbered, Relation, bounded, columns_named
 from gapless.sql_queries.selection import selected
 from gapless.sql_queries.semi_joins import is_semi_join, semi_joined
 from gapless.sql_queries.top_n import (
@@ -91,8 +92,9 @@ class Queries:
             raise self._text.error("WITH RECURSIVE is not supported: a query has no loops", with_)
         found = dict(tables)
         for each in with_.expressions:
-            columns = [c.name for c in each.args["alias"].args.get("columns") or []]
-            found[each.alias] = self.query(each.this, found).named(each.alias, columns)
+            made = self.query(each.this, found)
+            columns = columns_named(made, each.args["alias"], self._text)
+            found[each.alias] = made.named(each.alias, columns)
         return found
 
     # -- one SELECT ---------------------------------------------------------------------------
@@ -103,6 +105,7 @@ class Queries:
         clause = self._clause(node)
         if clause is not None:
             relation = with_clause(relation, clause, self._text, bool(node.args.get("joins")))
+        node, relation = in_grouped_window(node, relation, self._text)
         items = items_of(node, relation, self._text)
         number = row_number_of(items) or self._qualified(node)
         if number is None:

@@ -46,7 +46,27 @@ BAD = {
     "SELECT len FROM flows f ^ASOF JOIN hosts h ON f.src = h.id AND f.ts >= h.at": (
         "JOIN h FOR SYSTEM_TIME AS OF f.ts"
     ),
-    "SELECT count(*) FROM flows GROUP BY ^TUMBLE(ts, INTERVAL '1' MINUTE)": "stands in FROM",
+    "SELECT ^TUMBLE(ts, INTERVAL '1' MINUTE) AS w FROM flows": "stands in FROM",
+    "SELECT count(*) FROM flows GROUP BY ^TUMBLE(ts)": "write TUMBLE.ts, INTERVAL",
+    "SELECT ^TUMBLE_START(ts, INTERVAL '2' HOUR) AS w FROM flows GROUP BY TUMBLE(ts, INTERVAL '1'"
+    " HOUR)": "GROUP BY has no such window",
+    "SELECT ^HOP_END(ts, INTERVAL '1' HOUR) AS w FROM flows GROUP BY TUMBLE(ts, INTERVAL '1' HOUR"
+    ")": "GROUP BY has no such window",
+    "SELECT ^TUMBLE_PROCTIME(ts, INTERVAL '1' HOUR) AS w FROM flows GROUP BY TUMBLE(ts, INTERVAL"
+    " '1' HOUR)": "a query has no clock: write TUMBLE_ROWTIME",
+    "SELECT count(*) FROM flows GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), ^SESSION(ts, INTERVAL '1'"
+    " HOUR)": "two windows in one GROUP BY",
+    "SELECT count(*) FROM flows GROUP BY SESSION(ts, INTERVAL '1' HOUR), ^src + 1": (
+        "beside SESSION stand columns"
+    ),
+    "SELECT count(*) FROM flows [RANGE 5 s] GROUP BY ^TUMBLE(ts, INTERVAL '1' HOUR)": (
+        "in a window already"
+    ),
+    "CREATE TABLE t (a ^DECIMAL(99, 2), WATERMARK FOR a)": "p from 1 to 38",
+    "CREATE TABLE t (a ^DECIMAL(2, 9), WATERMARK FOR a)": "s up to p",
+    "CREATE TABLE t (at BIGINT, WATERMARK FOR ^att)": "no column 'att': did you mean at",
+    "CREATE VIEW v(a, b) AS SELECT src FROM flows": "there are 1 columns to name",
+    "WITH v(a, ^a) AS (SELECT src, len FROM flows) SELECT * FROM v": "two columns would be called",
     "SELECT ^now() AS n FROM flows": "a query has no clock",
     "SELECT ^lag(len) OVER (ORDER BY ts) AS n FROM flows": "lag.. is not supported",
     "SELECT ^rank() OVER (ORDER BY len) AS n FROM flows [RANGE 5 s]": "ROW_NUMBER.. in a query",

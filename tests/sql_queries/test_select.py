@@ -160,6 +160,27 @@ SAME: dict[str, Callable[[], Query]] = {
         .where(gl.col("agg_1") + 1 > 3)
         .select("src", len=gl.col("agg_1") + 1)
     ),
+    "SELECT src, count(*) AS n FROM flows GROUP BY HOP(ts, INTERVAL '1' SECOND, INTERVAL '10'"
+    " SECOND), src": lambda: BIG,
+    "SELECT TUMBLE_START(ts, INTERVAL '10' SECOND) AS w, src, count(*) AS n FROM flows GROUP BY"
+    " src, TUMBLE(ts, INTERVAL '10' SECOND) HAVING n > 1 AND TUMBLE_END(ts, INTERVAL '10' SECOND)"
+    " > TIMESTAMP '1970-01-01'": lambda: (
+        FLOWS.window(range="10s", slide="10s")
+        .group_by("src")
+        .aggregate(w=gl.window_start(), n=gl.count(), window_end=gl.window_end())
+        .where(gl.col("n") > 1)
+        .where(gl.col("window_end") > gl.lit(pa.scalar(0, pa.timestamp("us"))))
+        .select("w", "src", "n")
+    ),
+    "SELECT src, count(*) AS n FROM flows GROUP BY SESSION(ts, INTERVAL '30' SECOND), src"
+    " ORDER BY SESSION_ROWTIME(ts, INTERVAL '30' SECOND) LIMIT 3": lambda: (
+        FLOWS.window(session="30s", partition_by="src")
+        .group_by("src")
+        .aggregate(n=gl.count(), order_1=gl.window_time())
+        .top_k(3, by="order_1", largest=False)
+        .select("src", "n")
+    ),
+    "SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY ALL": lambda: BIG,
     "SELECT window_start, window_end AS e, src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"
     " SECOND) GROUP BY window_start, window_end, src HAVING count(*) > 1": lambda: (
         FLOWS.window(range="10s", slide="10s")
