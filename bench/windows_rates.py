@@ -2,7 +2,8 @@
 
     W1               the last 10 s, every second
     two_level        the same, by partials in 20,000 slots: two for each source
-    session          a source's rows that lie 1 s apart at most
+    session          a source's rows that lie 1 s apart at most; and by length in them, about as
+                     many groups as rows, which nothing is held against
     rows 1000/10     a source's last 1,000 rows, at every tenth
     slide-by-tuple   the last 10 s, at every row; and a source's, which nothing is held against
 
@@ -78,6 +79,12 @@ def sessions() -> Query:
     return _counted(_flows().window(session=GAP_MS, partition_by="src"))
 
 
+def sessions_by_length() -> Query:
+    """The same sessions, by the lengths of their rows: as many groups as rows, about."""
+    windowed = _flows().window(session=GAP_MS, partition_by="src")
+    return windowed.group_by("src", "len").aggregate(n=count(), bytes=sum_("len"))
+
+
 def last_rows() -> Query:
     """A source's last 1,000 rows, at every tenth."""
     return _counted(
@@ -120,10 +127,25 @@ class Ordered:
 
 def expected_sessions(given: Ordered) -> Told:
     """An answer lives from the end of its session, a gap behind its last row."""
+    first, last = _ends_of_sessions(given)
+    return given.told(last, first, given.ts[last] + GAP_MS)
+
+
+def expected_sessions_by_length(given: Ordered) -> Told:
+    """One for each length in a session."""
+    first, last = _ends_of_sessions(given)
+    session = np.repeat(np.arange(len(first)), last - first + 1)
+    lengths = int(given.length.max()) + 1
+    groups, n = np.unique(session * lengths + given.length, return_counts=True)
+    of = last[groups // lengths]
+    return Told(given.src[of], given.ts[of] + GAP_MS, n, n * (groups % lengths))
+
+
+def _ends_of_sessions(given: Ordered) -> tuple[Ints, Ints]:
+    """The first rows of sessions, and the last ones."""
     apart = np.r_[True, np.diff(given.ts) > GAP_MS]
     first = np.flatnonzero(given.begins | apart)
-    last = np.r_[first[1:], len(given.ts)] - 1
-    return given.told(last, first, given.ts[last] + GAP_MS)
+    return first, np.r_[first[1:], len(given.ts)] - 1
 
 
 def expected_last_rows(given: Ordered) -> Told:
@@ -170,8 +192,7 @@ def _sources(frame: Frame) -> Ints:
 
 
 def _sorted(columns: Sequence[Ints]) -> list[Ints]:
-    src, vs, *_ = columns
-    order = np.lexsort((vs, src))
+    order = np.lexsort(columns[::-1])
     return [column[order] for column in columns]
 
 
@@ -190,6 +211,7 @@ class Case(NamedTuple):
 CASES: Mapping[str, Case] = MappingProxyType(
     {
         "session": Case(sessions, expected_sessions, 0.2),
+        "session by length": Case(sessions_by_length, expected_sessions_by_length, None),
         "rows 1000/10": Case(last_rows, expected_last_rows, 0.25),
         "slide-by-tuple": Case(last_time, expected_last_time, 0.15, by_source=False),
         "slide-by-tuple by source": Case(last_time_by_source, expected_last_time, None),

@@ -31,6 +31,8 @@ DENSE_SHARE = 32
 """Dense as long as one cell in so many has rows: a hash costs more time than room costs memory."""
 DENSE_PLACES_MAX = 1 << 16
 """From the first place to the last: what is looked up by its distance from the first."""
+DENSE_GROWTH = 2
+"""What is laid out is judged anew once it has so many times the cells that it was judged with."""
 PLACES_AHEAD = 64
 """The look-up reaches so far beyond the last place, and as far again as places go now."""
 ROWS_A_PLACE = 8
@@ -185,6 +187,7 @@ class _Dense:
 
     def __init__(self, room: int = 0) -> None:
         self._room = room
+        self._cells_max = DENSE_CELLS_MIN  # the most before the layout is judged anew
         self._places = np.empty(0, np.int64)  # by slot; INF where it is free
         self._first = 0
         self._slots = np.empty(0, np.int64)  # by distance from the first place; -1: none
@@ -198,6 +201,7 @@ class _Dense:
         index = _Dense(capacity + capacity // SPARE_SHARE)
         index._look_from(low, high)
         index._open(distinct(places, low, high))
+        index._cells_max = max(DENSE_CELLS_MIN, DENSE_GROWTH * index.capacity)
         return index
 
     def _open(self, places: Times) -> None:
@@ -272,7 +276,7 @@ class _Dense:
             self._look_from(low, high)
         new = here[self._slots[here - self._first] < 0]
         if len(new):
-            if (np.count_nonzero(self._places < INF) + len(new)) * self._room > DENSE_CELLS_MIN:
+            if (np.count_nonzero(self._places < INF) + len(new)) * self._room > self._cells_max:
                 return False
             self._open(new)
         return True

@@ -18,6 +18,9 @@ from gapless.protocol.elements import INF
 from gapless.protocol.errors import DecodeError
 from gapless.protocol.frame import Times
 
+RANKED_SHARE = 16
+"""As long as one number in so many is there, a table of all costs less than sorting them."""
+
 
 def sorting(ids: Ids, times: Times) -> Ids:
     """The positions of pairs, sorted by id and then time; of equal ones in any order.
@@ -40,6 +43,19 @@ def unique(ids: Ids) -> Ids:
     ids = np.sort(ids)
     different: Ids = ids[np.diff(ids, prepend=-1) != 0]
     return different
+
+
+def ranked(numbers: Ids, below: int) -> tuple[Ids, Ids]:
+    """The different ones of numbers from 0 to `below`, ascending, and which of them each is."""
+    if below > RANKED_SHARE * len(numbers):
+        known, ranks = np.unique(numbers, return_inverse=True)
+        return known, ranks
+    there = np.zeros(below, np.bool_)
+    there[numbers] = True
+    known = there.nonzero()[0]
+    rank = np.empty(below, np.int64)
+    rank[known] = np.arange(len(known))
+    return known, rank[numbers]
 
 
 def read_numbers(state: State, name: str, *columns: str) -> list[Ids]:

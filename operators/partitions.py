@@ -30,16 +30,21 @@ class Partitions:
         self._known = groups if self.are_groups else Groups(rows, partition_by)
         self._columns = len(partition_by)
         self._of = Column(-1)  # by group
+        self._sizes = Column(0)  # by partition: how many groups are in it
 
     def know(self, groups: Ids) -> None:
         """These groups are there from now on."""
         if self.are_groups:
             return
         of = self._of.fit(self._groups.capacity)
-        new = np.unique(groups[of[groups] < 0])
+        new = groups[of[groups] < 0]
         if len(new):
+            places = np.arange(len(new))
+            of[new] = places
+            new = new[of[new] == places]  # each once: its last place has been written
             columns = self._groups.columns(new)[: self._columns]
-            of[new] = self._known.intern(columns, len(new))
+            of[new] = partitions = self._known.intern(columns, len(new))
+            np.add.at(self._sizes.fit(self.capacity), partitions, 1)
 
     def of(self, groups: Ids) -> Ids:
         """The partitions of groups."""
@@ -58,10 +63,9 @@ class Partitions:
         """Forgets groups, and those of the partitions that have none left."""
         if self.are_groups or not len(groups):
             return
+        np.subtract.at(self._sizes.values, self._of.values[groups], 1)
         self._of.values[groups] = -1
-        left = np.zeros(self.capacity + 1, np.bool_)
-        left[self._of.values] = True
-        self._known.release(partitions[~left[partitions]])
+        self._known.release(partitions[self._sizes.values[partitions] == 0])
 
     @property
     def capacity(self) -> int:
@@ -71,13 +75,21 @@ class Partitions:
     @property
     def nbytes(self) -> int:
         """Bytes of what is kept beside the groups."""
-        return 0 if self.are_groups else self._known.nbytes + self._of.nbytes
+        if self.are_groups:
+            return 0
+        return self._known.nbytes + self._of.nbytes + self._sizes.nbytes
 
     def validate(self) -> None:
         """Raises `Bug` where an invariant is broken."""
         if self.are_groups:
             return
         self._known.validate()
-        there = np.unique(self._of.values[self._of.values >= 0])
-        if self._columns and len(there) != len(self._known):
-            raise Bug(f"{len(there)} partitions have groups, {len(self._known)} are known")
+        sizes = np.bincount(
+            self._of.values[self._of.values >= 0], minlength=len(self._sizes.values)
+        )
+        if not np.array_equal(sizes, self._sizes.values):
+            raise Bug("a partition has another number of groups than was counted")
+        if self._columns and np.count_nonzero(sizes) != len(self._known):
+            raise Bug(
+                f"{np.count_nonzero(sizes)} partitions have groups, {len(self._known)} are known"
+            )

@@ -9,15 +9,17 @@ import pyarrow as pa
 import pytest
 
 from gapless.kernels.keys import Ids
-from gapless.operators import ahead, paned, two_stacks, wid
+from gapless.operators import ahead, cells, paned, two_stacks, wid
 from gapless.operators import answers as columns_of_answers
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.parts import OfParts
 from gapless.operators.answers import Answers, Grouping
+from gapless.operators.cells import Cells
 from gapless.operators.hopping_aggregate import HoppingAggregate, Implementation
 from gapless.operators.operator import ANSWER_ROWS_MAX, Out
 from gapless.operators.present_window import PaneCells, PresentWindow
+from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.told_answers import Revision, ToldAnswers
 from gapless.operators.two_stacks import Pane, TwoStacks
 from gapless.operators.windows import Cumulating, Cut, Hopping
@@ -282,3 +284,33 @@ def test_a_look_ahead_lays_out_panes_that_have_entered_since_and_no_others(
     for t in range(600, 700):
         operator.push(0, rows(np.array([t]), keys=2, stable=t + 1))
     assert max(laid_out) <= 2
+
+
+def test_a_session_that_goes_on_is_not_merged_again(merged: list[int]) -> None:
+    operator = SessionAggregate(SOURCE, 20, [], ["src"], COUNT)
+    operator.push(0, rows(np.repeat(0, 500), keys=1_000_000, stable=10))
+    for at in range(10, 60, 5):
+        operator.push(0, rows(np.array([at]), keys=1_000_000, stable=at + 5, seed=at))
+        operator.validate()
+    states = 2  # the count, and from when to when
+    assert 500 * states <= sum(merged) <= 520 * states  # each cell once
+    merged.clear()
+    assert len(operator.push(0, Frame.empty(SOURCE, INF)).frame) == 510
+    assert sum(merged) > 500
+
+
+def test_cells_are_not_laid_out_anew_for_each_pane(monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = []
+    honest = Cells._lay_out
+
+    def counting(self: Cells, *given: Any) -> None:
+        layouts.append(given)
+        honest(self, *given)
+
+    monkeypatch.setattr(Cells, "_lay_out", counting)
+    monkeypatch.setattr(cells, "DENSE_CELLS_MIN", 100)
+    operator = made(Hopping(10, 10), COUNT)
+    for at in range(0, 400, 10):
+        operator.push(0, rows(np.repeat(np.arange(at, at + 10), 50), keys=200, stable=at - 30))
+        operator.validate()
+    assert len(layouts) < 12
