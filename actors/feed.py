@@ -66,6 +66,7 @@ class Feed:
         self._newest: dict[str, Message] = {}  # questions, by merger
         self._unasked: set[str] = set()
         self._told_at: dict[str, int] = {}  # when a merger had something to say, by slot
+        self._in_vain: set[str] = set()  # mergers whose last answer was to an older question
         self._is_scheduled = False  # a look into the directory
         self._was_stopped = False  # before the last look
         self._emits = 0
@@ -156,7 +157,7 @@ class Feed:
             self._unasked.discard(slot)
 
     def _answered(self, slot: str, messages: list[Message]) -> None:
-        now = now_ms()
+        now, question = now_ms(), self._newest.get(slot)
         if messages:
             self._told_at[slot] = now
         elif slot in self._told_at and now - self._told_at[slot] < FLOWING_MS:
@@ -164,7 +165,19 @@ class Feed:
         for message in messages:
             if self.pump.ended is None:
                 self.pump.happens(message)
+        if messages:
+            self._follow(slot, led_on=self._newest.get(slot) is not question)
         self._ask(slot)
+
+    def _follow(self, slot: str, *, led_on: bool) -> None:
+        """An answer that was to an older question leads to none: that to the newest is there, or is
+        on its way. It is asked for at once; not so where that was in vain, too.
+        """
+        if not led_on and slot not in self._in_vain:
+            self._in_vain.add(slot)
+            self._unasked.add(slot)
+        elif led_on:
+            self._in_vain.discard(slot)
 
     # -- from the directory -------------------------------------------------------------------
 

@@ -3,9 +3,14 @@
     subscriber --ask([Fetch])--> its mailbox waits for an answer, ASK_MS at most
                <--[Delivery]----
 
-A subscriber polls: it has one question under way, and answers wait here until it asks. What does
-not fit into its mailbox is lost, and it asks again. If all waiting answers together are too large,
-those of the subscriber that has been silent longest go first: one that has vanished costs little.
+A subscriber polls: it has one question under way, and answers wait here until it asks. One that
+comes too late for its call is there when the same is asked again, which is then not put to the
+merger; one to an older question is of no use. Else an answer that was given twice would stand
+before each that follows, and the subscriber would wait for it as for one that was lost.
+
+What does not fit into a mailbox is lost, and its subscriber asks again. If all waiting answers
+together are too large, those of the subscriber that has been silent longest go first: one that has
+vanished costs little.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ class Mailboxes:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._boxes: dict[str, deque[bytes]] = {}
+        self._questions: dict[str, bytes] = {}  # the last of each
         self._bytes = 0  # of all letters
         self._ended = False
 
@@ -40,8 +46,23 @@ class Mailboxes:
             box = self._boxes.pop(subscriber, None)
             self._boxes[subscriber] = deque(maxlen=LETTERS_MAX) if box is None else box
             if len(self._boxes) > MAILBOXES_MAX:
-                gone = self._boxes.pop(next(iter(self._boxes)))
-                self._bytes -= sum(map(len, gone))
+                gone = next(iter(self._boxes))
+                self._bytes -= sum(map(len, self._boxes.pop(gone)))
+                self._questions.pop(gone, None)
+
+    def asks(self, subscriber: str, question: bytes) -> bool:
+        """Whether a question is to be put: its answer does not wait here. Answers to another one
+        go.
+        """
+        with self._changed:
+            self.open(subscriber)
+            box, before = self._boxes[subscriber], self._questions.get(subscriber)
+            if box and question == before:
+                return False
+            self._bytes -= sum(map(len, box))
+            box.clear()
+            self._questions[subscriber] = question
+            return True
 
     def has(self, name: str) -> bool:
         """Whether there is a mailbox of that name."""

@@ -105,8 +105,8 @@ class MergerShell(Shell):
 
     def answer(self, subscriber: str, data: bytes) -> list[bytes]:
         """Takes a subscriber's questions and waits a while for answers. For any thread."""
-        self._mailboxes.open(subscriber)
-        self.hear(data)
+        if self._mailboxes.asks(subscriber, data):
+            self.hear(data)
         return self._mailboxes.fetch(subscriber)
 
     def _send(self, effect: ask.Send) -> None:

@@ -34,6 +34,30 @@ def test_what_is_there_is_fetched_at_once_and_once() -> None:
     assert mail.fetch("s") == []
 
 
+def test_an_answer_that_comes_too_late_for_its_call_answers_the_question_when_it_is_repeated() -> (
+    None
+):
+    mail = Mailboxes()
+    assert mail.asks("s", b"behind 1")
+    mail.put("s", letter(2))  # its call has ended just before
+    assert not mail.asks("s", b"behind 1"), "put again, it would be answered twice"
+    assert mail.fetch("s") == [letter(2)]
+    assert mail.asks("s", b"behind 2")
+    assert mail.asks("s", b"behind 2"), "nothing is there yet: it may have been lost"
+    mail.put("s", letter(3))
+    mail.put("s", letter(3))
+    assert mail.fetch("s") == [letter(3), letter(3)]
+
+
+def test_an_answer_to_an_older_question_does_not_stand_before_the_one_that_is_asked_for() -> None:
+    mail = Mailboxes()
+    assert mail.asks("s", b"behind 1")
+    mail.put("s", letter(2))
+    assert mail.asks("s", b"behind 4")
+    mail.put("s", letter(5))
+    assert mail.fetch("s") == [letter(5)]
+
+
 def test_a_message_to_nobodys_mailbox_is_not_kept() -> None:
     mail = Mailboxes()
     assert not mail.has("r0.1")

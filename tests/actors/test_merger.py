@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import gapless as gl
-from gapless.actors import merger
+from gapless.actors import mailboxes, merger
 from gapless.actors import shell as shells
 from gapless.actors.book import Book
 from gapless.actors.merger import MergerShell
@@ -147,6 +147,42 @@ def test_rows_and_tables_are_read_while_the_disk_syncs(
             may_end.set()
         token = answer(shell, Fetch("s", begin._replace(offset=1, stable=3))).token
         assert (token.offset, token.stable) == (2, 5)
+
+
+def test_a_question_that_is_repeated_as_its_answer_comes_is_answered_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that came twice would stand before the next one, whose asker would then wait as for
+    one that was lost, and ask that twice.
+    """
+    monkeypatch.setattr(mailboxes, "ASK_MS", 0)
+    world, put, has_come = World(tmp_path), mailboxes.Mailboxes.put, threading.Event()
+
+    def noted(mail: mailboxes.Mailboxes, subscriber: str, letter: bytes) -> None:
+        put(mail, subscriber, letter)
+        has_come.set()
+
+    monkeypatch.setattr(mailboxes.Mailboxes, "put", noted)
+    with world.merger() as shell:
+        feed(world, shell, "ins((1,5),1,9) stable(3)")
+
+        def asked(token: Token) -> list[Any]:
+            """As a subscriber does, whose calls end at once here."""
+            question = shell.wire.encode([Fetch("s", token)])
+            has_come.clear()
+            if not (letters := shell.answer("s", question)):
+                assert has_come.wait(60)
+                letters = shell.answer("s", question)
+            return [message for data in letters for message in shell.wire.decode(data)]
+
+        token = Token("m0.0", shell.machine.epoch, 0, BEGIN)
+        for n in range(2, 6):
+            while token.offset < n - 1:
+                for delivery in asked(token):
+                    assert delivery.after == token.offset, "it was answered before"
+                    token = delivery.token
+            more = Data(SESSION, n, world.rows(f"ins(({n},6),{n + 2},{n + 9}) stable({n + 3})"))
+            shell.hear(shell.wire.encode([more]))
 
 
 def test_a_large_message_waits_for_small_ones_that_come_behind_it(

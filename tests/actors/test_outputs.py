@@ -317,6 +317,29 @@ def test_a_merger_that_has_nothing_yet_is_asked_again_at_once_while_its_output_f
     assert mergers.questions[asked:] == [waits]
 
 
+def test_behind_an_answer_to_an_older_question_the_newest_is_asked_again_at_once_and_once(
+    tmp_path: Path,
+) -> None:
+    """Else an answer that came twice would cost as long as one that is lost."""
+    mergers = Asked()
+    machine = Subscriber("s-test", {"0": ("m0.0",)}, DEFAULT_SCHEMA, start="earliest")
+    feed = Feed(machine, ("m0.0",), DEFAULT_SCHEMA, tmp_path, mergers)  # type: ignore[arg-type]  # a fake
+    feed.pump.happens(Start())
+    said = frame(SAID[0])
+    delivery = Delivery(0, said, Token("m0.0", 1, len(said), said.stable or BEGIN))
+    for _ in range(2):
+        feed._answered("m0.0", [delivery])
+    first, behind, again = mergers.questions
+    assert again is behind is not first
+    feed._answered("m0.0", [delivery])
+    assert len(mergers.questions) == 3, "who answers so is not asked again and again"
+    more = frame("ins(Z,11,12)")
+    feed._answered("m0.0", [Delivery(len(said), more, Token("m0.0", 1, len(said) + 1, BEGIN))])
+    assert len(mergers.questions) == 4
+    feed._answered("m0.0", [delivery])
+    assert len(mergers.questions) == 5
+
+
 # -- table and status -----------------------------------------------------------------------------
 
 
