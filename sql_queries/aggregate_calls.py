@@ -108,13 +108,30 @@ class AggregateCalls:
             return aggregates.built(name, [], where)
         if not given:
             raise self._text.error(f"{name}() needs a column", node)
+        given = [self._by_time(each) for each in given]
         columns = 2 if name in aggregates.OF_TWO else 1
+        if len(given) > columns and name not in aggregates.WITH_CONSTANT:
+            raise self._text.error(f"{name}() does not take {len(given)} arguments", given[columns])
         arguments = [self._argument(each) for each in given[:columns]]
         arguments += [self._constant(each) for each in given[columns:]]
         try:
             return aggregates.built(name, arguments, where)
         except TypeError:
             raise self._text.error(f"{name}() does not take {len(given)} arguments", node) from None
+
+    def _by_time(self, node: exp.Expr) -> exp.Expr:
+        """An argument without ORDER BY, where that is the order that it has anyhow."""
+        if not isinstance(node, exp.Order):
+            return node
+        relation, by = self._relation, [each.this for each in node.expressions]
+        below, options = relation.below or (relation.query, {})
+        times = below.properties.starts & {options.get("on") or each for each in below.schema.names}
+        found = relation.find(by[0]) if isinstance(by[0], exp.Column) else []
+        is_time = len(by) == len(found) == 1 and found[0].column in times
+        if not is_time or node.expressions[0].args.get("desc") or node.this is None:
+            raise self._text.error("values are in the order of time: leave ORDER BY out", node)
+        inner: exp.Expr = node.this
+        return inner
 
     def _constant(self, node: exp.Expr) -> Any:
         try:

@@ -33,10 +33,13 @@ AGGREGATES: dict[str, Build] = {
     "every": ours.bool_and,
     "bool_or": ours.bool_or,
     "first": ours.first,
+    "first_value": ours.first,
     "last": ours.last,
+    "last_value": ours.last,
     "mode": ours.mode,
     "array_agg": ours.array_agg,
     "string_agg": ours.string_agg,
+    "listagg": ours.string_agg,
     "approx_count_distinct": partial(ours.count_distinct, method="hll"),
     "approx_quantile": ours.quantile,
     "exact_quantile": partial(ours.quantile, exact=True),
@@ -44,6 +47,11 @@ AGGREGATES: dict[str, Build] = {
 """What each builds of the name of a column, and of what stands behind it."""
 OF_TWO = frozenset(("arg_min", "min_by", "arg_max", "max_by"))
 """Those whose second argument is a column, too."""
+
+WITH_CONSTANT = frozenset(
+    ("string_agg", "listagg", "approx_quantile", "exact_quantile", "approx_count_distinct")
+)
+"""Those behind whose columns a constant may stand."""
 
 
 def count_distinct(column: str, where: Expr | None) -> AggregateFunction:

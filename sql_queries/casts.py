@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from gapless.protocol.expr import Expr, lit
 from gapless.sql_queries.places import Text
 
 _T = exp.DType
@@ -64,3 +65,17 @@ def arrow_type(node: exp.Expr, text: Text) -> pa.DataType:
     if found is None:
         raise text.error(f"this is none of the types {_KNOWN}", node)
     return found
+
+
+def read_as(written: str, to: pa.DataType, node: exp.Expr, text: Text) -> Expr:
+    """A text that is written out, as a constant of a type; a time without a zone is in UTC."""
+    value = pa.scalar(written)
+    try:
+        return lit(value.cast(to))
+    except (pa.ArrowException, ValueError):
+        if pa.types.is_timestamp(to) and to.tz is not None:
+            try:
+                return lit(value.cast(pa.timestamp(to.unit)).cast(to))
+            except (pa.ArrowException, ValueError):
+                pass
+        raise text.error(f"{written!r} is no {to}", node) from None

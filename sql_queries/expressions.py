@@ -10,6 +10,7 @@ the sign of what is divided, as SQL's does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,8 +25,9 @@ from gapless.protocol.expr import Expr, call, col, if_else, lit
 from gapless.sql_queries import functions as table
 from gapless.sql_queries import intervals
 from gapless.sql_queries.aggregates import AGGREGATES
-from gapless.sql_queries.casts import arrow_type
+from gapless.sql_queries.casts import arrow_type, read_as
 from gapless.sql_queries.clause import Direct
+from gapless.sql_queries.elsewhere import ELSEWHERE, FUNCTIONS_ELSEWHERE
 from gapless.sql_queries.near import nearest
 from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import Relation, resolve
@@ -59,42 +61,6 @@ _COMPARED: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
     exp.GT: lambda a, b: a > b,
     exp.GTE: lambda a, b: a >= b,
 }
-_ELSEWHERE: dict[type[exp.Expr], str] = {
-    exp.Subquery: "a subquery stands in FROM: join it, or give it a name with WITH",
-    exp.Select: "a subquery stands in FROM: join it, or give it a name with WITH",
-    exp.Exists: "EXISTS is not supported: write x IN (SELECT y FROM t [RANGE 1 hour]), or join",
-    exp.WithinGroup: "WITHIN GROUP is not supported: write exact_quantile(x, 0.5)",
-    exp.Window: "OVER stands alone in a select list: compute with it in a query around this one",
-    exp.Filter: "FILTER belongs to an aggregate",
-    exp.CurrentTimestamp: "a query has no clock, for replicas would read different times: "
-    "compare with a column",
-    exp.Placeholder: "there are no parameters: write the value",
-    exp.Star: "* stands alone in a select list, or in count(*)",
-}
-
-_IN_FROM = (
-    "a window stands in FROM, as in FROM TUMBLE(flows, ts, INTERVAL '1' MINUTE), and "
-    "window_start, window_end in GROUP BY"
-)
-_CLOCK = "a query has no clock, for replicas would read different times: compare with a column"
-_FUNCTIONS_ELSEWHERE = {
-    **dict.fromkeys(("tumble", "hop", "session", "cumulate", "time_bucket"), _IN_FROM),
-    **{
-        f"{window}_{end}": _IN_FROM
-        for window in ("tumble", "hop", "session")
-        for end in ("start", "end", "rowtime", "proctime")
-    },
-    **dict.fromkeys(("now", "getdate", "proctime", "localtimestamp", "today"), _CLOCK),
-    **dict.fromkeys(("if", "iff", "decode"), "write CASE WHEN condition THEN x ELSE y END"),
-    "nvl": "write COALESCE(x, y)",
-    "median": "write exact_quantile(x, 0.5)",
-    "percentile_cont": "write exact_quantile(x, 0.5)",
-    "first_value": "write first(x), or last(x)",
-    "last_value": "write first(x), or last(x)",
-    "to_char": "cast the time to VARCHAR, or take parts of it with EXTRACT",
-    "strftime": "cast the time to VARCHAR, or take parts of it with EXTRACT",
-}
-"""Functions of other dialects, and what to write here."""
 
 
 class Expressions:
@@ -156,7 +122,7 @@ class Expressions:
             return ~made if node.args.get("negate") else made
         translate = _KINDS.get(kind)
         if translate is None:
-            advice = _ELSEWHERE.get(kind)
+            advice = ELSEWHERE.get(kind)
             raise self.text.error(advice or f"{node.key.upper()} is not supported", node)
         return translate(self, node)
 
@@ -167,7 +133,7 @@ class Expressions:
         if isinstance(node, Direct):
             return col(str(node.this))
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-            raise self.text.error(_ELSEWHERE[exp.Star], node)
+            raise self.text.error(ELSEWHERE[exp.Star], node)
         return col(resolve(node, self.relation, self.text).column)
 
     def negative(self, node: exp.Neg) -> Expr:
@@ -182,8 +148,8 @@ class Expressions:
 
     def between(self, node: exp.Between) -> Expr:
         """Value BETWEEN low AND high."""
-        low, high = self.of(node.args["low"]), self.of(node.args["high"])
-        return self.of(node.this).between(low, high)
+        value, low, high = self.alike(node.this, node.args["low"], node.args["high"])
+        return value.between(low, high)
 
     def is_in(self, node: exp.In) -> Expr:
         """Value IN (..), null for null."""
@@ -217,7 +183,27 @@ class Expressions:
         sides = (node.this, node.expression)
         if any(isinstance(side, exp.Null) for side in sides):
             raise self.text.error("comparing with NULL is never true: write IS NULL", node)
-        return _COMPARED[type(node)](*(self.of(side) for side in sides))
+        return _COMPARED[type(node)](*self.alike(*sides))
+
+    def alike(self, *nodes: exp.Expr) -> list[Expr]:
+        """Values that are compared: a text that is written out is read as what the others are."""
+        made = [self.of(node) for node in nodes]
+        written = [isinstance(n, exp.Literal) and n.is_string for n in nodes]
+        if not any(written) or all(written):
+            return made
+        to = self._type_of(made[written.index(False)])
+        if to is None or pa.types.is_string(to) or pa.types.is_large_string(to):
+            return made
+        return [
+            read_as(n.name, to, n, self.text) if is_written else each
+            for n, each, is_written in zip(nodes, made, written, strict=True)
+        ]
+
+    def _type_of(self, value: Expr) -> pa.DataType | None:
+        """The type of an expression over the rows; None of one over other columns."""
+        with suppress(ExpressionError, SchemaError):
+            return value.type(self.relation.query.schema.payload)
+        return None
 
     def is_(self, node: exp.Is) -> Expr:
         """Value IS NULL, TRUE or FALSE."""
@@ -235,19 +221,17 @@ class Expressions:
                 "beside AND; for NOT IN write LEFT JOIN .. WHERE y IS NULL",
                 node,
             )
-        values = [table.constant(self.of(each), "each value of IN") for each in node.expressions]
+        value, *made = self.alike(node.this, *node.expressions)
+        values = [table.constant(each, "each value of IN") for each in made]
         if None in values:
             raise self.text.error("NULL in a list makes IN null: leave it out", node)
-        return self.of(node.this).is_in(values)
+        return value.is_in(values)
 
     def cast(self, node: exp.Cast) -> Expr:
         """CAST(value AS type); of a text that is written out a constant."""
         to = arrow_type(node.args["to"], self.text)
         if isinstance(node.this, exp.Literal) and node.this.is_string:
-            try:
-                return lit(pa.scalar(node.this.name).cast(to))
-            except (pa.ArrowException, ValueError) as e:
-                raise self.text.error(f"{node.this.name!r} is no {to}: {e}", node) from None
+            return read_as(node.this.name, to, node, self.text)
         return self.of(node.this).cast(to)
 
     def try_cast(self, node: exp.TryCast) -> Expr:
@@ -292,7 +276,7 @@ class Expressions:
             )
         if not table.is_function(name):
             known = [*table.names(), *AGGREGATES, *self._functions]
-            meant = _FUNCTIONS_ELSEWHERE.get(name)
+            meant = FUNCTIONS_ELSEWHERE.get(name)
             hint = f": {meant}" if meant else nearest(name, known)
             raise self.text.error(f"no function {name!r}{hint}", node)
         return table.called(name, *(self.of(each) for each in node.expressions))

@@ -41,6 +41,17 @@ def place_of(error: sqlglot.errors.ParseError) -> int:
     return int(error.errors[0].get("start") or 0)
 
 
+def _plain(message: str, found: str) -> str:
+    """What sqlglot says, in words about the text; `found` is the word where it stands."""
+    if message.startswith("Invalid expression"):
+        return f"{found!r} is not expected here" if found else "the text ends too early"
+    if message.startswith("Required keyword"):
+        return f"something is missing here, before or behind {found!r}"
+    if message.startswith("Expecting "):
+        return f"{message.removeprefix('Expecting ')} is missing before {found!r}"
+    return message
+
+
 def _at_its_word(name: str) -> Callable[..., Any]:
     """A method of sqlglot's parser, whose node knows the word that it begins with."""
     inherited = getattr(RisingWaveParser, name)
@@ -78,7 +89,7 @@ class SqlParser(TableFunctionParser, RisingWaveParser):
     def raise_error(self, message: str, token: Any = None) -> None:
         """Every error is told at a place of the text."""
         at = token or self._curr or self._prev or Token.string("")
-        description = message.partition(" for <class")[0].rstrip(".")
+        description = _plain(message.partition(" for <class")[0].rstrip("."), at.text)
         error = sqlglot.errors.ParseError.new(message, description=description)
         error.errors[0]["start"] = at.start if self._curr or token else at.end + 1
         raise error
@@ -97,6 +108,7 @@ class SqlParser(TableFunctionParser, RisingWaveParser):
             return None
         if self._match(TokenType.DESCRIBE):
             told = self._prev
+            self._match_text_seq("PLAN", "FOR")
             if not self._match_set((TokenType.DESCRIBE, *_QUERY_BEGINS), advance=False):
                 self.raise_error("EXPLAIN takes a query, as in EXPLAIN SELECT x FROM t", told)
             return self.expression(exp.Describe(this=self._parse_statement()), told)
@@ -115,15 +127,20 @@ class SqlParser(TableFunctionParser, RisingWaveParser):
 
     def _parse_create(self) -> Any:
         begin = self._prev
+        self._match_texts(("TEMPORARY", "TEMP", "MATERIALIZED"))
         kind = self._curr.text.upper()
-        if self._match_texts(("MATERIALIZED",)):
-            kind = self._curr.text.upper()
-        if kind not in ("TABLE", "VIEW"):
+        if kind == "OR":
+            self.raise_error("a script makes each name once: leave OR REPLACE out")
+        if kind not in ("TABLE", "SOURCE", "VIEW"):
             self.raise_error(f"CREATE {kind}: {_STATEMENTS}")
         self._advance()
+        if self._match_text_seq("IF"):
+            self.raise_error("a script makes each name once: leave IF NOT EXISTS out", self._prev)
         name = self._parse_table_parts(schema=True)
-        if kind == "TABLE":
-            made = exp.Create(this=self._parse_schema(this=name), kind=kind)
+        if kind != "VIEW":
+            if self._match(TokenType.ALIAS, advance=False):
+                self.raise_error("a table has columns: what a SELECT gives is CREATE VIEW .. AS")
+            made = exp.Create(this=self._parse_schema(this=name), kind="TABLE")
             if self._match(TokenType.WITH, advance=False):
                 self.raise_error(
                     "what a table reads is said outside: sources=, --source NAME=PATH or --journal"

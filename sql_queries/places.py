@@ -7,6 +7,7 @@ SELECT conut(*) FROM flows
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -30,6 +31,7 @@ class Text:
 
     def error(self, problem: str, at: exp.Expr | int) -> SqlError:
         """An error at a node, or at a number of characters from the start."""
+        problem = _MISFIT.sub(_plain, problem)
         place = at if isinstance(at, int) else start_of(at)
         place = min(max(place, 0), len(self._text))
         begin = self._text.rfind("\n", 0, place) + 1
@@ -51,6 +53,17 @@ class Text:
             raise
         except (Misuse, ExpressionError, SchemaError) as e:
             raise self.error(str(e), node) from None
+
+
+_MISFIT = re.compile(r"Function '\w+' has no kernel matching input types \((.*)\)")
+
+
+def _plain(found: re.Match[str]) -> str:
+    """What Arrow says of a function that these types do not suit."""
+    types = [t for t in found[1].split(", ") if not t.startswith("struct")]
+    if len(types) == 1:
+        return f"it does not take {types[0]}"
+    return f"{' and '.join(types)} do not go together: CAST one of them"
 
 
 def start_of(node: exp.Expr) -> int:

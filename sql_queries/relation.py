@@ -66,6 +66,8 @@ class Relation:
     answered by the aggregate directly above them. None where there is a step above already."""
     partition: tuple[str, ...] = ()
     """The columns by whose values the window divides rows."""
+    aliases: tuple[str, ...] = ()
+    """The names that the select list over it gives: an error about one of them says so."""
     numbered: Numbered | None = None
     """Where a query around this one has to say how many first rows are kept."""
 
@@ -167,6 +169,12 @@ def resolve(column: exp.Column, relation: Relation, text: Text) -> Field:
             if relation.window is None
             else f"{column.name} stands beside aggregates of the window: a row alone may be in "
             "several windows",
+            column,
+        )
+    if column.name in relation.aliases:
+        raise text.error(
+            f"{column.name!r} is a name of this select list, known in HAVING and ORDER BY: write "
+            "what it stands for, or read it in a query around this one",
             column,
         )
     names = [f.name for f in relation.fields if not column.table or f.table == column.table]

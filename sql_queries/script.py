@@ -106,7 +106,7 @@ class Script:
             elif isinstance(each, exp.WatermarkColumnConstraint):
                 watermarks.append(each)
             else:
-                raise at.error("a table has columns and WATERMARKs", each)
+                raise at.error("a table has columns and WATERMARKs, and no other constraint", each)
         for each in watermarks:
             if all(each.this.name.lower() != field.name.lower() for field in fields):
                 near = nearest(each.this.name, [field.name for field in fields])

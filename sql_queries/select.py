@@ -27,7 +27,7 @@ from gapless.sql_queries.ordering import Ordering, direct
 from gapless.sql_queries.over import has_over, over
 from gapless.sql_queries.places import Text
 from gapless.sql_queries.relation import Numbered, Relation, bounded, columns_named
-from gapless.sql_queries.selection import selected
+from gapless.sql_queries.selection import checked, selected
 from gapless.sql_queries.semi_joins import is_semi_join, semi_joined
 from gapless.sql_queries.top_n import (
     RowNumber,
@@ -118,6 +118,8 @@ class Queries:
         relation, conditions = from_.relation(node)
         if relation.numbered is not None:
             relation, conditions = self._first(relation, conditions, node)
+        aliases = tuple(e.alias for e in node.expressions if isinstance(e, exp.Alias))
+        relation = replace(relation, aliases=aliases)
         relation = self._filtered(relation, [c for c in conditions if not is_semi_join(c)])
         for condition in filter(is_semi_join, conditions):
             inner = partial(self.answer, tables=self._with(node, tables))
@@ -286,7 +288,12 @@ class Queries:
 
     def _projected(self, relation: Relation, items: list[Item], node: exp.Select) -> Relation:
         made = Expressions(relation, self._text, self._functions)
-        columns = [(item.name, made.computed(item.node)) for item in items]
+        columns = []
+        for item in items:
+            column = made.computed(item.node)
+            with self._text.at(item.node):
+                checked(column, relation)
+            columns.append((item.name, column))
         with self._text.at(node):
             query = selected(relation.query, columns)
         fields = Relation.of(query, "", relation.kind)

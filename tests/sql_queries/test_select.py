@@ -181,6 +181,20 @@ SAME: dict[str, Callable[[], Query]] = {
         .select("src", "n")
     ),
     "SELECT src, count(*) AS n FROM flows [RANGE 10 s, SLIDE 1 s] GROUP BY ALL": lambda: BIG,
+    "SELECT src FROM flows WHERE ts >= '1970-01-02' AND '7' < len": lambda: FLOWS.where(
+        (gl.col("ts") >= gl.lit(pa.scalar(86_400_000, pa.timestamp("ms"))))
+        & (gl.lit(7, "int32") < LEN)
+    ).select("src"),
+    "SELECT src FROM flows WHERE ts BETWEEN '1970-01-01' AND '1970-01-02' AND len IN ('7')": (
+        lambda: FLOWS.where(
+            gl.col("ts").between(*(pa.scalar(t, pa.timestamp("ms")) for t in (0, 86_400_000)))
+            & LEN.is_in([7])
+        ).select("src")
+    ),
+    "SELECT array_agg(len ORDER BY ts) AS a, listagg(proto), first_value(len) FROM flows [RANGE 5 s"
+    ", SLIDE 5 s]": lambda: FLOWS.window(range="5s", slide="5s").aggregate(
+        a=gl.array_agg("len"), listagg=gl.string_agg("proto"), first_value=gl.first("len")
+    ),
     "SELECT window_start, window_end AS e, src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"
     " SECOND) GROUP BY window_start, window_end, src HAVING count(*) > 1": lambda: (
         FLOWS.window(range="10s", slide="10s")
