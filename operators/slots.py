@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.kernels.columns import Column
-from gapless.kernels.keys import Ids
+from gapless.kernels.keys import Ids, Mask
 from gapless.operators.aggregates.hashing import Hashes, hash_column, splitmix64
 from gapless.operators.answers import Grouping
 from gapless.operators.groups import Groups
@@ -64,7 +64,6 @@ class Slots:
         for state in self.states:
             state.fit(count + 1)
         self._nowhere = count  # what is counted there is forgotten
-        self._is_hit = np.zeros(count + 1, np.bool_)  # for one call
         self.panes: Times = np.full(count, INF, np.int64)
         """By slot; INF where it is empty."""
         self._of_pane: dict[int, int] = {}  # how many slots each pane has
@@ -80,21 +79,19 @@ class Slots:
         """Counts rows in their slots; what has to make room, and what finds none."""
         groups = self.groups.of(rows)
         where = self._slots_of(panes, groups)
-        missed = self._missed(where, panes, groups)
+        is_missed = self._is_missed(where, panes, groups)
+        missed = is_missed.nonzero()[0]
         if len(missed):
             missed_slots = where[missed]
-            where[missed] = self._nowhere
-            self._is_hit[where] = True
-            wanting = missed[~self._is_hit[missed_slots]]
-            self._is_hit[where] = False
-            where[missed] = missed_slots
-            first = wanting[self._one_each(where[wanting])]
+            self._last[missed_slots] = missed
+            self._last[where[(~is_missed).nonzero()[0]]] = -1  # theirs stay
+            first = missed[self._last[missed_slots] == missed]
             wanted = where[first]
             taken = wanted[self.panes[wanted] != INF]
             if len(taken):
                 yield self._leave(taken)
             self._settle(wanted, panes[first], groups[first])
-            missed = missed[self._missed(missed_slots, panes[missed], groups[missed])]
+            missed = missed[self._is_missed(missed_slots, panes[missed], groups[missed])]
         if len(missed):
             where[missed] = self._nowhere
             yield Through(times[missed], self._picks.take(rows, missed))
@@ -105,10 +102,11 @@ class Slots:
                 state.clear(np.array([self._nowhere]))
         self._release()
 
-    def _missed(self, where: Ids, panes: Times, groups: Ids) -> Ids:
-        """The positions of rows whose slot is not theirs."""
-        found: Ids = ((self.panes[where] != panes) | (self._owner[where] != groups)).nonzero()[0]
-        return found
+    def _is_missed(self, where: Ids, panes: Times, groups: Ids) -> Mask:
+        """Of which rows the slot is not theirs."""
+        missed: Mask = self.panes.take(where) != panes
+        missed |= self._owner.take(where) != groups
+        return missed
 
     def _one_each(self, slots: Ids) -> Ids:
         """The positions of some, each slot once."""
@@ -121,7 +119,7 @@ class Slots:
         """By the values of groups, not by their ids, which are others after a restart."""
         hashes = self._hashes.fit(self.groups.capacity)
         self._uses.fit(self.groups.capacity)
-        mixed = hashes[groups]
+        mixed = hashes.take(groups)
         new = (mixed == 0).nonzero()[0]
         if len(new):
             columns = self.groups.columns(groups[new])
@@ -141,8 +139,10 @@ class Slots:
         np.add.at(self._uses.values, groups, 1)
 
     def _tally(self, panes: Times, by: int) -> None:
-        first = int(panes.min(initial=INF))
-        if not len(panes) or int(panes.max()) - first >= len(panes):  # few of many panes
+        if not len(panes):
+            return
+        first = int(panes.min())
+        if int(panes.max()) - first >= len(panes):  # few of many panes
             known, counts = np.unique(panes, return_counts=True)
         else:
             counts = np.bincount(panes - first)
@@ -177,15 +177,14 @@ class Slots:
         return left
 
     def below(self, pane: int) -> Ids:
-        """The slots of panes below this one, the oldest first.
+        """The slots of panes below this one.
 
         Never an empty one, whose pane is INF: after the last window the bound is beyond INF.
         """
         if self.oldest >= pane:
             return np.empty(0, np.int64)
-        slots = (self.panes < min(pane, INF)).nonzero()[0]
-        oldest: Ids = slots[np.argsort(self.panes[slots], kind="stable")]
-        return oldest
+        slots: Ids = (self.panes < min(pane, INF)).nonzero()[0]
+        return slots
 
     def some_below(self, pane: int, most: int) -> Ids:
         """At most so many slots of panes below this one. All slots are looked at in turn, from call
@@ -224,6 +223,7 @@ class Slots:
     def held(self) -> tuple[Times, Ids, list[pa.RecordBatch]]:
         """Panes, ascending, groups and sub-aggregates."""
         slots = self.below(INF)
+        slots = slots[np.argsort(self.panes[slots], kind="stable")]
         return self.panes[slots], self._owner[slots], [s.take(slots) for s in self.states]
 
     def hold(self, panes: Times, groups: Ids, partials: list[pa.RecordBatch]) -> Ids:
@@ -239,7 +239,7 @@ class Slots:
     @property
     def nbytes(self) -> int:
         """Bytes of the slots, of their state and of the groups in them."""
-        own = 3 * self.panes.nbytes + self._is_hit.nbytes + self._uses.nbytes + self._hashes.nbytes
+        own = 3 * self.panes.nbytes + self._uses.nbytes + self._hashes.nbytes
         return own + self.groups.nbytes + sum(state.nbytes for state in self.states)
 
     def validate(self) -> None:
