@@ -102,14 +102,19 @@ def _windows(node: nodes.Aggregate, hop: Hop, implementation: str) -> Iterator[s
             )
 
 
+_PARTS = "in Python for each frame and group, and merge for each two answers"
+
+
 def _custom(node: nodes.Aggregate, hop: Hop | None) -> Iterator[str]:
     is_session = isinstance(node.input, nodes.Session)
     when = "at each change" if hop is None and not is_session else "of each window"
     for name, function in node.aggregates:
-        if isinstance(function.unfiltered, Custom):
+        own = function.unfiltered
+        if isinstance(own, Custom):
+            asked = f"with all values of each group, {when}" if own.merge is None else _PARTS
             yield (
-                f"{name} calls your function with all values of each group, {when}: count, sum, "
-                "quantile or another of ours costs much less, if it says the same"
+                f"{name} calls your function {asked}: count, sum, quantile or another of ours "
+                "costs much less, if it says the same"
             )
 
 

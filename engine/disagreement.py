@@ -70,10 +70,18 @@ def aggregate_may_differ(
     if isinstance(function, Custom):
         called = f"{where}: {function.qualified_name}"
         yield f"{called} is a function of yours; it must decide by the values alone"
+        if function.merge is not None and _has_floats(function.returns):
+            yield f"{where}: merged floats may depend on the order in their last bits"
         return
     why = function.accumulator(payload).may_diverge
     if why is not None:
         yield f"{where}: {why}"
+
+
+def _has_floats(t: pa.DataType) -> bool:
+    if pa.types.is_dictionary(t):
+        return _has_floats(t.value_type)
+    return pa.types.is_floating(t) or any(_has_floats(t.field(i).type) for i in range(t.num_fields))
 
 
 def _calls(expr: Expr) -> Iterator[Call]:

@@ -22,7 +22,7 @@ from gapless.engine.lateness import lateness_to_document
 from gapless.engine.nodes import Node
 from gapless.engine.query import Query
 from gapless.engine.row_counts import Rows
-from gapless.operators.aggregates.custom import Custom
+from gapless.operators.aggregates.custom import Custom, name_of
 from gapless.operators.rank_keys import RankKey
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import Misuse
@@ -221,6 +221,8 @@ def user_functions(node: Node) -> list[tuple[str, Callable[..., Any]]]:
             found.append((part.name, part.function))
         elif isinstance(part, Custom):
             found.append((part.qualified_name, part.function))
+            if part.merge is not None:
+                found.append((name_of(part.merge), part.merge))
     return found
 
 

@@ -12,7 +12,8 @@ distinct.py    count_distinct: by tally.py, or by hll.py over hashing.py
 quantile.py    quantile: a DDSketch in a tally
 counted.py     quantile(exact=True), mode: of values in a tally
 collected.py   array_agg, string_agg: all values, with their times in a tally
-custom.py      aggregate: a user's function of a tally
+custom.py      aggregate: a user's function, of custom_rows.py (a tally) or, with merge=, of
+               custom_answers.py, whose laws merge_laws.py tries
 window_bounds.py     window_start, window_end, window_time: of the answer's window
 
 parts.py, inputs.py, forwarding.py, documents.py     what they share

@@ -10,7 +10,7 @@ end in an underscore here, for Python has functions of that name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from gapless.operators.aggregates.function import AggregateFunction
 from gapless.operators.aggregates.quantile import ACCURACY, Quantile
 from gapless.operators.aggregates.sums import Mean, Stddev, Sum, Var
 from gapless.operators.aggregates.window_bounds import WindowBound
-from gapless.protocol.column_names import column_name
+from gapless.protocol.column_names import column_name, column_names
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.expr import Expr
 from gapless.protocol.type_text import type_of_text
@@ -170,23 +170,32 @@ def quantile(
 
 
 def aggregate(
-    column: ColumnOf,
-    fn: Callable[[pa.Array], Any],
+    columns: ColumnOf | Sequence[ColumnOf],
+    fn: Callable[..., Any],
     returns: pa.DataType | str,
+    merge: Callable[[Any, Any], Any] | None = None,
     *,
     where: Expr | None = None,
 ) -> AggregateFunction:
     """What `fn` makes of a group's values: an Arrow array, ascending and without nulls.
 
-    It gives a Python value or an Arrow scalar that fits `returns`; where it does not, or raises,
-    the group goes aside with the reason.
+    Of several columns, or a tuple of one, it gets an array each: the rows by time, then by their
+    values, nulls among them. It gives a Python value or an Arrow scalar that fits `returns`; where
+    it does not, or raises, the group goes aside with the reason.
+
+    `merge` makes one answer of the answers to two parts of the rows, so that windows are put
+    together from panes and one answer is kept in place of all rows. It gets them as Python values,
+    and never None. Whether it gives what `fn` gives of all the rows is tried on drawn rows first.
     """
     if isinstance(returns, str):
         try:
             returns = type_of_text(returns)
         except SchemaError as e:
             raise SchemaError(f"aggregate: {e}") from None
-    return _of(Custom(column_name("aggregate", column), fn, returns), where)
+    of_rows = isinstance(columns, list | tuple)
+    given = columns if isinstance(columns, list | tuple) else (columns,)
+    names = column_names("aggregate", given)
+    return _of(Custom(names, fn, returns, merge, of_rows), where)
 
 
 def _of(function: AggregateFunction, where: Expr | None) -> AggregateFunction:

@@ -1,201 +1,201 @@
-"""aggregate(column, fn): a function of a user's, over all values of a group.
+"""aggregate(columns, fn): a function of a user's, over all values or rows of a group.
 
     def spread(values):                     values: an Arrow array, ascending, without nulls
         return pc.max(values).as_py() - pc.min(values).as_py()
 
     gl.aggregate("len", spread, returns="int64")
 
-It is holistic: every value is kept, with its count, so a window can slide by subtracting. Values
-come in the order of `operators/order.py`, so a function that only looks at them gives the same on
-every replica. Where it raises, or gives what does not fit `returns`, there is no answer, and the
-reason says which. A group of nulls alone is null, without a call.
+    def spent(price, count):                rows by time, then by their values; an array a column
+        return pc.sum(pc.multiply(price, count)).as_py()
+
+    gl.aggregate(("price", "count"), spent, returns="int64", merge=operator.add)
+
+Without `merge` it is holistic: all is kept, with its count, so a window can slide by subtracting
+(`custom_rows.py`). With it, an answer is kept for each pane, and answers are merged
+(`custom_answers.py`); the laws that this needs are tried first (`merge_laws.py`).
+
+Values come in the order of `operators/order.py`, so a function that only looks at them gives the
+same on every replica. Where it raises, or gives what does not fit `returns`, there is no answer,
+and the reason says which.
 
 It travels by name, "module:qualname": the reader of a plan has the function, or an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from gapless.kernels.keys import Ids
 from gapless.operators.aggregates.function import (
     Accumulator,
     AggregateFunction,
     Unanswerable,
     place_of,
 )
-from gapless.operators.aggregates.inputs import present_rows
-from gapless.operators.aggregates.parts import OfParts
-from gapless.operators.aggregates.plain import plain_type, plain_values, restored
-from gapless.operators.aggregates.tally import Tally
-from gapless.protocol.columns import take
 from gapless.protocol.documents import Document
 from gapless.protocol.errors import Misuse
-from gapless.protocol.frame import Times
 from gapless.protocol.plain import type_to_plain
 from gapless.protocol.schema import check_type
 
 REASON_CHARS_MAX = 200
 """Of what a user's function raises, in a reason: some put all their data into the message."""
 
+Said = pa.Scalar | str
+"""An answer of the type that the function returns, or the reason why there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Custom(AggregateFunction):
-    """What a user's function makes of the values."""
+    """What a user's function makes of one column's values, or of rows of several columns."""
 
-    column: str
-    function: Callable[[pa.Array], Any]
+    names: tuple[str, ...]
+    function: Callable[..., Any]
     returns: pa.DataType
+    merge: Callable[[Any, Any], Any] | None = None
+    of_rows: bool = False
+    """Whether it takes rows, by time and with their nulls, and not one column's sorted values."""
 
     name = "aggregate"
-    bounded = False
-    differential = True
-    sub = "values and their counts"
-    super_ = "the function, of the values in order"
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise Misuse(f"aggregate: {self.function!r} is not a function")
+        if self.merge is not None and not callable(self.merge):
+            raise Misuse(
+                f"aggregate: merge={self.merge!r:.100} is not a function: give one that makes the "
+                "answer of two groups' rows together from their two answers"
+            )
+        if not self.names:
+            raise Misuse("aggregate: no columns: name those that the function reads")
+        if len(set(self.names)) < len(self.names):
+            raise Misuse(f"aggregate: a column twice among {', '.join(self.names)}: name it once")
         if not isinstance(self.returns, pa.DataType):
             raise Misuse(f"aggregate: returns={self.returns!r}: an Arrow type")
         check_type("returns", self.returns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The one column."""
-        return (self.column,)
+        """Those that it reads."""
+        return self.names
+
+    @property
+    def bounded(self) -> bool:
+        """One answer is kept, or every value."""
+        return self.merge is not None
+
+    @property
+    def differential(self) -> bool:
+        """Values are counted; answers cannot be taken out again."""
+        return self.merge is None
+
+    @property
+    def sub(self) -> str:
+        """What is kept of a pane."""
+        if self.merge is not None:
+            return "the function's answer"
+        return "rows and their counts" if self.of_rows else "values and their counts"
+
+    @property
+    def super_(self) -> str:
+        """What makes the answer of those."""
+        if self.merge is not None:
+            return "merge, of two answers at a time"
+        return f"the function, of the {'rows' if self.of_rows else 'values'} in order"
 
     @property
     def qualified_name(self) -> str:
         """The function, as "module:qualname"."""
-        fn = self.function
-        of = fn if hasattr(fn, "__qualname__") else type(fn)
-        return f"{of.__module__}:{of.__qualname__}"
+        return name_of(self.function)
 
     def result(self, schema: pa.Schema) -> pa.DataType:
-        """What the user has said."""
-        place_of(self, schema, self.column)
+        """What the user has said. Raises `Misuse` where `merge` breaks a law."""
+        types = tuple(schema.field(place_of(self, schema, name)).type for name in self.names)
+        if self.merge is not None:
+            from gapless.operators.aggregates.merge_laws import try_laws
+
+            try_laws(self, types)
         return self.returns
 
     def accumulator(self, schema: pa.Schema, rows: Accumulator | None = None) -> Accumulator:
-        """Every value, with its count."""
-        place = place_of(self, schema, self.column)
-        return _Values(place, schema.field(place).type, self)
+        """Every value or row with its count, or one answer."""
+        from gapless.operators.aggregates.custom_answers import CustomAnswers
+        from gapless.operators.aggregates.custom_rows import CustomRows
 
-    def to_document(self) -> Document:
-        """The function's name, and the rest, as plain data."""
-        return {
-            "function": self.name,
-            "column": self.column,
-            "call": self.qualified_name,
-            "returns": type_to_plain(self.returns),
-        }
+        self.result(schema)
+        kind = CustomRows if self.merge is None else CustomAnswers
+        return kind(self, schema)
 
-    def __str__(self) -> str:
-        return f"aggregate({self.column}, {self.qualified_name}, returns={self.returns})"
+    def ask(self, columns: Sequence[pa.Array]) -> Said:
+        """What the function makes of rows, in order."""
+        return self._said(self.function, columns)
 
+    def merged(self, one: pa.Scalar, other: pa.Scalar) -> Said:
+        """What `merge` makes of two answers, which it gets as Python values. A null is neutral."""
+        if not one.is_valid or not other.is_valid:
+            return one if one.is_valid else other
+        assert self.merge is not None  # noqa: S101  # for the type checker: who asks has one
+        return self._said(self.merge, (one.as_py(), other.as_py()))
 
-class _Values(OfParts):
-    """Counted values, and the answers of the ids that were asked for last.
+    def _said(self, function: Callable[..., Any], args: Sequence[Any]) -> Said:
+        """The answer as a scalar of the type that is returned; or why there is none."""
+        name = name_of(function)
+        try:
+            answer = function(*args)
+        except Exception as e:  # noqa: BLE001  # a user's function may raise anything
+            return f"{name} raised {type(e).__name__}: {e}"[:REASON_CHARS_MAX]
+        wanted = self.returns
+        if isinstance(answer, pa.Scalar):
+            if answer.type == wanted:
+                return answer
+            if answer.is_valid or not pa.types.is_null(answer.type):
+                return f"{name} was to give {wanted}, gave {answer.type}"
+            answer = None
+        try:
+            if pa.types.is_integer(wanted) and isinstance(answer, float | np.floating):
+                raise TypeError("a float is no integer")  # Arrow would cut off its fraction
+            return pa.scalar(answer, wanted)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            return f"{name} was to give {wanted}, gave {answer!r}: {e}"[:REASON_CHARS_MAX]
 
-    `results` and `unanswerable` come in pairs, and a call of a user's function costs what it likes:
-    answers are kept until something changes.
-    """
-
-    differential = True
-
-    def __init__(self, place: int, t: pa.DataType, custom: Custom) -> None:
-        self._place = place
-        self._type = t
-        self._custom = custom
-        self._tally = Tally(plain_type(t))
-        self._asked: tuple[bytes, pa.Array, Unanswerable | None] | None = None
-        super().__init__(self._tally)
-
-    def add(self, ids: Ids, rows: pa.RecordBatch, times: Times) -> None:
-        """Counts each value."""
-        self._asked = None
-        ids, column = present_rows(ids, rows.column(self._place))
-        self._tally.add(ids, plain_values(column))
-
-    def merge(self, ids: Ids, partial: pa.RecordBatch) -> None:
-        """Adds counts."""
-        self._asked = None
-        super().merge(ids, partial)
-
-    def unmerge(self, ids: Ids, partial: pa.RecordBatch) -> None:
-        """Subtracts counts."""
-        self._asked = None
-        super().unmerge(ids, partial)
-
-    def clear(self, ids: Ids) -> None:
-        """Back to no values."""
-        self._asked = None
-        super().clear(ids)
-
-    def results(self, ids: Ids) -> pa.Array:
-        """What the function says."""
-        return self._answers(ids)[0]
-
-    def unanswerable(self, ids: Ids) -> Unanswerable | None:
-        """Where it raised, or gave what does not fit."""
-        return self._answers(ids)[1]
-
-    def _answers(self, ids: Ids) -> tuple[pa.Array, Unanswerable | None]:
-        key = ids.tobytes()
-        if self._asked is None or self._asked[0] != key:
-            self._asked = (key, *self._called(ids))
-        return self._asked[1:]
-
-    def _called(self, ids: Ids) -> tuple[pa.Array, Unanswerable | None]:
-        """Calls the function once for each id that has values."""
-        positions, values, counts = self._tally.in_order(ids)
-        repeated = np.repeat(np.arange(len(counts)), counts)
-        column = restored(take(values, pa.array(repeated)), self._type)
-        ends = np.searchsorted(positions[repeated], np.arange(len(ids)), side="right")
-        answers: list[pa.Scalar] = []
-        mask = np.zeros(len(ids), np.bool_)
+    def column(self, said: Iterable[Said | None]) -> tuple[pa.Array, Unanswerable | None]:
+        """What was said as a column, null where it was nothing or a reason; and the reasons."""
+        answers: list[pa.Scalar | None] = []  # no scalars of null: Arrow fails for those of lists
         reasons: dict[int, str] = {}
-        begin = 0
-        for i, end in enumerate(ends.tolist()):
-            answer: pa.Scalar | str = pa.scalar(None, self._custom.returns)
-            if end > begin:
-                answer = _call(self._custom, column.slice(begin, end - begin))
-            if isinstance(answer, str):
-                mask[i], reasons[i] = True, answer
-                answer = pa.scalar(None, self._custom.returns)
-            answers.append(answer)
-            begin = end
-        column = pa.array(answers, self._custom.returns)
+        for i, each in enumerate(said):
+            if isinstance(each, str):
+                reasons[i] = each
+            answered = isinstance(each, pa.Scalar) and each.is_valid
+            answers.append(each if answered else None)
+        column = pa.array(answers, self.returns)
         if not reasons:
             return column, None
+        mask = np.zeros(len(answers), np.bool_)
+        mask[[*reasons]] = True
         first = next(iter(reasons.values()))
         others = {i: why for i, why in reasons.items() if why != first}
         return column, Unanswerable(mask, first, others)
 
+    def to_document(self) -> Document:
+        """The functions' names, and the rest, as plain data."""
+        return {
+            "function": self.name,
+            **({"columns": [*self.names]} if self.of_rows else {"column": self.names[0]}),
+            "call": self.qualified_name,
+            **({} if self.merge is None else {"merge": name_of(self.merge)}),
+            "returns": type_to_plain(self.returns),
+        }
 
-def _call(custom: Custom, values: pa.Array) -> pa.Scalar | str:
-    """The function's answer as a scalar of the type that it returns; or why there is none."""
-    try:
-        answer = custom.function(values)
-    except Exception as e:  # noqa: BLE001  # a user's function may raise anything
-        return f"{custom.qualified_name} raised {type(e).__name__}: {e}"[:REASON_CHARS_MAX]
-    wanted = custom.returns
-    if isinstance(answer, pa.Scalar):
-        if answer.type == wanted:
-            return answer
-        if answer.is_valid or not pa.types.is_null(answer.type):
-            return f"{custom.qualified_name} was to give {wanted}, gave {answer.type}"
-        answer = None
-    try:
-        if pa.types.is_integer(wanted) and isinstance(answer, float | np.floating):
-            raise TypeError("a float is no integer")  # Arrow would cut off what is behind the point
-        return pa.scalar(answer, wanted)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-        text = f"{custom.qualified_name} was to give {wanted}, gave {answer!r}: {e}"
-        return text[:REASON_CHARS_MAX]
+    def __str__(self) -> str:
+        names = f"({', '.join(self.names)})" if self.of_rows else self.names[0]
+        merge = "" if self.merge is None else f", merge={name_of(self.merge)}"
+        return f"aggregate({names}, {self.qualified_name}, returns={self.returns}{merge})"
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A function, as "module:qualname"."""
+    of = function if hasattr(function, "__qualname__") else type(function)
+    return f"{of.__module__}:{of.__qualname__}"

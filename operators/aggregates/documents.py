@@ -9,6 +9,7 @@ available.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from gapless.operators.aggregates.arg_extremes import ArgMax, ArgMin
 from gapless.operators.aggregates.collected import ArrayAgg, StringAgg
@@ -103,14 +104,26 @@ def _quantile(fields: Fields) -> Quantile | ExactQuantile:
 
 
 def _custom(fields: Fields, returns: Document, functions: UserFunctions) -> Custom:
-    column, call = fields.take("column", str), fields.take("call", str)
-    function = functions.get(call)
-    if function is None:
-        raise DecodeError(f"{WHAT}.call", f"no function {call[:200]!r} is available", "one that is")
+    columns = fields.take("columns", list, None)
+    of_rows = columns is not None
+    names = (fields.take("column", str),) if columns is None else tuple(columns)
+    if not all(isinstance(name, str) for name in names):
+        raise DecodeError(f"{WHAT}.columns", f"{names!r:.200}", "names of columns")
+    function = _available(fields.take("call", str), "call", functions)
+    called = fields.take("merge", str, None)
+    merge = None if called is None else _available(called, "merge", functions)
     try:
-        return Custom(column, function, type_from_plain(returns))
+        return Custom(names, function, type_from_plain(returns), merge, of_rows)
     except Misuse as e:
         raise DecodeError(WHAT, str(e)) from None
+
+
+def _available(call: str, field: str, functions: UserFunctions) -> Callable[..., Any]:
+    function = functions.get(call)
+    if function is None:
+        what = f"no function {call[:200]!r} is available"
+        raise DecodeError(f"{WHAT}.{field}", what, "one that is")
+    return function
 
 
 _READERS: Mapping[str, Callable[[Fields], AggregateFunction]] = {

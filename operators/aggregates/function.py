@@ -38,7 +38,7 @@ from gapless.protocol.documents import Document
 from gapless.protocol.errors import Misuse, SchemaError
 from gapless.protocol.frame import Times
 
-UserFunctions = Mapping[str, Callable[[pa.Array], Any]]
+UserFunctions = Mapping[str, Callable[..., Any]]
 """Functions of users by "module:qualname", for reading documents that name them."""
 
 

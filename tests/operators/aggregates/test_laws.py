@@ -6,6 +6,7 @@ The oracles are a line or two of Python over all values of a group, in exact ari
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ from gapless.operators.aggregates import (
     var,
 )
 from gapless.operators.aggregates.counts import CountAccumulator
+from gapless.operators.aggregates.custom import Custom
+from gapless.operators.aggregates.custom_rows import CustomRows
 from gapless.operators.aggregates.exact import ExactSums
 from gapless.operators.aggregates.filtered import _OfSome
 from gapless.operators.aggregates.function import AggregateFunction
@@ -352,6 +355,52 @@ def test_a_users_function_sees_the_same_values_in_the_same_order(
 
 
 @given(told=tellings(payload_types()), seeds=st.tuples(SEEDS, SEEDS))
+def test_a_users_function_sees_the_same_rows_in_the_same_order(
+    told: Told, seeds: tuple[int, int]
+) -> None:
+    def rows_as_text(xs: pa.Array, others: pa.Array) -> str:
+        return f"{as_text(xs)} {as_text(others)}"
+
+    function = aggregate((COLUMN, "other"), rows_as_text, "string")
+    one, other = (ask(function, told, seed) for seed in seeds)
+    assert one == other
+    for g, text in enumerate(one):
+        assert (text is None) == (not told.of(g))
+
+
+def _numbers(rows: Rows, _: pa.DataType) -> Any:
+    """In order of time, nulls last among those of one time."""
+    by = sorted(rows, key=lambda r: (r[0], r[1] is None, r[1] or 0))
+    return tuple(x for _, x in by) or None
+
+
+@given(told=tellings(st.sampled_from(INTEGERS)), seed=SEEDS)
+def test_oracle_users_functions_of_rows(told: Told, seed: int) -> None:
+    returns = pa.list_(told.type)
+    check(aggregate((COLUMN,), pa.Array.to_pylist, returns), told, seed, _numbers)
+
+
+def _longest(values: pa.Array) -> dict[str, Any]:
+    return {"n": len(values), "top": values[-1].as_py()}
+
+
+def _longer(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return {"n": one["n"] + other["n"], "top": max(one["top"], other["top"])}
+
+
+@given(told=tellings(st.sampled_from(INTEGERS)), seed=SEEDS)
+def test_oracle_merged_answers_of_users_functions(told: Told, seed: int) -> None:
+    def counted(rows: Rows, t: pa.DataType) -> Any:
+        values = ranked(rows, t)
+        return (len(values), values[-1]) if values else None
+
+    returns = pa.struct([("n", pa.int64()), ("top", told.type)])
+    check(aggregate(COLUMN, _longest, returns, _longer), told, seed, counted)
+    rows = aggregate((COLUMN, "other"), lambda xs, _: len(xs), "int64", operator.add)
+    check(rows, told, seed, lambda rows, t: len(rows) or None)
+
+
+@given(told=tellings(payload_types()), seeds=st.tuples(SEEDS, SEEDS))
 def test_a_sketch_is_the_same_in_any_order(told: Told, seeds: tuple[int, int]) -> None:
     function = count_distinct(COLUMN, "hll", 4)
     one, other = (ask(function, told, seed) for seed in seeds)
@@ -381,7 +430,28 @@ def _ignored(self: _OfSome, ids: Any, rows: pa.RecordBatch, times: Any) -> None:
     self.inner.add(ids, rows, times)
 
 
+def _at_one_time(self: CustomRows, ids: Any, rows: pa.RecordBatch, times: Any) -> None:
+    _add_rows(self, ids, rows, times * 0)
+
+
+_add_rows = CustomRows.add
+
+
 BREAKS = {
+    "a user's rows have no times": Break(
+        aggregate((COLUMN,), pa.Array.to_pylist, "list<int64>"),
+        _numbers,
+        CustomRows,
+        "add",
+        _at_one_time,
+    ),
+    "a user's answers are not merged": Break(
+        aggregate((COLUMN,), len, "int64", operator.add),
+        lambda rows, t: len(rows) or None,
+        Custom,
+        "merged",
+        lambda self, one, other: other,
+    ),
     "conditions do not count": Break(
         count(where=col("other") > 9), lambda rows, t: 0, _OfSome, "add", _ignored
     ),
@@ -410,7 +480,7 @@ def test_the_laws_notice_a_broken_function(name: str, monkeypatch: pytest.Monkey
     broken = BREAKS[name]
     rng = np.random.default_rng(1)
     tell = [
-        Told(pa.int64(), rng.integers(0, GROUPS, 9).tolist(), [0] * 9, [HIGHEST, 5, -1] * 3)
+        Told(pa.int64(), rng.integers(0, GROUPS, 9).tolist(), [*range(9)], [HIGHEST, 5, -1] * 3)
         for _ in range(10)
     ]
     for seed, told in enumerate(tell):

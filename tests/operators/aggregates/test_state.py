@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,9 @@ FUNCTIONS = [
     array_agg("x"),
     min_("x", where=~col("x").is_null()),
     aggregate("x", len, "int64"),
+    aggregate("x", len, "int64", operator.add),
+    aggregate(("x",), len, "int64"),
+    aggregate(("x",), len, "int64", operator.add),
 ]
 
 
