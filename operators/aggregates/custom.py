@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,7 @@ from gapless.protocol.schema import check_type
 REASON_CHARS_MAX = 200
 """Of what a user's function raises, in a reason: some put all their data into the message."""
 
-Said = pa.Scalar | str
+Said: TypeAlias = "pa.Scalar | str"
 """An answer of the type that the function returns, or the reason why there is none."""
 
 
@@ -138,13 +138,13 @@ class Custom(AggregateFunction):
         if not one.is_valid or not other.is_valid:
             return one if one.is_valid else other
         assert self.merge is not None  # noqa: S101  # for the type checker: who asks has one
-        return self._said(self.merge, (one.as_py(), other.as_py()))
+        return self._said(self.merge, (one, other))
 
     def _said(self, function: Callable[..., Any], args: Sequence[Any]) -> Said:
         """The answer as a scalar of the type that is returned; or why there is none."""
         name = name_of(function)
         try:
-            answer = function(*args)
+            answer = function(*(a.as_py() if isinstance(a, pa.Scalar) else a for a in args))
         except Exception as e:  # noqa: BLE001  # a user's function may raise anything
             return f"{name} raised {type(e).__name__}: {e}"[:REASON_CHARS_MAX]
         wanted = self.returns

@@ -104,16 +104,15 @@ def _quantile(fields: Fields) -> Quantile | ExactQuantile:
 
 
 def _custom(fields: Fields, returns: Document, functions: UserFunctions) -> Custom:
-    columns = fields.take("columns", list, None)
-    of_rows = columns is not None
-    names = (fields.take("column", str),) if columns is None else tuple(columns)
+    columns = fields.take("columns", list, [])
+    names = tuple(columns) or (fields.take("column", str),)
     if not all(isinstance(name, str) for name in names):
         raise DecodeError(f"{WHAT}.columns", f"{names!r:.200}", "names of columns")
     function = _available(fields.take("call", str), "call", functions)
-    called = fields.take("merge", str, None)
-    merge = None if called is None else _available(called, "merge", functions)
+    called = fields.take("merge", str, "")
+    merge = _available(called, "merge", functions) if called else None
     try:
-        return Custom(names, function, type_from_plain(returns), merge, of_rows)
+        return Custom(names, function, type_from_plain(returns), merge, bool(columns))
     except Misuse as e:
         raise DecodeError(WHAT, str(e)) from None
 
