@@ -31,7 +31,7 @@ def test_rows_are_drawn_of_every_type(t: pa.DataType) -> None:
 
 def test_floats_may_differ_in_their_last_digits() -> None:
     def tenth(values: pa.Array) -> float:
-        return sum(0.1 * x for x in values.to_pylist())
+        return float(sum(0.1 * x for x in values.to_pylist()))
 
     try_laws(Custom(("x",), tenth, pa.float64(), operator.add), INT64)
 
