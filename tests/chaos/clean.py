@@ -13,7 +13,7 @@ SEEDS = 300
 """Of each workload: all that its promises rest on goes wrong dozens of times."""
 CHUNK = 25
 """Seeds of one test: what a person waits for to see that it goes on."""
-OF_EVERY_TEST = 50
+OF_EVERY_TEST = 25
 """Seeds of each workload that `make test` plays; `make check` plays all."""
 CHUNKS = [
     pytest.param(first, marks=pytest.mark.slow if first >= OF_EVERY_TEST else ())

@@ -22,6 +22,7 @@ from gapless.failover.merger import recent_rows as recent
 from gapless.failover.merger.inputs import LINKS_MAX, LIVES_MAX
 from gapless.failover.replica.effects import Position
 from gapless.failover.replica.sources import Sources
+from tests.effort import cases
 
 TESTS = Path(__file__).parents[2]
 SOURCES = Path(gapless.__file__).parent
@@ -170,8 +171,9 @@ def test_half_of_the_runs_draw_limits_and_every_limit_is_drawn() -> None:
 
 
 def test_the_same_limits_are_drawn_in_any_process() -> None:
-    alone = list(run_many(range(12), jobs=1))
-    assert list(run_many(range(12), jobs=2)) == alone
+    seeds = range(cases(12))
+    alone = list(run_many(seeds, jobs=1))
+    assert list(run_many(seeds, jobs=2)) == alone
     assert any(result.reached for result in alone)
 
 

@@ -37,6 +37,8 @@ from tests.effort import cases
 
 SEEDS = cases(200)
 """In so many runs everything that can happen does."""
+SHRUNK = range(cases(12))
+"""A run that fails is played again and again, until its faults are few."""
 
 
 # -- what happens in many runs --------------------------------------------------------------------
@@ -152,8 +154,9 @@ def test_to_decode_each_record_once_changes_nothing(
 
 def test_several_processes_find_what_one_finds() -> None:
     broken = "forgets its tail"
-    alone = list(run_many(range(12), broken))
-    assert list(run_many(range(12), broken, jobs=2)) == alone
+    seeds = range(cases(12))
+    alone = list(run_many(seeds, broken))
+    assert list(run_many(seeds, broken, jobs=2)) == alone
     assert any(not result.ok for result in alone)
 
 
@@ -236,7 +239,7 @@ def test_a_chain_of_causes_begins_with_what_follows_from_nothing() -> None:
 
 def test_a_failure_is_shrunk_to_the_fewest_faults_that_it_needs() -> None:
     broken = "forgets its live table"  # which shows where a merger has died
-    shrunk = [shortest_of(seed, broken) for seed in range(12) if not run_one(seed, broken).ok]
+    shrunk = [shortest_of(seed, broken) for seed in SHRUNK if not run_one(seed, broken).ok]
     assert any(0 < len(result.told_faults) < 5 for result in shrunk)
     for result in shrunk:
         assert not result.ok
