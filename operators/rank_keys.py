@@ -61,8 +61,9 @@ def rank_keys(what: str, by: RankBy | Sequence[RankBy], largest: bool) -> tuple[
     """The keys that `by` says; those without a direction of their own go by `largest`."""
     listed = [by] if isinstance(by, str | Expr | RankKey) else by
     if not isinstance(listed, list | tuple) or not 1 <= len(listed) <= KEYS_MAX:
+        given = f"{len(listed)} keys" if isinstance(listed, list | tuple) else repr(by)
         raise Misuse(
-            f"{what} by {by!r}: a column, an expression, gl.asc(...), gl.desc(...), or a list of "
+            f"{what} by {given}: a column, an expression, gl.asc(...), gl.desc(...), or a list of "
             f"1 to {KEYS_MAX} of these"
         )
     return tuple(

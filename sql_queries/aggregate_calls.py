@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgpack
 from sqlglot import exp
 
 from gapless.operators import aggregates as ours
@@ -34,9 +35,9 @@ class AggregateCalls:
         self._text = text
         self._rows = Expressions(relation, text, functions)
         self._taken = set(taken)
-        self._nodes: dict[
-            str, object
-        ] = {}  # what each column is: a node, a fact, or a latest value
+        self._arguments, self._answers = _numbered("arg"), _numbered("agg")
+        self._columns: dict[object, str] = {}  # of a node, a fact, or a latest value
+        self._expressions: dict[bytes, str] = {}  # computed columns by their documents
         self.computed: dict[str, Expr] = {}
         """Columns that are computed of each row, below."""
         self.functions: dict[str, Any] = {}
@@ -48,9 +49,8 @@ class AggregateCalls:
 
     def column_of(self, node: exp.Expr, name: str | None = None) -> str:
         """The column of an aggregate's answers: `name`, if that is free."""
-        for there, other in self._nodes.items():
-            if other == node:
-                return there
+        if node in self._columns:
+            return self._columns[node]
         with self._text.at(node):
             function = self._built(node)
         return self._add(node, function, name)
@@ -60,31 +60,31 @@ class AggregateCalls:
         field = node.name.lower()
         if field not in WINDOW_FIELDS:
             raise self._text.error(f"{node.name} is no fact of a window", node)
-        found = next((n for n, f in self._nodes.items() if f == field), None)
-        return found or self._add(field, FACTS[field](), name or field)
+        return self._columns.get(field) or self._add(field, FACTS[field](), name or field)
 
     def latest(self, column: str) -> str:
         """The column of the largest value of another."""
-        found = next((n for n, f in self._nodes.items() if f == ("latest", column)), None)
-        return found or self._add(("latest", column), ours.max_(column), column)
+        what = ("latest", column)
+        return self._columns.get(what) or self._add(what, ours.max_(column), column)
 
     def compute(self, node: exp.Expr, name: str | None = None) -> str:
         """A column that is computed of each row, below the groups."""
         made = self._rows.of(node)
-        for there, other in self.computed.items():
-            if other.same_as(made):
-                return there
-        taken = {*self._relation.query.schema.names, *self.computed}
-        if name is None or name in taken:
-            name = next(n for n in _numbered("arg") if n not in taken)
+        what = msgpack.packb(made.to_document())
+        if what in self._expressions:
+            return self._expressions[what]
+        taken = (self._relation.query.schema.names, self.computed)
+        if name is None or any(name in names for names in taken):
+            name = next(n for n in self._arguments if not any(n in names for names in taken))
         self.computed[name] = made
+        self._expressions[what] = name
         return name
 
     def _add(self, what: Any, function: AggregateFunction, name: str | None) -> str:
-        taken = {*self.functions, *self._taken}
-        if name is None or name in taken:
-            name = next(n for n in _numbered("agg") if n not in taken)
-        self._nodes[name] = what
+        taken = (self.functions, self._taken)
+        if name is None or any(name in names for names in taken):
+            name = next(n for n in self._answers if not any(n in names for names in taken))
+        self._columns[what] = name
         self.functions[name] = function
         return name
 

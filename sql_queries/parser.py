@@ -47,6 +47,8 @@ def _plain(message: str, found: str) -> str:
         return f"{found!r} is not expected here" if found else "the text ends too early"
     if message.startswith("Required keyword"):
         return f"something is missing here, before or behind {found!r}"
+    if message.startswith("Expected table name"):
+        return "the name of a table is missing"
     if message.startswith("Expecting "):
         return f"{message.removeprefix('Expecting ')} is missing before {found!r}"
     return message

@@ -198,8 +198,10 @@ def sql(
     name, each with the type that it gives, {"rate": (rate, "float64")}; they are called as with
     `gl.function`. What cannot be a query is refused with a `SqlError`, which shows the place.
     """
-    script = Script(functions=functions_of(functions or {}))
-    for name, query in (sources or {}).items():
+    if not isinstance(text, str):
+        raise Misuse(f"sql: a text is wanted, and this is a {type(text).__name__}")
+    script = Script(functions=functions_of(_by_name("functions", functions)))
+    for name, query in _by_name("sources", sources).items():
         script.add_source(name, query)
     answers = script.run(text)
     if len(answers) != 1:
@@ -208,6 +210,15 @@ def sql(
             "what it reads"
         )
     return answers[0].query
+
+
+def _by_name(what: str, given: Any) -> Mapping[str, Any]:
+    """What is given by names in the text."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise Misuse(f'sql: give {what} by their names, as in {what}={{"flows": ...}}')
+    return given
 
 
 def functions_of(functions: Mapping[str, Any]) -> UserFunctions:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
 import gapless as gl
-from tests.sql_queries.test_select import SOURCES
+from tests.sql_queries.test_select import FLOWS, SOURCES
 
 BAD = {
     "SELECT len FROM flows [RANGE 5 min, RATTR ts, SLIDE 5 rows, SATTR ^rank(len)]": (
@@ -133,7 +134,7 @@ BAD = {
     "SELECT len FROM flows f ^NATURAL JOIN hosts h": "NATURAL JOIN is not supported",
     "SELECT len FROM flows f ^SEMI JOIN hosts h ON f.src = h.id": "SEMI JOIN is not supported",
     "SELECT len FROM flows, ^WHERE len > 3": None,
-    "SELECT len FROM": "table",
+    "SELECT len FROM": "the name of a table is missing",
     "SELECT ^TUPLE FROM flows": "no column",
     "SELECT len FROM ^generate_series(1, 3)": "no table function 'generate_series'",
     "SELECT len FROM flows; ^SELECT src FROM hosts LIMIT": None,
@@ -213,6 +214,20 @@ def test_a_long_line_is_cut_around_the_place() -> None:
     _, line, caret = str(raised.value).split("\n")
     assert len(line) < 120
     assert line[caret.index("^") :].startswith("lenn")
+
+
+@pytest.mark.parametrize("given", [None, 5, b"SELECT len FROM flows"])
+def test_what_is_no_text_is_refused(given: Any) -> None:
+    with pytest.raises(gl.Misuse, match="a text is wanted"):
+        gl.sql(given, SOURCES)
+
+
+@pytest.mark.parametrize("given", [[FLOWS], FLOWS, {5: FLOWS}])
+def test_tables_and_functions_have_names(given: Any) -> None:
+    with pytest.raises(gl.Misuse, match="give sources by their names"):
+        gl.sql("SELECT len FROM flows", given)
+    with pytest.raises(gl.Misuse, match="give functions by their names"):
+        gl.sql("SELECT len FROM flows", SOURCES, given)
 
 
 def test_an_error_goes_through_pickle() -> None:

@@ -195,6 +195,14 @@ SAME: dict[str, Callable[[], Query]] = {
     ", SLIDE 5 s]": lambda: FLOWS.window(range="5s", slide="5s").aggregate(
         a=gl.array_agg("len"), listagg=gl.string_agg("proto"), first_value=gl.first("len")
     ),
+    "SELECT sum(len * 8) AS s, max(len * 8) AS m, sum(len * 8) / 2 AS h FROM flows [RANGE 5 s]": (
+        lambda: (
+            FLOWS.map(arg_1=LEN * 8)
+            .window(range="5s")
+            .aggregate(s=gl.sum("arg_1"), m=gl.max("arg_1"))
+            .select("s", "m", h=gl.col("s") / 2)
+        )
+    ),
     "SELECT window_start, window_end AS e, src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"
     " SECOND) GROUP BY window_start, window_end, src HAVING count(*) > 1": lambda: (
         FLOWS.window(range="10s", slide="10s")
