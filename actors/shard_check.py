@@ -116,7 +116,7 @@ class _Walk:
                 self._within(node, f"{kind_of(node)} {_listed(node.key)}", node.key, "name")
             case nodes.Distinct() | nodes.Normalise():
                 self._whole(node, kind_of(node))
-            case nodes.Heavy():
+            case nodes.Heavy() | nodes.SketchedHeavy():
                 self._within(node, "heavy, a share", (), "")
             case nodes.Join() | nodes.FollowedBy():
                 return self._joined(node)

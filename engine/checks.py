@@ -19,6 +19,7 @@ from gapless.engine.dedupe_node import check_dedupe
 from gapless.engine.followed_by_node import check_followed_by
 from gapless.engine.known import Properties
 from gapless.engine.nodes import Node
+from gapless.engine.ranked_nodes import check_sketched
 from gapless.engine.window_times import check_bounds
 from gapless.operators.windows import Cut, Landmark
 from gapless.protocol.errors import Misuse
@@ -48,6 +49,8 @@ def check(node: Node, below: Sequence[Properties]) -> None:
             _check_of_windows("top", below[0], "; top_k ranks the rows of every instant")
         case nodes.Heavy():
             _check_of_windows("heavy", below[0], "")
+        case nodes.SketchedHeavy():
+            check_sketched(below[0])
 
 
 def _check_no_session(node: Node) -> None:

@@ -140,9 +140,15 @@ class Compiler:
             case nodes.RowWindow():
                 raise Misuse(f"{node} has no answer of its own: put an aggregate above it")
             case (
-                nodes.Dedupe() | nodes.LatestBy() | nodes.LatestRows() | nodes.Top() | nodes.Heavy()
+                nodes.Dedupe()
+                | nodes.LatestBy()
+                | nodes.LatestRows()
+                | nodes.Top()
+                | nodes.Heavy()
+                | nodes.SketchedHeavy()
             ):
-                below = self._settled(node.input, self._compile(node.input))
+                answers = isinstance(node, nodes.SketchedHeavy)  # of the window below
+                below = self._settled(node.input, self._compile(node.input, bare=answers))
                 return self._add(operator_of(node, self._known, self._aside), node, [below])
             case nodes.Aggregate():
                 return self._aggregate(node)

@@ -168,6 +168,7 @@ _WRITERS: Mapping[type, Callable[..., dict[str, Document]]] = {
     nodes.TopK: _top_k,
     nodes.Top: _top,
     nodes.Heavy: lambda node: {"count": node.count, "share": node.share},
+    nodes.SketchedHeavy: lambda node: {"columns": list(node.columns), "share": node.share},
     **{
         kind: lambda _: {}
         for kind in (nodes.Union, nodes.Difference, nodes.Distinct, nodes.Race, nodes.Normalise)
@@ -196,6 +197,7 @@ _NAMES: Mapping[type, str] = {
     nodes.TopK: "top_k",
     nodes.Top: "top",
     nodes.Heavy: "heavy",
+    nodes.SketchedHeavy: "sketched_heavy",
     nodes.Race: "race",
     nodes.Normalise: "normalise",
 }

@@ -115,7 +115,8 @@ def _looks_back(node: Node, query: Query) -> Iterator[str]:
     """How far before t it reads, to be right from t on; a window's answers with what it reads."""
     known = query.derived
     reach = known[node].own_reach
-    if isinstance(node, nodes.Aggregate) and known[node.input].hop is not None:
+    answers = isinstance(node, nodes.Aggregate | nodes.SketchedHeavy)
+    if answers and known[node.inputs[0]].hop is not None:
         reach = max(known[node].reach.values())
     if reach:
         yield f"reach {text(reach, node.schema.time_unit)}"
@@ -135,7 +136,10 @@ def _answered(query: Query) -> set[Node]:
         for node in known
         if isinstance(node, nodes.Window | nodes.RowWindow)
         and known[node].hop is not None
-        and all(isinstance(reader, nodes.Aggregate) for reader in _ends(node, readers, query))
+        and all(
+            isinstance(reader, nodes.Aggregate | nodes.SketchedHeavy)
+            for reader in _ends(node, readers, query)
+        )
     }
 
 

@@ -36,7 +36,7 @@ from gapless.engine.lateness import Lateness
 from gapless.engine.latest_rows_node import LatestRows
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
-from gapless.engine.ranked_nodes import Heavy, Top, check_rank_keys
+from gapless.engine.ranked_nodes import Heavy, SketchedHeavy, Top, check_rank_keys
 from gapless.engine.row_window_node import RowWindow
 from gapless.engine.session_node import Session
 from gapless.engine.window_nodes import LatestBy, Lifetime, Window
@@ -73,6 +73,7 @@ __all__ = [
     "RowWindow",
     "Select",
     "Session",
+    "SketchedHeavy",
     "Source",
     "Top",
     "TopK",
@@ -294,6 +295,7 @@ Node = (
     | TopK
     | Top
     | Heavy
+    | SketchedHeavy
     | Race
     | Normalise
 )

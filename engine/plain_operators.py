@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gapless.engine import nodes
-from gapless.engine.known import Properties
+from gapless.engine.known import Hop, Properties
 from gapless.engine.race import Race
+from gapless.engine.ranked_nodes import cut_of
 from gapless.operators.aside import Aside
 from gapless.operators.dedupe import Dedupe
 from gapless.operators.difference import Difference
@@ -16,6 +17,7 @@ from gapless.operators.latest_rows import LatestRows
 from gapless.operators.lifetimes import SetLifetimes
 from gapless.operators.normalise import Normalise
 from gapless.operators.operator import Operator
+from gapless.operators.sketched_heavy import SketchedHeavy
 from gapless.operators.top_k import TopK
 from gapless.operators.window_choices import Heavy, Top
 from gapless.operators.window_rows import WindowRows
@@ -44,13 +46,21 @@ def operator_of(node: nodes.Node, known: Mapping[nodes.Node, Properties], aside:
             return LatestBy(node.input.schema, node.key)
         case nodes.LatestRows():
             return LatestRows(node.input.schema, node.range.count, node.partition_by)
-        case nodes.Heavy():
-            return WindowRows(node.input.schema, Heavy(node.input.schema, node.count, node.share))
+        case nodes.Heavy() | nodes.SketchedHeavy():
+            return _heavy(node, known[node.input].hop, aside)
         case nodes.Top():
             first = (node.k, node.by, node.within, node.rank)
             schema = node.input.schema
             return WindowRows(schema, Top(schema, *first, aside))
     raise Bug(f"no operator for {type(node).__name__}")
+
+
+def _heavy(node: nodes.Heavy | nodes.SketchedHeavy, hop: Hop | None, aside: Aside) -> Operator:
+    schema = node.input.schema
+    if isinstance(node, nodes.Heavy):
+        return WindowRows(schema, Heavy(schema, node.count, node.share))
+    on = None if hop is None else hop.on
+    return SketchedHeavy(schema, cut_of(hop), node.columns, node.share, on, aside)
 
 
 def _lifetime(node: nodes.Lifetime) -> Until | For:

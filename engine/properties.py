@@ -70,6 +70,7 @@ from gapless.engine.lateness import Watermarks, is_ordered
 from gapless.engine.latest_rows_node import of_latest_rows
 from gapless.engine.lifetime_rules import latest, windowed, with_lifetime
 from gapless.engine.nodes import Node
+from gapless.engine.ranked_nodes import cut_of
 from gapless.engine.row_window_node import answered_held, counted
 from gapless.engine.session_node import answered, in_session
 from gapless.engine.window_times import with_bounds
@@ -235,6 +236,13 @@ def _heavy(node: nodes.Heavy, p: Properties) -> Properties:
     return _of_windows(p, unique=p.unique)
 
 
+def _sketched_heavy(node: nodes.SketchedHeavy, p: Properties) -> Properties:
+    window = cut_of(p.hop)
+    grain = gcd(window.slide, window.origin)
+    answers = Properties(longest=window.slide, lasts=window.slide, grain=grain)
+    return _of_windows(answers, unique=node.columns)
+
+
 def _of_windows(p: Properties, **own: Any) -> Properties:
     """What says of whole windows what is final, in an order that its content decides."""
     return Properties(
@@ -278,6 +286,7 @@ _RULES: Mapping[type, Callable[..., Properties]] = {
     nodes.TopK: _top_k,
     nodes.Top: _top,
     nodes.Heavy: _heavy,
+    nodes.SketchedHeavy: _sketched_heavy,
     nodes.Race: of_race,
     nodes.Normalise: _normalise,
 }

@@ -28,7 +28,7 @@ from gapless.engine.names import check_column
 from gapless.engine.nodes import Node
 from gapless.engine.on import On, pairs_of
 from gapless.engine.query_aliases import of_groups, of_query
-from gapless.engine.rank_arguments import Within, ranking
+from gapless.engine.rank_arguments import HeavyMethod, Within, is_sketched, ranking
 from gapless.engine.window_arguments import Columns, Span, window_node
 from gapless.operators.aggregates.counts import Count
 from gapless.operators.aside import OnError
@@ -210,8 +210,12 @@ class Query:
         top = nodes.Top(cut.root, k, keys, groups, rank)
         return Query(top, cut.on_error_mode, cut.derived)
 
-    def heavy(self, *columns: str | Expr, share: float) -> Query:
-        """Of each window the values that at least this share of its rows has, and their count n."""
+    def heavy(self, *columns: str | Expr, share: float, method: HeavyMethod = "exact") -> Query:
+        """Of each window the values that at least this share of its rows has, and their count n;
+        by "count_min" an estimate of it, in little memory: never too low, and none is missing.
+        """
+        if is_sketched(method):
+            return self._then(nodes.SketchedHeavy(self.root, column_names("heavy", columns), share))
         counted = self.group_by(*columns).aggregate(n=Count())
         return _combined(nodes.Heavy(counted.root, "n", share), counted)
 

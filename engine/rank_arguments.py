@@ -1,14 +1,17 @@
-"""What `top` and `top_k` are given, as keys and columns."""
+"""What `top`, `top_k` and `heavy` are given: keys and columns, and a method."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 from gapless.engine.names import check_column
 from gapless.operators.rank_keys import RankBy, RankKey, rank_keys
 from gapless.protocol.column_names import column_names
+from gapless.protocol.errors import Misuse
 from gapless.protocol.expr import Column, Expr
 
+HeavyMethod = Literal["exact", "count_min"]
 Within = str | Expr | Sequence[str | Expr]
 
 
@@ -26,3 +29,13 @@ def ranking(
             check_column(f"{what} by", key.by.name, names)
     groups = [within] if isinstance(within, str | Expr) else within
     return keys, column_names(f"{what} within", groups)
+
+
+def is_sketched(method: HeavyMethod) -> bool:
+    """Whether heavy values are estimated; raises where they are not found in this way."""
+    if method not in get_args(HeavyMethod):
+        raise Misuse(
+            f"heavy: method {method!r}: 'exact' counts all values, 'count_min' estimates in little "
+            "memory"
+        )
+    return method == "count_min"

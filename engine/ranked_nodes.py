@@ -2,6 +2,7 @@
 
 Top 3 by n                       of each window the three largest, with their ranks
 Heavy share 0.05 of n            of each window what makes up 5 % of it
+SketchedHeavy src, share 0.05    the same of rows, estimated: nothing that does is missing
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gapless.engine.fit import check_columns, type_of
+from gapless.engine.fit import check_columns, check_names, type_of
+from gapless.engine.known import Hop, Properties
 from gapless.engine.names import check_column
 from gapless.engine.node_base import NodeBase
+from gapless.operators.aggregates.counts import Count
+from gapless.operators.count_min import SHARE_MIN_MILLIONTHS
+from gapless.operators.hopping_aggregate import answer_schema
 from gapless.operators.rank_keys import RankKey, check_ordered
 from gapless.operators.top_k import K_MAX
-from gapless.operators.window_choices import millionths, ranked_schema
-from gapless.protocol.errors import Misuse, SchemaError
+from gapless.operators.window_choices import MILLION, millionths, ranked_schema
+from gapless.operators.windows import Cut
+from gapless.protocol.errors import Bug, Misuse, SchemaError
 
 if TYPE_CHECKING:
     from gapless.engine.nodes import Node
@@ -69,3 +75,45 @@ class Heavy(NodeBase):
         millionths(self.share)
         object.__setattr__(self, "share", float(self.share))
         self._is(self.input.schema, self.input)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SketchedHeavy(NodeBase):
+    """Of the rows of each window the values that have a share of them, by a count-min sketch."""
+
+    input: Node
+    columns: tuple[str, ...]
+    share: float
+
+    def __post_init__(self) -> None:
+        names = self.input.schema.names
+        check_columns("heavy", self.columns, names)
+        if not self.columns:
+            raise Misuse("heavy: name the columns whose values are counted")
+        check_names("heavy", [*self.columns, "n"])
+        if millionths(self.share) < SHARE_MIN_MILLIONTHS:
+            raise Misuse(
+                f"heavy share={self.share!r}, method='count_min': {SHARE_MIN_MILLIONTHS / MILLION} "
+                "is the least, below it counters take more memory than they save: leave method= out"
+            )
+        object.__setattr__(self, "share", float(self.share))
+        schema = answer_schema(self.input.schema, self.columns, [("n", Count())])
+        self._is(schema, self.input)
+
+
+def check_sketched(p: Properties) -> None:
+    """Raises where no window with a slide is below."""
+    if p.hop is not None and p.hop.problem is not None:
+        raise Misuse(f"heavy: {p.hop.problem}")
+    if p.hop is None or not isinstance(p.hop.window, Cut):
+        raise Misuse(
+            "heavy method='count_min': it estimates the rows of each window, and here are none: "
+            "write window(range=, slide=) before it"
+        )
+
+
+def cut_of(hop: Hop | None) -> Cut:
+    """The window of rows that `check_sketched` has let pass."""
+    if hop is None or not isinstance(hop.window, Cut):
+        raise Bug("heavy values are estimated of rows in a window")
+    return hop.window

@@ -310,6 +310,11 @@ def _read_heavy(given: _Given, inputs: list[Node], _: Functions) -> Node:
     return nodes.Heavy(inputs[0], given.take("count", str), given.take("share", float))
 
 
+def _read_sketched_heavy(given: _Given, inputs: list[Node], _: Functions) -> Node:
+    columns = tuple(given.take_list("columns", str, FIELDS_MAX))
+    return nodes.SketchedHeavy(inputs[0], columns, given.take("share", float))
+
+
 _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "source": _read_source,
     "where": _read_where,
@@ -331,6 +336,7 @@ _READERS: Mapping[str, Callable[[_Given, list[Node], Functions], Node]] = {
     "top_k": _read_top_k,
     "top": _read_top,
     "heavy": _read_heavy,
+    "sketched_heavy": _read_sketched_heavy,
     "race": lambda _, inputs, _f: nodes.Race(tuple(inputs)),
     "normalise": lambda _, inputs, _f: nodes.Normalise(*inputs),
 }

@@ -149,6 +149,11 @@ def _top(node: nodes.Top) -> str:
     return f"top {node.k} of each window by {_ranked_by(node.by)}{within}: {node.rank}"
 
 
+def _sketched_heavy(node: nodes.SketchedHeavy) -> str:
+    columns = ", ".join(node.columns)
+    return f"heavy {columns}: {node.share} of each window, or more, by count_min"
+
+
 def _ranked_by(keys: Sequence[RankKey]) -> str:
     return "; then by ".join(map(str, keys))
 
@@ -174,6 +179,7 @@ _TEXTS: Mapping[type, Callable[..., str]] = {
     nodes.TopK: _top_k,
     nodes.Top: _top,
     nodes.Heavy: lambda node: f"heavy: {node.count} is {node.share} of each window, or more",
+    nodes.SketchedHeavy: _sketched_heavy,
     nodes.Race: lambda node: f"race of {len(node.inputs)}",
     nodes.Normalise: lambda _: "normalise",
 }

@@ -152,6 +152,7 @@ LIMITS = (
             "operators.row_window",
             "operators.session_state",
             "operators.settle",
+            "operators.sketched_panes",
             "operators.wid",
             "operators.window_rows",
         ),

@@ -139,6 +139,7 @@ _STEPS: list[Callable[[random.Random, Query, Query, bool], Query]] = [
     lambda r, q, o, f: q.distinct(*_some(r, q, 0)),
     lambda r, q, o, f: q.window(4, 2).top(r.choice((1, 3)), _number(r, q), rank="r"),
     lambda r, q, o, f: q.window(4, 2).heavy(*_some(r, q), share=r.choice((0.5, 1))),
+    lambda r, q, o, f: q.window(4, 2).heavy(*_some(r, q), share=0.5, method="count_min"),
     lambda r, q, o, f: q.top_k(r.choice((1, 3)), _number(r, q), within=_some(r, q, 0)[:1]),
     lambda r, q, o, f: race(q, q.where(_always(r, q))),
     lambda r, q, o, f: q.normalise(),

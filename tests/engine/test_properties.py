@@ -255,7 +255,9 @@ def test_only_what_is_said_of_windows_in_rank_order_leads_to_r1() -> None:
     assert found == {"r0", "r1", "r2", "r3", "r4"}
     assert {case(q) for q in queries[-5:]} <= {"r3", "r4"}
     ranked = [q for q in queries if case(q) == "r1"]
-    assert all({type(n) for n in q.derived} & {nodes.Top, nodes.Heavy} for q in ranked)
+    assert all(
+        {type(n) for n in q.derived} & {nodes.Top, nodes.Heavy, nodes.SketchedHeavy} for q in ranked
+    )
 
 
 def test_a_case_that_an_output_does_not_satisfy_is_found() -> None:

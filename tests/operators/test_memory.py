@@ -45,6 +45,7 @@ from gapless.operators.row_windows import RowHopping
 from gapless.operators.select import Select
 from gapless.operators.session_aggregate import SessionAggregate
 from gapless.operators.settle import Settle
+from gapless.operators.sketched_heavy import SketchedHeavy
 from gapless.operators.top_k import TopK
 from gapless.operators.window_choices import Top
 from gapless.operators.window_rows import WindowRows
@@ -122,6 +123,7 @@ CASES: dict[type[Operator], tuple[Callable[[], Operator], Told]] = {
     SessionAggregate: (lambda: SessionAggregate(S, 5, ["k"], ["text", "k"], COUNTS), INSTANTS),
     SetLifetimes: (lambda: SetLifetimes(S, Sliding(7)), ONE),
     Settle: (lambda: Settle(S), ONE),
+    SketchedHeavy: (lambda: SketchedHeavy(S, Hopping(900, 10), ["text", "k"], 0.001), INSTANTS),
     TopK: (lambda: TopK(S, 3, (desc("n"),), ("k",), Aside()), ONE),
     WindowRows: (
         lambda: WindowRows(S, Top(S, 9, (desc("n"),), ("k",), "rank", Aside())),
@@ -177,6 +179,7 @@ def test_an_operator_asks_for_what_it_puts_out_beyond_what_it_was_given(
         RowWindowAggregate,
         SessionAggregate,
         Settle,
+        SketchedHeavy,
         TopK,
         WindowRows,
     ],

@@ -36,6 +36,9 @@ CLEAN: dict[str, Query] = {
     "top": counts.top_k(1, by="bytes"),
     "ranked": counts.top(2, by="bytes"),
     "heavy": flows.window(range="10s", slide="2s").heavy("src", share=0.2),
+    "heavy, estimated": flows.window(range="10s", slide="2s").heavy(
+        "src", share=0.2, method="count_min"
+    ),
     "latest": flows.latest_by("src"),
     "sessions": flows.window(session="1s", partition_by="src").aggregate(n=gl.count()),
     "landmarks": flows.window(range="all", slide="2s").group_by("src").aggregate(n=gl.count()),

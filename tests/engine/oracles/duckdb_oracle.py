@@ -26,6 +26,7 @@ from gapless.operators.rank_keys import RankKey
 from gapless.protocol.elements import INF
 from gapless.protocol.schema import StreamSchema
 from gapless.protocol.values import from_values, payload_tuples
+from tests.engine.oracles.row_oracle import counted_exactly
 from tests.engine.oracles.sql_text import CannotSay, aggregate_text, expression_text, name_text
 
 Payload = tuple[Any, ...]
@@ -459,6 +460,10 @@ def _heavy(node: nodes.Heavy, at: int) -> str:
     return f"select * from ({alive(node.input, at)}) qualify {heavy}"
 
 
+def _sketched_heavy(node: nodes.SketchedHeavy, at: int) -> str:
+    return _heavy(counted_exactly(node), at)
+
+
 def _race(node: nodes.Race, at: int) -> str:
     return alive(node.inputs[-1], at)
 
@@ -485,6 +490,7 @@ _ALIVE: Mapping[type, Callable[[Any, int], str]] = {
     nodes.TopK: _top_k,
     nodes.Top: _top,
     nodes.Heavy: _heavy,
+    nodes.SketchedHeavy: _sketched_heavy,
     nodes.Race: _race,
     nodes.Normalise: _normalise,
 }

@@ -219,9 +219,12 @@ class Drawing:
         return nodes.Top(q, k, keys, self._some(q.schema, 0, 1), rank)
 
     def _heavy(self, q: Node, _depth: int) -> Node:
-        window = self._cut(q, 0)
-        counted = nodes.Aggregate(window, self._some(q.schema, 1, 2), (("n", calls.count()),), None)
-        return nodes.Heavy(counted, "n", self.rng.choice((0.05, 0.3, 0.5, 1.0)))
+        window, columns = self._cut(q, 0), self._some(q.schema, 1, 2)
+        share = self.rng.choice((0.05, 0.3, 0.5, 1.0))
+        if self.rng.random() < 0.5:
+            return nodes.SketchedHeavy(window, columns, share)
+        counted = nodes.Aggregate(window, columns, (("n", calls.count()),), None)
+        return nodes.Heavy(counted, "n", share)
 
     def _answers(self, q: Node, _depth: int) -> Node:
         window = self._cut(q, 0)

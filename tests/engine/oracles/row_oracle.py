@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.engine import nodes
+from gapless.operators.aggregates.calls import count
 from gapless.operators.aggregates.filtered import Filtered
 from gapless.operators.aggregates.window_bounds import WindowBound
 from gapless.protocol.elements import INF
@@ -513,6 +514,17 @@ def _heavy(node: nodes.Heavy, o: RowOracle) -> Table:
     return out
 
 
+def _sketched_heavy(node: nodes.SketchedHeavy, o: RowOracle) -> Table:
+    """Estimates of so few rows are right."""
+    return o.table(counted_exactly(node))
+
+
+def counted_exactly(node: nodes.SketchedHeavy) -> nodes.Heavy:
+    """The same, all values counted."""
+    counts = nodes.Aggregate(node.input, node.columns, (("n", count()),), None)
+    return nodes.Heavy(counts, "n", node.share)
+
+
 # -- several inputs ---------------------------------------------------------------------------
 
 
@@ -551,6 +563,7 @@ _RULES: Mapping[type, Callable[[Any, RowOracle], Table]] = {
     nodes.TopK: _top_k,
     nodes.Top: _top,
     nodes.Heavy: _heavy,
+    nodes.SketchedHeavy: _sketched_heavy,
     nodes.Race: _race,
     nodes.Normalise: _normalise,
 }

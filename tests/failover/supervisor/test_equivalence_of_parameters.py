@@ -84,6 +84,7 @@ def whole_queries() -> Iterator[Query]:
     yield rows.top_k(3, by=["v", asc("x", nulls="first")], within="k")
     yield rows.lifetime(duration=3).normalise()
     yield rows.window(range=20, slide=5).top(3, by="v", within="k")
+    yield rows.window(range=20, slide=5).heavy("k", share=0.25, method="count_min")
     for covers, every in ((Rows(20), Rows(5)), (20, Rows(5)), (Rows(20), 5)):
         counted = rows.window(range=covers, slide=every, partition_by="k")
         yield counted.group_by("k", "v").aggregate(n=calls.count())
