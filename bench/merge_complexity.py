@@ -48,11 +48,15 @@ FLAT_MAX = 16 / 10
 """Growth of lg w + lg d."""
 ELEMENTS = 1 << 16
 """Of one measurement, at least."""
-FROZEN = 8_192
-"""Events that are frozen by a run of stables, 1,024 by each."""
+FROZEN, FROZEN_AT_ONCE = 32_768, 8_192
+"""Events that are frozen by a run of stables, and by each: what a stable costs by itself, some 20
+us, is little beside."""
 STABLES = 20
 """Of a run in which none freezes anything."""
 LIFE = 1 << 40
+WARM = 1 << 21
+"""Numbers of an array that is made and let go of first. A process that has run for a while has
+memory for larger columns; a new one gets it page by page, at up to 60 ns an element of r4."""
 
 Curve = dict[float, float]
 
@@ -130,12 +134,30 @@ def half_frozen_ns(h: int) -> float:
     return _often(run, STABLES * h)
 
 
-def frozen_ns(w: int) -> float:
-    """A stable, for each event that it freezes, beside w live ones that start later."""
+def first_look_ns(w: int) -> float:
+    """The first stable, for each of w events told since the last: it looks at each once, and
+    freezes none.
+    """
+    vs = np.arange(w, dtype=np.int64)
+    told = frames(vs, vs + LIFE)
+
+    def run() -> float:
+        merge = LMerge(SCHEMA, case="r3")
+        number = merge.attach()
+        _ns(merge, [(number, frame) for frame in told])
+        return _ns(merge, [(number, Frame.empty(SCHEMA, 0))])
+
+    return _often(run, w)
+
+
+def frozen_ns(w: int, c: int = FROZEN_AT_ONCE) -> float:
+    """A stable, for each of c events that it freezes, beside w live ones that start later. Others
+    came before, so what was told has been looked at: that belongs to telling it.
+    """
     vs = np.arange(FROZEN, dtype=np.int64)
     later = LIFE + np.arange(w, dtype=np.int64)
-    told = [*frames(vs, vs + 1), *frames(later, later + LIFE)]
-    ends = range(FRAME_ROWS, FROZEN + 1, FRAME_ROWS)
+    told = [*frames(vs, vs + 1), *frames(later, later + LIFE), Frame.empty(SCHEMA, 0)]
+    ends = range(c, FROZEN + 1, c)
     stables = [Frame.empty(SCHEMA, end + 1) for end in ends]
 
     def run() -> float:
@@ -149,12 +171,14 @@ def frozen_ns(w: int) -> float:
 
 def complexity(scale: Scale, plot_dir: Path | None) -> Iterator[Row]:
     """Table IV."""
+    np.ones(WARM)
     few, many = LIVE_LEAST, scale.live_most
     by_w: Mapping[str, Callable[[int], float]] = {
         "r3 insert": lambda w: element_ns("r3", w, 1, adjusts=False),
         "r3 adjust": lambda w: element_ns("r3", w, 1, adjusts=True),
         "r4 insert": lambda w: element_ns("r4", w, 1, adjusts=False),
         "r4 adjust": lambda w: element_ns("r4", w, 1, adjusts=True),
+        "r3 first look": first_look_ns,
         "r3 frozen": frozen_ns,
     }
     sizes = [few << i for i in range(0, (many // few).bit_length(), 2)]
@@ -165,6 +189,8 @@ def complexity(scale: Scale, plot_dir: Path | None) -> Iterator[Row]:
     }
     yield from _varied("d", by_d, [size // few for size in sizes], scale, plot_dir, flat=True)
     by_h = {"r3 half-frozen": half_frozen_ns}
+    by_c = {"r3 frozen": lambda c: frozen_ns(few, c)}
+    yield from _varied("c", by_c, (128, 1_024, FROZEN_AT_ONCE), scale, plot_dir, flat=False)
     yield from _varied("h", by_h, sizes, scale, plot_dir, flat=False)
     yield from _varied(
         "g", {"r2 insert": same_start_ns}, (1, 32, 1_024), scale, plot_dir, flat=False

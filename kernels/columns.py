@@ -46,11 +46,10 @@ class Column:
         capacity = max(capacity, self._reserved)
         room = len(self.values)
         if room < capacity or room > max(ROOM_MIN, SPARE_SHARE * capacity):
-            resized = np.full(
-                max(ROOM_MIN, capacity + capacity // SPARE_SHARE), self._default, np.int64
-            )
+            resized = np.empty(max(ROOM_MIN, capacity + capacity // SPARE_SHARE), np.int64)
             kept = min(room, len(resized))
             resized[:kept] = self.values[:kept]
+            resized[kept:] = self._default
             self.values = resized
         return self.values
 

@@ -77,9 +77,9 @@ class R4(Case):
         # An adjust that removes needs no pair for its end, but a pair for vs does no harm: its
         # count stays 0, and it goes with its key.
         pairs, new = self._index.pair(
-            np.r_[rows.ids, rows.ids[adjusts]],
-            np.r_[rows.ve, rows.was[adjusts]],
-            np.r_[rows.vs, rows.vs[adjusts]],
+            np.concatenate((rows.ids, rows.ids[adjusts])),
+            np.concatenate((rows.ve, rows.was[adjusts])),
+            np.concatenate((rows.vs, rows.vs[adjusts])),
         )
         up, down = pairs[:n], np.full(n, NO_PAIR)
         down[adjusts] = pairs[n:]
