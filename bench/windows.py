@@ -2,6 +2,7 @@
 
     section       what                                                       module
     rates         sessions, windows that count rows, two_level, beside W1    windows_rates
+    patterns      followed_by, recent and chronicle                          windows_patterns
     peers         OVER, sessions and HOP beside DuckDB                       windows_peers
     surges        8-7 and table 8-1: rates that a ring of rows survives      windows_surges
     disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
@@ -36,6 +37,7 @@ from gapless.bench.windows_joins import (
     skewed_join,
     skewed_pairs,
 )
+from gapless.bench.windows_patterns import patterns
 from gapless.bench.windows_peers import duckdb_peers
 from gapless.bench.windows_rates import rates
 from gapless.bench.windows_scale import Scale
@@ -49,6 +51,7 @@ Figure = Callable[[Scale, Path | None], Iterator[Row]]
 SECTIONS: Mapping[str, tuple[Figure, ...]] = MappingProxyType(
     {
         "rates": (rates,),
+        "patterns": (patterns,),
         "peers": (duckdb_peers,),
         "surges": (surges,),
         "disorder": (band_disorder, block_disorder),

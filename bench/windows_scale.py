@@ -14,6 +14,8 @@ class Scale:
     repeat: int
     flows: int
     """Rows of which rates are measured."""
+    cases: int
+    """And as many products, in patterns."""
     pairs: tuple[int, ...]
     """Of source and destination, in figure 8-7, ascending."""
     minute_rows: int
@@ -61,6 +63,7 @@ class Scale:
             return Scale(
                 repeat=1,
                 flows=40_000,
+                cases=20_000,
                 pairs=(300, 2_000),
                 minute_rows=20_000,
                 minutes=1,
@@ -86,6 +89,7 @@ class Scale:
         return Scale(
             repeat=REPEAT,
             flows=2_000_000,
+            cases=500_000,
             pairs=(66_000, 130_000, 260_000, 520_000),
             minute_rows=4_000_000,
             minutes=2,

@@ -38,6 +38,7 @@ from gapless.operators.memory import Memory
 from gapless.operators.numbers import unique
 from gapless.operators.operator import ANSWER_ROWS_MAX, Marks, Operator, Out, check_schema, joined
 from gapless.operators.order import by_key_and_rank
+from gapless.operators.pick import Picks
 from gapless.operators.recent import Recent
 from gapless.operators.row_bytes import RowBytes
 from gapless.operators.state import FACTS, State, check_names, facts, read_facts
@@ -83,6 +84,7 @@ class FollowedBy(Operator):
         self._once = pick == "chronicle"
         self._keys = JoinKeys(self._columns, left.payload)
         self._waiting = WaitingRows(left.empty_batch), WaitingRows(right.empty_batch)
+        self._picks = Picks(left.payload), Picks(right.arrow)
         self._row_bytes = RowBytes(left.payload)
         self._came_rows, self._came_bytes = 0, 0  # of the left, under a limit
         self._picked: Recent | Chronicle | FollowedWhere
@@ -152,7 +154,7 @@ class FollowedBy(Operator):
             return
         vs, payload = _times(rows, VS), self._payload(0, rows)
         order = by_key_and_rank(keys, vs, payload)
-        self._picked.take_in(keys[order], vs[order], take_rows(payload, order))
+        self._picked.take_in(keys[order], vs[order], self._picks[0].take(payload, order))
 
     def _with_key(self, side: int, rows: pa.RecordBatch) -> tuple[Ids, pa.RecordBatch]:
         """Those rows that have no null in `on`, and their keys."""
@@ -187,7 +189,8 @@ class FollowedBy(Operator):
             last = min(start + most, len(vs)) - 1
             end = int(vs.searchsorted(vs[last], "right"))
             part = rows.slice(start, end - start)
-            self.memory.ask(int(part.num_rows * self._pair_bytes(part)), "pairs of rows")
+            if self.memory.limit is not None:
+                self.memory.ask(int(part.num_rows * self._pair_bytes(part)), "pairs of rows")
             yield part
             start = end
 
@@ -212,7 +215,7 @@ class FollowedBy(Operator):
             at, ids = self._picked.match(keys, vs, rows)
         if not len(at):
             return self._nothing
-        rows = take_rows(rows, at)
+        rows = self._picks[1].take(rows, at)
         columns = self._columns.joined(self._picked.take(ids), self._payload(1, rows))
         return Frame.made(self.schema, _times(rows, VS), _times(rows, VE), columns)
 

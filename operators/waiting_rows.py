@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from gapless.kernels.pick import Picker
 from gapless.protocol.columns import compact_batch, concat_batches, take_rows
 from gapless.protocol.elements import INF
 from gapless.protocol.frame import Times
@@ -42,6 +43,7 @@ class WaitingRows:
         """`empty`: a batch of the rows' columns, without rows."""
         self._empty = empty
         self._at = empty.schema.get_field_index(VS)
+        self._picker = Picker(empty.schema)
         self._runs: list[_Run] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -63,13 +65,23 @@ class WaitingRows:
             if n:
                 found.append(run.rows.slice(0, n))
             if n < len(run.times):
-                left.append(_rest(run, n) if n else run)
+                left.append(self._rest(run, n) if n else run)
         self._runs = left
         if not found:
             return self._empty
         if len(found) == 1:
             return found[0]
         return self._sorted(concat_batches(found)).rows
+
+    def _rest(self, run: _Run, start: int) -> _Run:
+        """What is left of a run; a copy once that is little, for a view keeps the whole."""
+        times = run.times[start:]
+        if KEPT_MAX * len(times) >= run.came:
+            return _Run(times, run.rows.slice(start), run.came)
+        rows = self._picker.take(run.rows, np.arange(start, len(run.times)))
+        if rows is None:  # not of columns that the kernel copies, which is faster
+            rows = compact_batch(run.rows.slice(start))
+        return _Run(times.copy(), rows, len(times))
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -97,11 +109,3 @@ class WaitingRows:
     def nbytes(self) -> int:
         """Bytes of the rows, and of what a run still holds of what was."""
         return sum(run.rows.nbytes * run.came // len(run.times) for run in self._runs)
-
-
-def _rest(run: _Run, start: int) -> _Run:
-    """What is left of a run; a copy once that is little, for a view keeps the whole in memory."""
-    rows, times = run.rows.slice(start), run.times[start:]
-    if KEPT_MAX * len(times) < run.came:
-        return _Run(times.copy(), compact_batch(rows), len(times))
-    return _Run(times, rows, run.came)
