@@ -40,6 +40,10 @@ _ABBREVIATED = {
 _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 """Of Arrow's durations, the coarsest first."""
 _WRITTEN = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]+)?\s*", re.ASCII)
+_CLOCK = re.compile(r"([0-9]{1,6}):([0-5][0-9]):([0-5][0-9](?:\.[0-9]{1,9})?)\s*$", re.ASCII)
+_PART = r"[0-9]{1,18}(?:\.[0-9]{1,9})?\s*[a-zA-Z]+\s*"
+_SEVERAL = re.compile(rf"(?=.*\S)\s*(?:{_PART})*(?:{_CLOCK.pattern})?", re.ASCII)
+"""`1 hour 30 minutes`, `01:30:00`, `1 day 01:30:00`."""
 ROW_UNITS = ("row", "rows")
 
 
@@ -54,6 +58,12 @@ def nanoseconds(node: exp.Expr, text: Text, example: str = "INTERVAL '5' MINUTE"
         raise text.error(f"a length of time is wanted here, as in {example}", node)
     form = _WRITTEN.fullmatch(node.this.name)
     unit = node.args.get("unit")
+    if form is None and unit is None and _SEVERAL.fullmatch(node.this.name):
+        parts = _WRITTEN.finditer(node.this.name)
+        clock = _CLOCK.search(node.this.name)
+        of_clock = zip(clock.groups(), ("hour", "minute", "second"), strict=True) if clock else ()
+        told = [(p[1], p[2]) for p in parts if p[2]]
+        return sum(_length(n, w, node, text) for n, w in (*told, *of_clock))
     word = unit.name if unit is not None else form[2] if form else None
     if form is None or word is None or (unit is not None and form[2]):
         raise text.error(f"this is not a length of time: write it as in {example}", node)

@@ -20,6 +20,13 @@ BAD = {
     "SELECT * FROM ^TUMBLE(flows, ts, INTERVAL '0' SECOND)": (
         "the length of a window is more than nothing"
     ),
+    **dict.fromkeys(
+        (
+            f"CREATE TABLE t (a INT, WATERMARK FOR a AS a - ^INTERVAL '{length}')"
+            for length in ("", "1", "1 hour 30", "1:30", "01:90:00", "01:30:00 1 day", "1h -2m")
+        ),
+        "this is not a length of time",
+    ),
     "SELECT * FROM ^CUMULATE(flows, ts, INTERVAL '1' HOUR)": "CUMULATE needs SIZE",
     "SELECT * FROM TUMBLE(flows, ts, INTERVAL '5' MINUTE, ^5)": ("a length of time is wanted here"),
     "SELECT count(*) ^[RANGE 5 min, SLIDE 1 min, WA f.ts, PA src] FROM flows [RANGE 1 s] f, hosts"

@@ -203,6 +203,12 @@ SAME: dict[str, Callable[[], Query]] = {
             .select("s", "m", h=gl.col("s") / 2)
         )
     ),
+    "SELECT count(*) AS n FROM HOP(flows, ts, INTERVAL '00:01:30.5', INTERVAL '1 day 2 hours"
+    " 00:03:00') GROUP BY window_start": lambda: FLOWS.window("93780s", "90500ms").aggregate(
+        n=gl.count()
+    ),
+    "SELECT count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '1 hour 30 minutes') GROUP BY"
+    " window_start": lambda: FLOWS.window("90m", "90m").aggregate(n=gl.count()),
     "SELECT window_start, window_end AS e, src, count(*) AS n FROM TUMBLE(flows, ts, INTERVAL '10'"
     " SECOND) GROUP BY window_start, window_end, src HAVING count(*) > 1": lambda: (
         FLOWS.window(range="10s", slide="10s")
