@@ -89,7 +89,7 @@ def _by_overlap(scale: Scale, group_by: tuple[str, ...]) -> tuple[Curves, Curves
         plan = Plan(largest(RANGE_ROWS, slide, *group_by), implementation="wid")
         graphs: dict[str, Make] = {
             "wid": plan.compile,
-            "buffering": partial(_buffering, plan, slide, group_by),
+            "buffering": partial(buffering, plan, slide, group_by),
         }
         pushes = made(plan, {"flows": given}, FRAME_ROWS)
         seen = {name: watched(make(), pushes) for name, make in graphs.items()}
@@ -101,7 +101,8 @@ def _by_overlap(scale: Scale, group_by: tuple[str, ...]) -> tuple[Curves, Curves
     return time, state
 
 
-def _buffering(plan: Plan, slide: int, group_by: tuple[str, ...]) -> Graph:
+def buffering(plan: Plan, slide: int, group_by: tuple[str, ...]) -> Graph:
+    """The plan's graph with a buffer in place of its aggregate."""
     (node,) = plan.query.sources.values()
     window, aggregates = Hopping(RANGE_ROWS, slide), [("most", max_("len"))]
     make = partial(BufferingAggregate, node.schema, window, group_by, aggregates)

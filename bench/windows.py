@@ -4,6 +4,7 @@
     rates         sessions, windows that count rows, two_level, beside W1    windows_rates
     patterns      followed_by, recent and chronicle                          windows_patterns
     peers         OVER, sessions and HOP beside DuckDB                       windows_peers
+    overlap       6-10 whole: auto and wid, beside a buffer                  windows_overlap
     surges        8-7 and table 8-1: rates that a ring of rows survives      windows_surges
     disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
     order         8-4, 8-5, 8-8 to 8-10: state without order and with it     windows_joins
@@ -13,8 +14,8 @@
                                                                              merge_complexity
 
 Ratios are taken within one run, and our side has one core. What the thesis compares with stands in
-`slack.py` and `baselines_order.py`. More of its figures are in the engine bench: 6-10 and 6-15, 7-6
-and 7-7, 8-8 by source and 8-11.
+`slack.py` and `baselines_order.py`. More of its figures are in the engine bench: 6-10 by source and
+6-15, 7-6 and 7-7, 8-8 by source and 8-11.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from gapless.bench.windows_joins import (
     skewed_join,
     skewed_pairs,
 )
+from gapless.bench.windows_overlap import overlap
 from gapless.bench.windows_patterns import patterns
 from gapless.bench.windows_peers import duckdb_peers
 from gapless.bench.windows_rates import rates
@@ -53,6 +55,7 @@ SECTIONS: Mapping[str, tuple[Figure, ...]] = MappingProxyType(
         "rates": (rates,),
         "patterns": (patterns,),
         "peers": (duckdb_peers,),
+        "overlap": (overlap,),
         "surges": (surges,),
         "disorder": (band_disorder, block_disorder),
         "order": (delayed, ordered_output, skewed_pairs, skewed_join, rare_late),

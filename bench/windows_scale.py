@@ -16,6 +16,10 @@ class Scale:
     """Rows of which rates are measured."""
     cases: int
     """And as many products, in patterns."""
+    overlapping: int
+    """Rows in figure 6-10."""
+    slides: tuple[int, ...]
+    """There, ascending to 4000."""
     pairs: tuple[int, ...]
     """Of source and destination, in figure 8-7, ascending."""
     minute_rows: int
@@ -64,6 +68,8 @@ class Scale:
                 repeat=1,
                 flows=40_000,
                 cases=20_000,
+                overlapping=10_000,
+                slides=(40, 4_000),
                 pairs=(300, 2_000),
                 minute_rows=20_000,
                 minutes=1,
@@ -90,6 +96,8 @@ class Scale:
             repeat=REPEAT,
             flows=2_000_000,
             cases=500_000,
+            overlapping=256_000,
+            slides=(1, 4, 16, 50, 200, 999, 2_000, 3_000, 3_999, 4_000),
             pairs=(66_000, 130_000, 260_000, 520_000),
             minute_rows=4_000_000,
             minutes=2,

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gapless.engine import nodes
+from gapless.engine.automatic import AUTO, Asked, automatic
 from gapless.engine.costs import costs
 from gapless.engine.durations import text
 from gapless.engine.lateness import KLate, TimeLate, is_ordered
@@ -27,14 +28,13 @@ from gapless.engine.nodes import Node
 from gapless.engine.words import node_text, properties_text
 from gapless.merge.choose import choose
 from gapless.operators.hopping_aggregate import DEFAULT
-from gapless.operators.hopping_aggregate import Implementation as Way
 from gapless.operators.windows import Cut
 from gapless.protocol.elements import INF
 
 if TYPE_CHECKING:
     from gapless.engine.query import Query
 
-Implementation = Way | Mapping[Node, Way] | None
+Implementation = Asked | Mapping[Node, Asked] | None
 """Of all windowed aggregates, or of each; None, and for those that are left out: the default."""
 
 NOTE_COLUMN_MAX = 72
@@ -102,13 +102,16 @@ def _done(node: Node, query: Query, implementation: Implementation) -> Iterator[
             yield "at every instant"
         else:
             cut = isinstance(hop.window, Cut)
-            yield _chosen(node, implementation) if cut else "held"
+            yield " ".join(_chosen(node, query, implementation)) if cut else "held"
 
 
-def _chosen(node: Node, implementation: Implementation) -> str:
-    if isinstance(implementation, Mapping):
-        return str(implementation.get(node, DEFAULT))
-    return str(implementation or DEFAULT)
+def _chosen(node: Node, query: Query, implementation: Implementation) -> tuple[str, ...]:
+    """The implementation, and of "auto" why it is that."""
+    each = implementation.get(node) if isinstance(implementation, Mapping) else implementation
+    choice = automatic(query, node) if each == AUTO else None
+    if choice is not None:
+        return choice.implementation, f"(auto: {choice.why})"
+    return (str(DEFAULT if each is None or each == AUTO else each),)
 
 
 def _looks_back(node: Node, query: Query) -> Iterator[str]:
@@ -195,7 +198,7 @@ def _whole(query: Query, implementation: Implementation) -> Iterator[str]:
             "journal's verdict"
         )
     chosen = {
-        node: _chosen(node, implementation)
+        node: _chosen(node, query, implementation)[0]
         for node in query.derived
         if isinstance(node, nodes.Aggregate)
     }

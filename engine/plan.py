@@ -4,9 +4,11 @@
     Plan(talkers, implementation="wid")               every windowed aggregate counts by window
     Plan(talkers, implementation={"packets": "wid"})  the one that computes `packets` does
     Plan(talkers, implementation=two_level(slots=64)) few partials below, and panes above
+    Plan(talkers, implementation="auto")              the cheapest of each, as far as the query says
 
 Two plans of one query give the same table, so they may race each other. A plan is data like its
-query: it travels, and `compile` makes the graph that runs it, a new one with each call.
+query: it travels, and `compile` makes the graph that runs it, a new one with each call. What "auto"
+chose is part of it, so that everybody whom it reaches runs the same.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gapless.engine import nodes
+from gapless.engine.automatic import AUTO, Asked, automatic
 from gapless.engine.compile import Compiler
 from gapless.engine.graph import Graph
 from gapless.engine.query import Query
@@ -25,7 +28,7 @@ from gapless.protocol.documents import Document, Fields
 from gapless.protocol.errors import DecodeError, Misuse
 from gapless.protocol.tables import html_text
 
-Choice = Implementation | Mapping[str | nodes.Node, Implementation]
+Choice = Asked | Mapping[str | nodes.Node, Asked]
 """One implementation for all windowed aggregates, or one for each that is named: by the name of a
 column that it computes, or as a node. The others get the default."""
 
@@ -33,13 +36,14 @@ column that it computes, or as a node. The others get the default."""
 class Plan:
     """An immutable query with its choices."""
 
-    __slots__ = ("_chosen", "query")
+    __slots__ = ("_asked", "_chosen", "query")
 
     def __init__(self, query: Query, implementation: Choice = "paned") -> None:
         if not isinstance(query, Query):
             raise Misuse(f"a plan is made of a query, not of a {type(query).__name__}")
         self.query = query
-        self._chosen = _choose(_aggregates(query.root), implementation)
+        self._asked = _ask(_aggregates(query.root), implementation)
+        self._chosen = {node: _chosen(query, node, way) for node, way in self._asked.items()}
 
     def compile(
         self,
@@ -55,7 +59,7 @@ class Plan:
 
     @property
     def implementations(self) -> tuple[Implementation, ...]:
-        """That of each aggregate, in the order of `nodes.walk`."""
+        """That of each aggregate, in the order of `nodes.walk`; of "auto" what it chose."""
         return tuple(self._chosen.values())
 
     @property
@@ -66,8 +70,7 @@ class Plan:
     def explain(self) -> str:
         """What the query says, and what runs it."""
         graph = self.compile()
-        one = self.implementations[0] if len(set(self.implementations)) == 1 else None
-        lines = [self.query.explain(one).rstrip(), "", "runs as"]
+        lines = [self.query.explain(self._asked).rstrip(), "", "runs as"]
         for number, step in enumerate(graph.steps):
             read = ", ".join(str(origin) for origin in step.inputs)
             name = step.title or type(step.operator).__name__
@@ -120,10 +123,17 @@ def _aggregates(root: nodes.Node) -> list[nodes.Node]:
     return [node for node in nodes.walk(root) if isinstance(node, nodes.Aggregate)]
 
 
-def _choose(aggregates: list[nodes.Node], choice: Choice) -> dict[nodes.Node, Implementation]:
+def _chosen(query: Query, node: nodes.Node, asked: Asked) -> Implementation:
+    if asked != AUTO:
+        return asked
+    choice = automatic(query, node)
+    return DEFAULT if choice is None else choice.implementation
+
+
+def _ask(aggregates: list[nodes.Node], choice: Choice) -> dict[nodes.Node, Asked]:
     if not isinstance(choice, Mapping):
         return dict.fromkeys(aggregates, _known(choice))
-    chosen: dict[nodes.Node, Implementation] = dict.fromkeys(aggregates, DEFAULT)
+    chosen: dict[nodes.Node, Asked] = dict.fromkeys(aggregates, DEFAULT)
     for key, value in choice.items():
         named = [node for node in aggregates if key is node or key in _names(node)]
         if len(named) != 1:
@@ -138,15 +148,14 @@ def _names(node: nodes.Node) -> list[str]:
     return [name for name, _ in node.aggregates] if isinstance(node, nodes.Aggregate) else []
 
 
-def _known(implementation: Any) -> Implementation:
+def _known(implementation: Any) -> Asked:
     if isinstance(implementation, TwoLevelOptions):
         return implementation
-    for each in NAMES:
+    for each in (*NAMES, AUTO):
         if implementation == each:
             return each
-    raise Misuse(
-        f"implementation {implementation!r}: use one of {', '.join(NAMES)}, or gl.two_level(slots=)"
-    )
+    names = ", ".join((*NAMES, AUTO))
+    raise Misuse(f"implementation {implementation!r}: use one of {names}, or gl.two_level(slots=)")
 
 
 def _written(implementation: Implementation) -> Document:
@@ -158,6 +167,7 @@ def _written(implementation: Implementation) -> Document:
 def _read(document: Document) -> Implementation:
     if isinstance(document, dict):
         return TwoLevelOptions.from_document(document)
-    if document not in NAMES:
-        raise DecodeError("plan.implementations", f"is {document!r:.50}", NAMES)
-    return _known(document)
+    for each in NAMES:
+        if document == each:
+            return each
+    raise DecodeError("plan.implementations", f"is {document!r:.50}", NAMES)

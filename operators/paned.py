@@ -1,6 +1,6 @@
 """Windowed aggregates, implementation Paned-WID: rows count once, windows are made of panes.
 
-A pane is gcd(range, slide) long, so every window is a run of whole panes (`panes.py`). The query
+Panes are cut so that every window is a run of whole ones (`panes.py`). The query
 falls into two: pane-level (PLQ), over rows, and window-level (WLQ), over panes (section 6.2, figure
 6-14):
 
@@ -12,8 +12,9 @@ falls into two: pane-level (PLQ), over rows, and window-level (WLQ), over panes 
 
 What is differential (counts, integer sums) slides: the entering panes are added, the leaving ones
 subtracted. The rest is put together by two stacks. Floating sums never slide: subtraction would
-leave rounding behind, so the answer would depend on what has passed by. Windows that cumulate lose
-no pane before they begin anew, and then all: theirs are added up (`cumulative_window.py`).
+leave rounding behind, so the answer would depend on what has passed by. Many windows of one stable
+are put together at once (`together.py`). Windows that cumulate lose no pane before they begin anew,
+and then all: theirs are added up (`cumulative_window.py`).
 
 A stable may complete any number of windows: their answers come in parts. Windows between which no
 pane enters or leaves have the same answers, which are made once.
@@ -31,31 +32,27 @@ import pyarrow as pa
 
 from gapless.kernels.keys import Ids, Mask
 from gapless.operators.ahead import Ahead, slices, within
-from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed, results
-from gapless.operators.cells import DENSE_CELLS_MIN, Cells, distinct
+from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed
+from gapless.operators.cells import Cells, distinct
 from gapless.operators.cumulative_window import CumulativeWindow
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.groups import Groups
 from gapless.operators.operator import ANSWER_ROWS_MAX
 from gapless.operators.pane_answers import PaneAnswers
-from gapless.operators.panes import panes_of_windows
+from gapless.operators.panes import pairs_of_windows
 from gapless.operators.present_window import Arriving, PaneCells, PresentWindow
 from gapless.operators.sparse_cells import Found
 from gapless.operators.state import State
+from gapless.operators.together import Together
 from gapless.operators.windows import Cut
 from gapless.protocol.columns import take_rows
 from gapless.protocol.elements import BEGIN, INF
 from gapless.protocol.errors import Bug, MemoryLimit
 from gapless.protocol.frame import Times
 
-TOGETHER_WINDOWS_MIN = 2
-"""Fewer windows than that are answered one after the other."""
-TOGETHER_CELLS_MAX = 2_000
-"""Cells that are put into a window in the time that the calls for one window take, some 100 us."""
-
-TOGETHER_ALL_CELLS_MAX = 1 << 17
-"""Cells times their windows that are laid out at once, those of panes that are held included: some
-ten megabytes, and fewer answers than that."""
+TURN_WINDOWS_MAX = 1 << 15
+"""Windows without groups that are answered in one turn, so that they are put together at once
+however many have become complete."""
 WINDOWS_OF_PART_MAX = 64
 """Windows of few answers that are slid over for one part: tens of milliseconds, or with sketches a
 hundred."""
@@ -71,7 +68,7 @@ class Paned(Windowed):
 
     def __init__(self, window: Cut, grouping: Grouping, ahead: Ahead | None = None) -> None:
         """`ahead`: keeps track of new rows, where answers are looked at before they are final."""
-        self._panes = panes_of_windows(window)
+        self._panes = pairs_of_windows(window)
         self._step, self._span = self._panes.step, self._panes.span
         self._grouping = grouping
         self._groups = Groups(grouping.rows, grouping.group_by)
@@ -79,17 +76,14 @@ class Paned(Windowed):
         self._cells = Cells(grouping)
         present = CumulativeWindow if self._panes.cumulate else PresentWindow
         self._present = present(grouping, self._groups, self._panes)
-        self._exact = not any(state.may_diverge for state in self._cells.states)
-        self._windows = Cells(grouping)  # of answers that are put together at once; empty between
-        self._window_states = grouping.states()  # the same, where ids are computed
+        self._together = Together(grouping, self._groups, self._panes)
         self._ahead = ahead
         self._next = BEGIN  # the next window to answer; those below are answered or unwanted
 
     def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
         """Counts the rows in their panes."""
-        length = self._panes.length
-        panes = times // length
-        ends: tuple[int, int] | None = (within[0] // length, within[1] // length)
+        panes = self._panes.of(times)
+        ends: tuple[int, int] | None = (self._panes.of(within[0]), self._panes.of(within[1]))
         if self._span < self._step:
             between = self._panes.between(panes)
             if np.count_nonzero(between):
@@ -111,13 +105,30 @@ class Paned(Windowed):
             self._ahead.touch(*self._panes.windows(panes), ids)
 
     def answer(self, complete: int) -> Iterator[AnswerPart]:
-        """Slides over the windows that have a pane."""
-        if complete <= self._next:
-            return
+        """Answers turn after turn."""
+        answered = 0
+        while self._next < complete:
+            for part in self._turn(self._turn_end(complete)):
+                yield part
+                answered += 0 if self._grouping.group_by else len(part.answers.windows)
+                check_windows_at_once(answered)
+
+    def _turn_end(self, complete: int) -> int:
+        """Below which window all are answered next: not too many at once where that matters."""
+        first = self._next
+        if not self._together.by_range:
+            return complete
+        if not self._present:
+            places = self._cells.between(BEGIN, complete * self._step).places
+            first = max(first, int(places[0]) // self._step) if len(places) else complete
+        return min(complete, first + TURN_WINDOWS_MAX)
+
+    def _turn(self, complete: int) -> Iterator[AnswerPart]:
+        """Slides over the windows that have a pane, or puts them together at once."""
         found = self._cells.between(BEGIN, complete * self._step)
         partials = self._cells.take(found) if len(found.ids) else []
         self._cells.forget(found)
-        if self._many_small(found, complete):
+        if self._together.suits(found.places, self._present.cell_count, self._next, complete):
             yield self._answer_together(found, partials, complete)
             return
         gone: list[Ids] = []
@@ -155,32 +166,18 @@ class Paned(Windowed):
         another = min(complete, self._present.same_until(window))
         return min(another, self._panes.windows(arriving.number)[0]) if arriving else another
 
-    def _many_small(self, found: Found, complete: int) -> bool:
-        """Whether many windows of few cells are to be answered, so that calls cost more than cells.
-
-        One window after the other costs so many calls a window, whatever is in it. All together
-        costs a few calls, and as often as a window overlaps others each cell, held ones included.
-        It adds in another order: nothing for floats, whose bits would depend on what is pushed.
-        """
-        if not len(found.ids) or not self._exact:
-            return False
-        first = max(self._next, int(found.places[0]) // self._step)
-        windows = min(complete, self._panes.windows(int(found.places[-1]))[1]) - first
-        cells = (len(found.ids) + self._present.cell_count) * self._span // self._step
-        small = cells < min(windows * TOGETHER_CELLS_MAX, TOGETHER_ALL_CELLS_MAX)
-        return windows > TOGETHER_WINDOWS_MIN and small
-
     def _answer_together(
         self, found: Found, partials: list[pa.RecordBatch], complete: int
     ) -> AnswerPart:
-        """Adds each pane to all of its windows."""
+        """Puts all of these windows together at once, from the panes that are there."""
         held, held_partials = self._present.cells()
         places = np.concatenate((held.places, found.places))
         groups = np.concatenate((held.groups, found.groups))
         if len(held.groups):
             both = zip(held_partials, partials, strict=True)
             partials = [pa.concat_batches(batches) for batches in both]
-        answers = self._put_together(Found(places, groups, groups), partials, complete)
+        panes = Found(places, groups, groups)
+        answers = self._together.answers(panes, partials, self._next, complete)
         self._next = complete
         first = self._panes.first(complete) if complete < INF else INF
         stay = slice(int(np.searchsorted(places, min(first, INF))), None)
@@ -188,77 +185,6 @@ class Paned(Windowed):
         self._present.hold(kept, [partial[stay] for partial in partials])
         self._forget([groups])
         return AnswerPart(answers, complete)
-
-    def _put_together(self, panes: Found, partials: list[pa.RecordBatch], complete: int) -> Answers:
-        """The answers of all windows below `complete` that these panes make up."""
-        low = max(self._next, int(panes.places[0]) // self._step)
-        high = min(complete, self._panes.windows(int(panes.places[-1]))[1])
-        room = self._groups.capacity
-        few = len(panes.places) < self._span  # a call for each of them is less than for each place
-        apart = (
-            self._step > 1 or self._panes.cumulate
-        )  # not each pane in as many windows from it on
-        if apart or few or (high - low) * room > DENSE_CELLS_MIN:
-            return self._put_together_sparse(panes, partials, complete)
-        states, _ = self._window_states
-        if not any(state.uses_rows for state in states):  # then they are counted in vain
-            states = states[: self._grouping.answers]
-        for state in states:
-            state.fit((high - low) * room)
-        there = np.zeros((high - low) * room, np.bool_)
-        first = (panes.places - low) * room + panes.groups
-        for later in range(self._span):  # a pane that so many of its window are behind
-            start, end = np.searchsorted(panes.places, (low - later, high - later)).tolist()
-            ids = first[start:end] + later * room
-            there[ids] = True
-            for state, partial in zip(states, partials, strict=False):
-                state.merge(ids, partial.slice(start, end - start))
-        ids = there.nonzero()[0]
-        columns = self._groups.columns(ids % room)
-        answers = results(self._grouping, ids // room + low, columns, states, ids, final=True)
-        for state in states:
-            state.clear(ids)
-        return answers
-
-    def _put_together_sparse(
-        self, panes: Found, partials: list[pa.RecordBatch], complete: int
-    ) -> Answers:
-        """The same, for windows and groups of which few are there, few panes, and longer steps."""
-        windows = self._windows
-        at, window = self._windows_of(panes.places, complete)
-        for some in (None,) if windows.repeat else self._turns(window, panes.groups[at]):
-            here, there = (at, window) if some is None else (at[some], window[some])
-            taken = [partial.take(pa.array(here)) for partial in partials]
-            windows.merge(there, panes.groups[here], self._groups.capacity, taken)
-        found = windows.between(BEGIN, INF)
-        columns = self._groups.columns(found.groups)
-        answers = results(
-            self._grouping, found.places, columns, windows.states, found.ids, final=True
-        )
-        windows.forget(found)
-        return answers
-
-    def _windows_of(self, panes: Ids, complete: int) -> tuple[Ids, Times]:
-        """Which panes are in which windows below `complete`, each pane once for each."""
-        first, end = self._panes.windows(panes)
-        first, end = np.maximum(first, self._next), np.minimum(end, complete)
-        times = np.maximum(end - first, 0)
-        at = np.repeat(np.arange(len(panes)), times)
-        return at, np.arange(len(at)) - (np.cumsum(times) - times)[at] + first[at]
-
-    @staticmethod
-    def _turns(windows: Times, groups: Ids) -> Iterator[Ids]:
-        """The first pane of every window and group, then the second of those that have one, ...
-
-        The first turn has all windows, so room for them is made once.
-        """
-        order = np.lexsort((groups, windows))  # stable: panes stay in order of time
-        starts = np.ones(len(order), np.bool_)
-        starts[1:] = (np.diff(windows[order]) != 0) | (np.diff(groups[order]) != 0)
-        firsts = starts.nonzero()[0]
-        sizes = np.diff(firsts, append=len(order))
-        for turn in range(int(sizes.max(initial=0))):
-            yield order[firsts[sizes > turn] + turn]
 
     def _forget(self, gone: list[Ids]) -> None:
         """Releases those of some groups that nothing is held of."""

@@ -29,7 +29,7 @@ from gapless.operators.ahead import Ahead
 from gapless.operators.answers import AnswerLook, AnswerPart, Answers, Grouping, Windowed
 from gapless.operators.grouped_tables import read_cells, write_cells
 from gapless.operators.paned import Paned
-from gapless.operators.panes import panes_of_windows
+from gapless.operators.panes import pairs_of_windows
 from gapless.operators.slots import Leaving, Slots
 from gapless.operators.state import FACTS, State, as_part, facts, part, read_facts
 from gapless.operators.windows import Cut
@@ -111,7 +111,7 @@ class TwoLevel(Windowed):
     ) -> None:
         """`ahead`: keeps track of new rows, where answers are looked at before they are final."""
         self._options = options
-        self._panes = panes_of_windows(window)
+        self._panes = pairs_of_windows(window)
         self._step = self._panes.step
         self._above = Paned(window, grouping, ahead)
         self._slots = Slots(grouping, options.slots)
@@ -121,7 +121,7 @@ class TwoLevel(Windowed):
 
     def add(self, times: Times, rows: pa.RecordBatch, within: tuple[int, int]) -> None:
         """Counts the rows in their slots."""
-        panes = times // self._panes.length
+        panes = self._panes.of(times)
         if self._panes.span < self._step:
             between = self._panes.between(panes)
             if np.count_nonzero(between):

@@ -56,6 +56,7 @@ class Wid(Windowed):
         self._picks = Picks(grouping.rows)
         # whether every row is in as many windows
         self._alike = isinstance(window, Hopping) and window.range % window.slide == 0
+        self._tumbling = self._alike and window.windows_per_row == 1
         self._ahead = ahead
         self._next = BEGIN  # windows below have been answered or are not wanted
 
@@ -63,6 +64,9 @@ class Wid(Windowed):
         """Counts the rows in their windows."""
         first = self._window.first(times)
         lowest = within[0] // self._window.slide
+        if self._tumbling and lowest >= self._next:
+            self._add_once(first, times, rows, (lowest, within[1] // self._window.slide))
+            return
         if self._alike and lowest >= self._next:
             least = most = self._window.windows_per_row
             repeats = np.full(len(times), most)
@@ -79,12 +83,13 @@ class Wid(Windowed):
                 return
             first, repeats, times = first[kept], repeats[kept], times[kept]
             rows, places = self._picks.take(rows, kept), None
+        if most == 1:
+            self._add_once(first, times, rows, places)
+            return
         groups, capacity = self._groups.of(rows), self._groups.capacity
         if self._ahead is not None:
             self._ahead.touch(first, first + repeats, groups)
-        if most == 1:
-            self._cells.add(first, groups, capacity, times, rows, places)
-        elif most * len(times) <= LAID_OUT_MAX:
+        if most * len(times) <= LAID_OUT_MAX:
             at = np.arange(len(times)).repeat(repeats)
             windows = np.arange(len(at)) - (repeats.cumsum() - repeats)[at] + first[at]
             rows = self._picks.take(rows, at)
@@ -96,6 +101,15 @@ class Wid(Windowed):
                     first, repeats, groups = first[left], repeats[left], groups[left]
                     times, rows = times[left], self._picks.take(rows, left)
                 self._cells.add(first + later, groups, capacity, times, rows)
+
+    def _add_once(
+        self, windows: Times, times: Times, rows: pa.RecordBatch, within: tuple[int, int] | None
+    ) -> None:
+        """Counts rows that are in one window each."""
+        groups = self._groups.of(rows)
+        if self._ahead is not None:
+            self._ahead.touch(windows, windows + 1, groups)
+        self._cells.add(windows, groups, self._groups.capacity, times, rows, within)
 
     def answer(self, complete: int) -> Iterator[AnswerPart]:
         """The results of their cells."""

@@ -118,12 +118,12 @@ def execute(
 ) -> Execution:
     """Runs a query over its inputs, as far as its frames are consumed.
 
-    `implementation`: how windowed aggregates are computed, "paned" (the default), "wid" or
-    `two_level(...)`, or a choice for each, as in `Plan`. `memory_limit`: bytes of state of all
-    operators together; beyond it the query stops with `MemoryLimit`. `frame_rows`: rows that go
-    through the plan at once; fewer give earlier answers at a higher cost. `encoding`: of text
-    files. `rejects`: a JSON lines file to write the rows to that `on_error("aside")` sets aside;
-    without it the first 100,000 wait for `execution.aside.take()`.
+    `implementation`: how windowed aggregates are computed, "paned" (the default), "auto", "wid",
+    "adaptive" or `two_level(...)`, or a choice for each, as in `Plan`. `memory_limit`: bytes of
+    state of all operators together; beyond it the query stops with `MemoryLimit`. `frame_rows`:
+    rows that go through the plan at once; fewer give earlier answers at a higher cost.
+    `encoding`: of text files. `rejects`: a JSON lines file to write the rows to that
+    `on_error("aside")` sets aside; without it the first 100,000 wait for `execution.aside.take()`.
     """
     plan = plan_of(query, implementation)
     named = pure.by_source(plan.query, inputs)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gapless.operators import paned
+from gapless.operators import paned, together
 from tests.effort import cases
 from tests.engine.oracles.cases import seeds
 from tests.engine.oracles.long_windows import check_long_windows
@@ -31,7 +31,7 @@ def test_windows_that_are_put_together_from_all_their_panes_are_told(
             yield answers, below
 
     monkeypatch.setattr(paned.Paned, "_slide", anew)
-    monkeypatch.setattr(paned.Paned, "_many_small", lambda *_: False)
+    monkeypatch.setattr(together.Together, "suits", lambda *_: False)
     with pytest.raises(AssertionError, match="touched"):
         sum(map(check_long_windows, range(40)))
 

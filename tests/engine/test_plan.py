@@ -1,14 +1,16 @@
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from gapless.engine.graph import Graph
 from gapless.engine.nodes import Node
-from gapless.engine.plan import Plan, plan_of
+from gapless.engine.plan import Choice, Plan, plan_of
 from gapless.engine.query import Query, race
+from gapless.engine.race import Race
 from gapless.engine.source import source
+from gapless.merge.choose import StreamProperties
 from gapless.operators.aggregates import count, sum_
 from gapless.operators.aside import Aside
 from gapless.operators.free_aggregate import FreeAggregate
@@ -260,12 +262,84 @@ def test_implementations_are_chosen_for_all_or_by_what_is_computed() -> None:
     assert plan_of(query, {"s": "wid"}).implementations == ("wid", "paned")
 
 
+def automatic() -> Plan:
+    inner = a.window(10, slide=10).group_by("k").aggregate(s=sum_("n"))
+    outer = inner.window(60, slide=10).aggregate(m=sum_("s"))
+    return Plan(outer.window(30).aggregate(c=count()), "auto")
+
+
+def test_auto_chooses_for_each_and_the_choice_travels() -> None:
+    plan = automatic()
+    assert plan.implementations == ("wid", "paned", "paned"), "the last is over free lifetimes"
+    again = Plan.from_document(plan.to_document())
+    assert again.implementations == plan.implementations
+    assert steps(again) == steps(plan)
+    assert Plan(plan.query, {"m": "auto"}).implementations == ("paned", "paned", "paned")
+    assert table_of(plan) == table_of(Plan(plan.query))
+
+
+def test_a_snapshot_of_auto_is_that_of_what_it_chose() -> None:
+    plan = automatic()
+    chosen = Plan.from_document(plan.to_document())
+    assert "auto" not in str(chosen.to_document())
+    old, new, table = plan.compile(), chosen.compile(), Tdb(plan.query.schema)
+    given = told(old)
+    for i, (t, name, payload) in enumerate(given):
+        if i == len(given) // 2:
+            new.restore(old.snapshot())
+            old = new
+        frame = at(old, name, t, payload).with_stable(max(0, t - 5))
+        table.fold(old.push(name, frame))
+    table.fold(old.finish("a"))
+    assert table == table_of(plan)
+
+
+RACING: tuple[Choice, ...] = ("auto", "paned", "wid", "adaptive", two_level(slots=2))
+
+
+def raced(plans: Sequence[Plan], known: StreamProperties) -> Tdb:
+    """The table of their race: each reads in its own order, with stables of its own."""
+    merged, table = Race(plans[0].query.schema, [known] * len(plans)), Tdb(plans[0].query.schema)
+    told_to = [(plan.compile(), i) for i, plan in enumerate(plans)]
+    given = told(told_to[0][0])
+    for n in range(len(given)):
+        for graph, i in told_to:
+            t, name, payload = given[n ^ 1] if i % 2 else given[n]  # neighbours change places
+            frame = at(graph, name, t, payload)
+            if n % 2:
+                frame = frame.with_stable(max(0, t - 10 - i))
+            table.fold(merged.push(i, graph.push(name, frame)).frame)
+    for graph, i in told_to:
+        table.fold(merged.push(i, graph.finish("a")).frame)
+    merged.validate()
+    return table
+
+
+def test_plans_of_every_implementation_race_to_one_table() -> None:
+    for covers, chosen in ((10, "wid"), (65, "paned")):
+        query = a.window(covers, slide=10).group_by("k").aggregate(s=sum_("n"), n=count())
+        plans = [Plan(query, each) for each in RACING]
+        assert plans[0].implementations == (chosen,)
+        known = StreamProperties(insert_only=True, ordered=True)
+        assert raced(plans, known) == table_of(plans[1])
+
+
+def test_explain_says_what_auto_chose_and_why() -> None:
+    told = automatic().explain()
+    assert "wid (auto: a window of a group takes 5 steps, 7 by panes); reach 20 ms" in told
+    assert "paned (auto: " in told
+    assert told.count("auto") == 2
+    asked = automatic().query
+    assert told.startswith(asked.explain("auto"))
+    assert asked.explain("auto").count("auto") == 2
+
+
 def test_choices_that_choose_nothing_are_misuse() -> None:
     query = two_aggregates()
     for choice, message in [
         (
             "fast",
-            "use one of paned, wid, two_level, adaptive, or gl.two_level",
+            "use one of paned, wid, two_level, adaptive, auto, or gl.two_level",
         ),
         ({"m": "fast"}, "use one of paned, wid"),
         ({"x": "wid"}, "no aggregate computes 'x'; these are computed: s, m, c"),
@@ -299,6 +373,7 @@ def test_a_plan_travels_with_its_query_and_its_choices() -> None:
         {**document, "implementations": ["wid", "fast"]},
         {**document, "implementations": ["wid", {"slots": 0}]},
         {**document, "implementations": ["wid", 7]},
+        {**document, "implementations": ["wid", "auto"]},
         {**document, "implementations": "wid"},
         {**document, "more": 1},
         {"query": document["query"]},

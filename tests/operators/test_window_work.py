@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.kernels.keys import Ids
-from gapless.operators import ahead, cells, paned, two_stacks, wid
+from gapless.operators import ahead, cells, paned, together, two_stacks, wid
 from gapless.operators import answers as columns_of_answers
 from gapless.operators.aggregates import calls
 from gapless.operators.aggregates.function import AggregateFunction
@@ -103,7 +103,7 @@ def test_windows_between_which_no_pane_comes_or_goes_are_put_together_once(
         return honest(grouping, windows, *rest, **named)
 
     monkeypatch.setattr(columns_of_answers, "results", asking)
-    monkeypatch.setattr(paned, "TOGETHER_ALL_CELLS_MAX", 0)
+    monkeypatch.setattr(together, "ALL_CELLS_MAX", 0)
     out = made(Hopping(50_000, 1), MAX).push(0, rows(np.array([5, 40_000]), 1, INF)).frame
     assert (len(out), len(asked)) == (89_995, 4)
 
@@ -124,7 +124,7 @@ def test_parts_are_bounded_and_promise_what_they_have_answered(
 ) -> None:
     for module in (paned, columns_of_answers, wid):
         monkeypatch.setattr(module, "ANSWER_ROWS_MAX", rows_max)
-    monkeypatch.setattr(paned, "TOGETHER_ALL_CELLS_MAX", 0)
+    monkeypatch.setattr(together, "ALL_CELLS_MAX", 0)
     frame = rows(np.arange(0, 60), keys=3, stable=INF)
     whole = Tdb(made(Hopping(20, 5), MAX).schema)
     whole.fold(made(Hopping(20, 5), MAX).push(0, frame).frame)

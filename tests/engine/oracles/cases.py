@@ -15,9 +15,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from gapless.engine import nodes
+from gapless.engine.automatic import Asked
 from gapless.engine.plan import Plan
 from gapless.engine.query import Query
-from gapless.operators.hopping_aggregate import Implementation
 from gapless.operators.two_level import TwoLevelOptions
 from gapless.protocol.elements import BEGIN
 from gapless.protocol.tdb import Event
@@ -40,12 +40,12 @@ ORIGINS = (0, 0, 0, -37, 1_000)
 """Where times begin: also below zero, where rounding down is another thing than towards zero."""
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
+IMPLEMENTATIONS: tuple[Asked, ...] = (
     "paned",
     "wid",
     TwoLevelOptions(slots=3, flush="slow", every=4, late=1),
     "adaptive",
-    "wid",
+    "auto",
     TwoLevelOptions(slots=8),
 )
 """What answers windows: slots are few, so that they collide."""
