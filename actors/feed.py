@@ -170,8 +170,8 @@ class Feed:
         self._ask(slot)
 
     def _follow(self, slot: str, *, led_on: bool) -> None:
-        """An answer that was to an older question leads to none: that to the newest is there, or is
-        on its way. It is asked for at once; not so where that was in vain, too.
+        """An answer to an older question leads to no new one. That to the newest is there or on its
+        way, so it is asked for at once; unless the last answer was to an older one, too.
         """
         if not led_on and slot not in self._in_vain:
             self._in_vain.add(slot)

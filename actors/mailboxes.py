@@ -3,10 +3,10 @@
     subscriber --ask([Fetch])--> its mailbox waits for an answer, ASK_MS at most
                <--[Delivery]----
 
-A subscriber polls: it has one question under way, and answers wait here until it asks. One that
-comes too late for its call is there when the same is asked again, which is then not put to the
-merger; one to an older question is of no use. Else an answer that was given twice would stand
-before each that follows, and the subscriber would wait for it as for one that was lost.
+A subscriber polls: it has one question under way, and answers wait here until it asks. An answer
+that comes too late for its call is there when the same question comes again, which is then not put
+to the merger a second time. Answers to an older question are dropped: one that was given twice
+would stand before all that follow, and each of those would come a retry interval late.
 
 What does not fit into a mailbox is lost, and its subscriber asks again. If all waiting answers
 together are too large, those of the subscriber that has been silent longest go first: one that has
