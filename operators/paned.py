@@ -115,13 +115,18 @@ class Paned(Windowed):
 
     def _turn_end(self, complete: int) -> int:
         """Below which window all are answered next: not too many at once where that matters."""
-        first = self._next
         if not self._together.by_range:
             return complete
-        if not self._present:
-            places = self._cells.between(BEGIN, complete * self._step).places
-            first = max(first, int(places[0]) // self._step) if len(places) else complete
-        return min(complete, first + TURN_WINDOWS_MAX)
+        places = self._cells.between(BEGIN, complete * self._step).places
+        if not (len(places) or self._present):
+            return complete
+        first, last = self._next, self._next + self._span  # of what is held
+        if len(places):
+            last = self._panes.windows(int(places[-1]))[1]
+            if not self._present:
+                first = max(first, int(places[0]) // self._step)
+        end = first + TURN_WINDOWS_MAX
+        return complete if last <= end else min(complete, end)
 
     def _turn(self, complete: int) -> Iterator[AnswerPart]:
         """Slides over the windows that have a pane, or puts them together at once."""

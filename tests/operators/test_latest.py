@@ -224,11 +224,12 @@ def test_the_columns_of_a_snapshot_are_made_once(monkeypatch: pytest.MonkeyPatch
     say(by_host, " ".join(f"ins((k{n},1),1,2)" for n in range(rows)))
     state, again, made = by_host.snapshot(), make(), []
 
-    def counted(room: int, default: int, dtype: type) -> Any:
+    def counted(room: int, *of: Any) -> Any:
         made.append(room)
-        return np.full(room, default, dtype)
+        return np.full(room, *of) if len(of) > 1 else np.empty(room, *of)
 
-    monkeypatch.setattr(columns, "np", SimpleNamespace(full=counted, int64=np.int64))
+    counting = SimpleNamespace(full=counted, empty=counted, int64=np.int64)
+    monkeypatch.setattr(columns, "np", counting)
     again.restore(state)
     assert made.count(rows * 5 // 4) == 4
     steps = len(made)
