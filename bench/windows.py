@@ -3,7 +3,8 @@
     section       what                                                       module
     rates         sessions, windows that count rows, two_level, beside W1    windows_rates
     patterns      followed_by, recent and chronicle                          windows_patterns
-    peers         OVER, sessions and HOP beside DuckDB                       windows_peers
+    peers         OVER, sessions and HOP beside DuckDB; with --with-peers    windows_peers,
+                  sessions and HOP beside Flink                              windows_flink
     overlap       6-10 whole: auto and wid, beside a buffer                  windows_overlap
     surges        8-7 and table 8-1: rates that a ring of rows survives      windows_surges
     disorder      6-11 and 6-12: latency against accuracy, beside slack      windows_disorder
@@ -31,6 +32,7 @@ from gapless.bench.merge_subquery import chattiness, ordering_first
 from gapless.bench.merge_switches import switching
 from gapless.bench.windows_adaptive import sliding, tumbling
 from gapless.bench.windows_disorder import band_disorder, block_disorder
+from gapless.bench.windows_flink import flink_peers
 from gapless.bench.windows_joins import (
     delayed,
     ordered_output,
@@ -73,3 +75,5 @@ def run(context: Context) -> Iterator[Row]:
         with one_core():
             for figure in SECTIONS[name]:
                 yield from figure(scale, context.plot_dir)
+        if name == "peers" and context.with_peers:
+            yield from flink_peers(scale, context)

@@ -31,6 +31,7 @@ tables = StreamTableEnvironment.create(environment, EnvironmentSettings.in_strea
 WINDOW = {
     "w1": "HOP(TABLE flows, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '10' SECOND)",
     "w2": "TUMBLE(TABLE flows, DESCRIPTOR(rt), INTERVAL '1' SECOND)",
+    "session": "SESSION(TABLE flows PARTITION BY src, DESCRIPTOR(rt), INTERVAL '1' SECOND)",
 }
 
 
@@ -55,12 +56,13 @@ def join() -> tuple[str, str]:
 
 
 def windows() -> tuple[str, str]:
-    """W1 and W2; the table `flows` is there already."""
+    """W1, W2 and sessions; the table `flows` is there already."""
     return (
         "w BIGINT, src INT, cnt BIGINT, slen BIGINT",
         f"""
         SELECT CAST(TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', window_start) AS BIGINT)
-               * 1000, src, COUNT(*), SUM(CAST(len AS BIGINT))
+               * 1000 + EXTRACT(MILLISECOND FROM window_start),
+               src, COUNT(*), SUM(CAST(len AS BIGINT))
         FROM TABLE({WINDOW[workload]}) GROUP BY window_start, window_end, src""",
     )
 

@@ -32,6 +32,13 @@ def windows(length: str) -> gl.Query:
     return grouped.aggregate(cnt=gl.count(), slen=gl.sum("len"))
 
 
+def sessions() -> gl.Query:
+    """A source's rows whose neighbours are 1 s apart at most."""
+    flows = gl.source("flows", FLOWS, time="ts", lateness="5s")
+    grouped = flows.window(session="1s", partition_by="src").group_by("src")
+    return grouped.aggregate(w=gl.window_start(), cnt=gl.count(), slen=gl.sum("len"))
+
+
 def pairs() -> gl.Query:
     """W3: within 2 s of each other."""
     left, right = (
@@ -58,7 +65,13 @@ def csv_to_csv(inputs: Mapping[str, pa.Schema]) -> None:
                 writer.write_batch(frame.batch.select(columns))
 
 
-query = {"w1": lambda: windows("10s"), "w2": lambda: windows("1s"), "w3": pairs}[workload]()
+QUERIES = {
+    "w1": lambda: windows("10s"),
+    "w2": lambda: windows("1s"),
+    "w3": pairs,
+    "session": sessions,
+}
+query = QUERIES[workload]()
 inputs = {"a": SIDE, "b": SIDE} if workload == "w3" else {"flows": FLOWS}
 execute = gl.execute  # what is behind a name is imported as it is first asked for
 start = time.perf_counter()
